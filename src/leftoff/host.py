@@ -13,6 +13,8 @@ import sys
 ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
 SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env timeout nice sudo".split())
 
+_REAPERS = frozenset("systemd init tini dumb-init docker-init catatonit launchd".split())
+
 _scope: str | None = None
 
 
@@ -132,7 +134,8 @@ def _parent(pid: int) -> int:
 
 def agent_above(*names: str) -> Process | None:
     """The agent that called this process: the nearest one above that does more than to call it; ``None`` where that is
-    the first of all. ``names``: what agents are called; one of that name close by goes before any other."""
+    the first of all, or takes in orphans. ``names``: what agents are called; one of that name close by goes before any
+    other."""
     pid = os.getppid()
     while pid > 1 and _only_calls(pid):
         pid = _parent(pid)
@@ -144,8 +147,13 @@ def agent_above(*names: str) -> Process | None:
             near = above
             break
         above = _parent(above)
-    began = started(near) if near > 1 else ""
+    began = started(near) if near > 1 and _name(near) not in _REAPERS else ""
     return Process(scope(), near, began) if began else None
+
+
+def orphan() -> Process:
+    """Whoever called this process and is gone: nobody knows who it was."""
+    return Process(scope(), 0, "")
 
 
 _NEAR = 4  # processes that are looked at: a program of an agent's may have a wrapper of any kind around us

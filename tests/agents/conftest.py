@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.agents.hooking import Living
 from tests.agents.stage import Stage
 from tests.workspace.trees import git
 
@@ -23,3 +25,12 @@ def repository(project: Path) -> Path:
     git(project, "add", ".")
     git(project, "commit", "-qm", "first")
     return project
+
+
+@pytest.fixture
+def living(repository: Path) -> Iterator[Living]:
+    """A session that can be killed."""
+    agent = Living(repository, "dead")
+    yield agent
+    if agent.process.returncode is None:
+        agent.kill()

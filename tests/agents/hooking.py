@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import Called, environment, inside, spawn
+from tests.cli.command import Called, environment, inside, spawn, succeed
 
 AGENT = """
 import io, json, os, sys
@@ -130,3 +130,11 @@ class Living(Session):
             assert stream is not None
             stream.close()
         self.process.wait()
+
+
+def runs(cwd: Path) -> list[dict[str, Any]]:
+    return list(succeed("ls", "--all", "--json", cwd=cwd).json["runs"])
+
+
+def turns(cwd: Path) -> list[dict[str, Any]]:
+    return list(succeed("show", "latest", "--json", cwd=cwd).json["records"]["turn"].values())

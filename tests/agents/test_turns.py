@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from leftoff.agents.hooks import run
-from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
-from leftoff.operations import Project
-from tests.agents.hooking import Living, Session, event_of
-from tests.cli.command import spawn, succeed
+from tests.agents.hooking import Living, Session, runs, turns
+from tests.cli.command import succeed
 from tests.workspace.trees import git
 
 AGENTS = {
@@ -22,22 +16,6 @@ AGENTS = {
     "codex": ("UserPromptSubmit", "Stop"),
     "gemini": ("BeforeAgent", "AfterAgent"),
 }
-
-
-@pytest.fixture
-def living(repository: Path) -> Iterator[Living]:
-    agent = Living(repository, "dead")
-    yield agent
-    if agent.process.returncode is None:
-        agent.kill()
-
-
-def runs(cwd: Path) -> list[dict[str, Any]]:
-    return list(succeed("ls", "--all", "--json", cwd=cwd).json["runs"])
-
-
-def turns(cwd: Path) -> list[dict[str, Any]]:
-    return list(succeed("show", "latest", "--json", cwd=cwd).json["records"]["turn"].values())
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -340,79 +318,3 @@ def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
     other.fire("SessionEnd", reason="exit")
     assert [(run["run_id"], "completed")] == [(one["run_id"], one["status"]) for one in runs(repository)]
     assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
-
-
-@pytest.mark.parametrize(("settled", "offered"), [(True, False), (False, False), (None, True)])
-def test_what_is_still_on_its_way_is_waited_for(
-    settled: bool | None, offered: bool, repository: Path, living: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The agent is gone, the hook of its last event is at work: the turn may end well yet, and nobody is told of it."""
-    living.fire("UserPromptSubmit", prompt="Write the guide")
-    living.kill()
-
-    def wait(order: InOrder, patience: float) -> bool:
-        if settled:
-            event = event_of("dead", repository, "Stop", last_assistant_message="Done.")
-            spawn("hook", "claude", cwd=repository, input=json.dumps(event))
-        return settled is not False
-
-    monkeypatch.setattr(InOrder, "settled", wait)
-    told = Session(repository, "other").context("SessionStart", source="startup")
-    assert offered == (told is not None)
-
-
-def test_a_hook_at_work_is_seen(repository: Path) -> None:
-    """By the lock that it has, and that the process keeps which goes on without it; a session without any has none."""
-    project = Project(str(repository))
-    store = str(repository / ".leftoff")
-    try:
-        workspace = project.workspace(project.at)
-        assert InOrder(workspace, "s1").settled(0)
-        with InOrder(workspace, "s1", make=True), OnItsWay(store, "s1"):
-            goes_on = os.pipe()
-            child = os.fork()
-            if child == 0:
-                os.close(goes_on[1])
-                os.read(goes_on[0], 1)
-                os._exit(0)
-            os.close(goes_on[0])
-        assert not InOrder(workspace, "s1").settled(0)
-        os.close(goes_on[1])
-        os.waitpid(child, 0)
-        assert InOrder(workspace, "s1").settled(60)  # whoever looked before may have its turn first
-        InOrder(workspace, "s1").forget()
-        assert not (repository / ".leftoff").exists()
-    finally:
-        project.close()
-
-
-def test_the_end_of_a_session_comes_last(repository: Path) -> None:
-    """Where the end of a turn is still at work, the end of its session waits for it."""
-    (repository / "store" / "pending").mkdir(parents=True)
-    store = str(repository / "store")
-    with OnItsWay(store, "s1") as last:
-        with OnItsWay(store, "s1"):
-            assert not last.wait_for_others(0)
-        assert last.wait_for_others(60)
-
-
-def test_a_hook_is_seen_from_before_its_process_is_made(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long that process takes to begin: the agent may be gone by then."""
-    event = event_of("s1", repository, "UserPromptSubmit", prompt="Write the guide")
-    spawn("hook", "claude", cwd=repository, input=json.dumps(event))
-    project, settled = Project(str(repository)), []
-
-    def made(work: object, limit: float) -> bytes:
-        settled.append(InOrder(project.workspace(project.at), "s1").settled(0))
-        return b""
-
-    monkeypatch.setattr(run, "bounded", made)
-    try:
-        run.run_hook(
-            run.Call("claude", False, None, None), json.dumps(event_of("s1", repository, "Stop")).encode()
-        )
-    finally:
-        project.close()
-    assert [False] == settled

@@ -78,8 +78,9 @@ def test_whoever_is_about_to_tell_is_at_work(repository: Path) -> None:
     (one,) = asked(repository, "one")
     (repository / "shell.txt").write_text("told by nobody\n")
     store = str(repository / ".leftoff")
-    with OnItsWay(store, "one"), OnItsWay(store, "two"):
-        assert {name_of("one"), name_of("two")} == on_their_way(store)
+    with OnItsWay(store, "two"):
+        with OnItsWay(store, "one"):
+            assert {name_of("one"), name_of("two")} == on_their_way(store)
         one.fire("Stop")
     turn = last_turn(repository, "one")
     assert (["shell.txt"], 1) == (turn["unclaimed"], turn["others"]) and "files" not in turn

@@ -296,7 +296,7 @@ def end_session(session: Session, why: str) -> None:
 
     blobs = seen.blobs if seen is not None else []
     sessions.end_session(session.project, session.who, session.fit(why), last, blobs)
-    session.order.forget()
+    session.order().forget()
 
 
 # -- helpers and compactions
@@ -345,7 +345,7 @@ def before_edit(session: Session, paths: list[str]) -> None:
         return
     workspace = session.workspace
     peeked = edits.peek(workspace, names, session.until)  # first of all: the store may be locked for long
-    with session.order:
+    with session.order():
         found = edits.before(workspace, session.row, peeked)
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:

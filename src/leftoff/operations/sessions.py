@@ -14,8 +14,9 @@ from leftoff.engine.config.project import find_project, in_git, local_folder, st
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
-from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, told_before
-from leftoff.errors import Corrupt, StoreUnavailable, Unsupported
+from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, settled, told_before
+from leftoff.engine.write.lease import NOBODY
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -26,26 +27,31 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.workspace.workspace import Workspace
     from leftoff.host import Process
+    from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
 _TO_TELL = 0.1  # seconds that are left for the answer itself
+_LOOKS = 50  # times that is looked for a run that nobody works on, while others come and go
 _LONGEST = 2000  # characters of a text that is kept
+
+Way = OnItsWay
 
 
 class Session:
     """A session of an agent, at work in a project.
 
-    ``anywhere``: its hooks are called in every folder, and must not make a store in each. ``until``: when the agent
-    goes on at the latest, in nanoseconds.
+    ``way``: its event that is at work. ``anywhere``: its hooks are called in every folder, and must not make a store in
+    each. ``until``: when the agent goes on at the latest, in nanoseconds.
     """
 
     def __init__(
-        self, project: Project, caller: Caller, id: str, agent: str, *, anywhere: bool, until: int
+        self, project: Project, caller: Caller, agent: str, way: Way, *, anywhere: bool, until: int
     ) -> None:
         self.project = project
-        self.who = Who(id, agent, caller.agent, caller.run)
+        self.who = Who(way.session, agent, caller.agent, caller.run)
         self.branch = caller.branch
         self.driven = bool(caller.attempt)  # the agent does a step of a run that a runner drives
+        self.way = way
         self.anywhere = anywhere
         self.until = until
 
@@ -69,10 +75,10 @@ class Session:
         store = self.project.store
         return store.read(lambda view: sessions.bound_run(view, self.who)) if store.exists() else None
 
-    @property
-    def order(self) -> InOrder:
-        """What is done under it comes after turns that begin or end, and need not wait for anything else."""
-        return InOrder(self.workspace, self.who.session)
+    def order(self, *, alone: bool = False) -> InOrder:
+        """What is done under it comes after turns that began or ended before. ``alone``: after everything, and nothing
+        else is done meanwhile."""
+        return InOrder(self.workspace, self.who.session, self.way, alone=alone)
 
     def fit(self, text: str) -> str:
         """A text that the agent gave, fit to be kept: a secret that would be cut in two is masked first."""
@@ -87,7 +93,16 @@ def find_place(cwd: str, started_in: str | None, project: str | None, store: str
     """The folder of a session's project, and that of its store. ``project``, ``store``: as somebody said."""
     start = _looked_from(cwd, started_in)
     folder = find_project(start if os.path.isdir(start) else None, project)
-    return folder, local_folder(store_location(folder, store))
+    return folder, local_folder(store_location(folder, store, _configured(folder)))
+
+
+def _configured(project: str) -> str | None:
+    from leftoff.engine.config.settings import load
+
+    try:
+        return load(project).store
+    except LeftoffError:  # whoever opens the store says so
+        return None
 
 
 def _looked_from(cwd: str, given: str | None) -> str:
@@ -121,14 +136,13 @@ def process_of(project: Project, session: str, found: list[Process]) -> Process 
     return next(iter(own or free or found), None)
 
 
-def in_order(session: Session, *, alone: bool, begins: bool) -> InOrder:
-    """What is done under it comes after what the session's hooks before did. ``alone``: a turn begins or ends."""
-    return InOrder(session.workspace, session.who.session, alone=alone, make=begins and session.has_home)
+def on_its_way(place: tuple[str, str], session: str, *, turn: bool, begins: bool, anywhere: bool) -> Way:
+    """Held while an event of a session is at work: see ``_offered``. ``place``: the project, the store.
 
-
-def on_its_way(store: str, session: str) -> OnItsWay:
-    """Held while an event of a session is at work: see ``_offered``."""
-    return OnItsWay(store, session)
+    ``turn``: a turn begins or ends, or the session does; ``begins``: that of a prompt, for which a store is made.
+    """
+    project, store = place
+    return Way(store, session, turn=turn, make=begins and (not anywhere or in_git(project)))
 
 
 def is_told(session: Session, event: bytes) -> bool:
@@ -170,7 +184,7 @@ def begin(session: Session, *, again: bool = True) -> SessionRun:
     try:
         sessions.finish_spent(project, session.branch)
         if row is not None:
-            row = sessions.take_run(project, session.who, session.branch, again=again)
+            row = sessions.take_run(project, session.who, again=again)
             offered = _offered(session) if row is None else None
     except StoreUnavailable as error:
         project.say(error.message)
@@ -181,18 +195,35 @@ def begin(session: Session, *, again: bool = True) -> SessionRun:
 
 
 def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
-    """The run that nobody works on. What the last hooks of its session tell may be on its way while the agent is gone:
-    that is waited for as long as there is time; then it is offered ``anyway``, or to the next one."""
+    """The run that nobody works on: its agent is gone, then no event of its session is at work, then it is still open.
+
+    In that order: an agent lives until its last event is at work, and that is at work until it is in the store. Events
+    are waited for as long as there is time; then the run is offered ``anyway``, or to the next one.
+    """
+    store, told = session.project.store, set[str]()
+    for _ in range(_LOOKS):
+        found = _free(session, told)
+        if found is None or not found[0].session or found[0].session == session.who.session:
+            return found[0] if found is not None else None
+        row, epoch = found
+        if not settled(store.folder, row.session, session.time_left) and not anyway:
+            told.add(row.session)
+            continue
+        again = _free(session, told)
+        if again is not None and (again[0].run, again[1]) == (row.run, epoch):
+            return again[0]
+    return None
+
+
+def _free(session: Session, without: set[str]) -> tuple[RunRow, int] | None:
+    """The latest run that nobody works on, but those of some sessions; and the epoch of whoever drove it."""
     project = session.project
 
-    def look() -> RunRow | None:
-        return project.store.read(lambda view: sessions.offered_run(view, session.branch, project.at))
+    def look(view: View) -> tuple[RunRow, int] | None:
+        row = sessions.offered_run(view, session.branch, project.at, without)
+        return (row, (view.lease(row.run) or NOBODY).epoch) if row is not None else None
 
-    row = look()
-    if row is None or not row.session or row.session == session.who.session:
-        return row
-    settled = InOrder(session.workspace, row.session).settled(session.time_left)
-    return look() if settled or anyway else None
+    return project.store.read(look)
 
 
 def resume(session: Session) -> SessionRun:
@@ -213,7 +244,7 @@ def _resume(session: Session) -> SessionRun:
     report = _verified(session, free) if free is not None else None
     if report is not None and report.verdict == "refuse":
         return SessionRun(offered=free, report=report)
-    row = sessions.take_run(project, who, session.branch, offered=free)
+    row = sessions.take_run(project, who, offered=free)
     same = row is not None and free is not None and row.run == free.run
     return SessionRun(row, report=report if same else None)
 

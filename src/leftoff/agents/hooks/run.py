@@ -10,7 +10,7 @@ import time
 from leftoff.agents.hooks import log, seen
 from leftoff.agents.hooks.events import read_event, started_in
 from leftoff.errors import LeftoffError
-from leftoff.host import agent_above
+from leftoff.host import agent_above, orphan
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leftoff.agents.hooks.events import Event
+    from leftoff.operations.sessions import Way
 
 
 _FIRST = (
@@ -26,7 +27,7 @@ _FIRST = (
     "PreToolUse",
 )  # these wait for nobody: their answer, or their content, is due at once
 _TOLD = ("SessionStart", "UserPromptSubmit")  # their answer is something that the agent knows from then on
-_ALONE = ("UserPromptSubmit", "Stop", "SessionEnd")
+_ALONE = ("UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")  # a turn begins or ends
 
 
 class Call(Fields):
@@ -45,12 +46,11 @@ def run_hook(call: Call, data: bytes) -> bytes:
         event = read_event(data)
         from leftoff.operations.sessions import find_place, on_its_way
 
-        project, folder = find_place(event.cwd, started_in(), call.project, call.store)
-        caller = Caller(agent=agent_above(call.agent))
-        with on_its_way(folder, event.session) as way:
-            answer = bounded(
-                lambda: _work(call, event, (project, folder), caller, way.wait_for_others), _limit(event)
-            )
+        place = find_place(event.cwd, started_in(), call.project, call.store)
+        folder, caller = place[1], Caller(agent=agent_above(call.agent) or orphan())
+        begins, turn = event.name == "UserPromptSubmit", event.name in _ALONE
+        with on_its_way(place, event.session, turn=turn, begins=begins, anywhere=call.anywhere) as way:
+            answer = bounded(lambda: _work(call, event, place, caller, way), _limit(event))
         seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and continues by itself")
@@ -62,11 +62,9 @@ def run_hook(call: Call, data: bytes) -> bytes:
         return b""
 
 
-def _work(
-    call: Call, event: Event, where: tuple[str, str], caller: Caller, wait: Callable[[float], bool]
-) -> bytes:
+def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way: Way) -> bytes:
     """In a process of its own: everything that may take long, or go wrong. ``where``: the project, the store.
-    ``wait``: for all other events of the session, so many seconds."""
+    ``way``: that the event is at work."""
     place, folder = where
     until = time.time_ns() + int(_limit(event) * 1e9)
     try:
@@ -77,25 +75,24 @@ def _work(
         if react is None:
             return b""
         project = Project(place, call.store, lambda text: log.note(folder, call.agent, text))
-        project.hurries = True  # events come by the dozen: none may be left waiting for one that is stuck
+        project.hurries = (
+            event.name not in _ALONE
+        )  # the others come by the dozen: none may wait for one that is stuck
         try:
             if call.agent == "codex":
                 caller = _caller_of(project, event, caller)
-            session = sessions.Session(
-                project, caller, event.session, call.agent, anywhere=call.anywhere, until=until
-            )
+            session = sessions.Session(project, caller, call.agent, way, anywhere=call.anywhere, until=until)
             if event.name in _FIRST:
                 return b"" if sessions.is_told(session, event.source) else react(session, event)
-            if event.name == "SessionEnd":
-                wait(LAST / 4)
-            begins = event.name == "UserPromptSubmit"
-            with sessions.in_order(session, alone=event.name in _ALONE, begins=begins):
+            with session.order(alone=event.name in _ALONE):
                 return b"" if sessions.is_told(session, event.source) else react(session, event)
         finally:
             project.close()
     except Exception as error:
         log.note(folder, call.agent, event.name, event.session, _told(error))
         return _fault(event, error)
+    finally:
+        way.done()
 
 
 def _fault(event: Event, error: Exception) -> bytes:

@@ -20,7 +20,7 @@ from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report_in
 from leftoff.errors import LeaseHeld
-from leftoff.host import ALIVE
+from leftoff.host import ALIVE, GONE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
@@ -28,6 +28,7 @@ from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any
 
     from leftoff.engine.config.project import Project
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.store.rows import BlobRow, Lease, RunRow
 
 _LOOKED_AT = 200  # unfinished runs, for one that may be offered
 
@@ -82,12 +83,17 @@ def told_run(view: View, who: Who) -> RunRow | None:
     return next(iter(planned or rows), None)
 
 
-def offered_run(view: View, branch: str, now: int) -> RunRow | None:
-    """The latest unfinished run of a branch that nobody works on, if there is something left to do."""
+def offered_run(view: View, branch: str, now: int, without: Container[str | None]) -> RunRow | None:
+    """The latest unfinished run of a branch that nobody works on, if there is something left to do; of some sessions,
+    none."""
     for row in view.list_runs({"branch": branch, "status": UNFINISHED}, _LOOKED_AT):
-        if not is_spent(row) and not _at_work(view, row, now):
+        if row.session not in without and _is_free(view, row, now):
             return row
     return None
+
+
+def _is_free(view: View, row: RunRow, now: int) -> bool:
+    return not is_spent(row) and not _at_work(view, row, now)
 
 
 def _at_work(view: View, row: RunRow, now: int) -> bool:
@@ -118,7 +124,7 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
         lease = refuse_driven(tx, row.run, row.run_id, at, who.session)
     except LeaseHeld:
         return False
-    if lease is not None and lease.session == who.session and lease.process == who.process:
+    if lease is not None and lease.session == who.session and _keeps(lease, who):
         tx.beat(row.run, lease.epoch, at)
         return True
     epoch = (tx.lease(row.run) or NOBODY).epoch + 1
@@ -127,8 +133,21 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
     return True
 
 
+def _keeps(lease: Lease, who: Who) -> bool:
+    """Whether the process of a session is still the one that is known, whoever tells something of it now."""
+    orphaned = lease.process is not None and who.process is not None and not who.process.pid
+    return lease.process == who.process or orphaned or _lives_elsewhere(lease, who)
+
+
+def _lives_elsewhere(lease: Lease, who: Who) -> bool:
+    """Whether what is told comes from a process of the session that is gone, and another one lives."""
+    if lease.process is None or lease.process == who.process or lease.process.state() != ALIVE:
+        return False
+    return who.process is None or who.process.state() == GONE
+
+
 def take_run(
-    project: Project, who: Who, branch: str, *, offered: RunRow | None = None, again: bool = False
+    project: Project, who: Who, *, offered: RunRow | None = None, again: bool = False
 ) -> RunRow | None:
     """The run of a session, running and driven by it. ``offered``: one that nobody works on, and that was judged as it
     was then; it becomes the session's, if it is still so.
@@ -140,7 +159,7 @@ def take_run(
     def work(tx: Tx) -> RunRow | None:
         row = own = told_run(tx, who)
         if offered is not None and (own is None or is_spent(own)):
-            row = _still_offered(tx, offered, branch, at)
+            row = _still_offered(tx, offered, at)
         if row is None or not hold(tx, row, who, at):
             return None
         make = _going_on(store, who, at, taken=own is None or own.run != row.run, again=again)
@@ -150,15 +169,14 @@ def take_run(
     return store.write(work) if store.exists() else None
 
 
-def _still_offered(tx: Tx, row: RunRow, branch: str, at: int) -> RunRow:
+def _still_offered(tx: Tx, row: RunRow, at: int) -> RunRow:
     """The run that was judged, if it is as it was, and nobody works on it."""
     from leftoff.engine.write.unmoved import Moved, need_unmoved
 
     need_unmoved(tx, row)
-    free = offered_run(tx, branch, at)
-    if free is None or free.run != row.run:
+    if not _is_free(tx, row, at):
         raise Moved(f"Somebody works on run {row.run_id} by now.")
-    return free
+    return row
 
 
 def _going_on(store: Store, who: Who, at: int, *, taken: bool, again: bool) -> Make:
@@ -250,8 +268,8 @@ def end_session(project: Project, who: Who, why: str, last: Make, blobs: list[Bl
         own, done = bound_run(tx, who), []
         for row in bound_runs(tx, who):
             lease = tx.lease(row.run)
-            if lease is not None and lease.held and lease.kind != "session":
-                continue  # a runner drives it: what ended is one of its steps
+            if lease is not None and lease.held and (lease.kind != "session" or _lives_elsewhere(lease, who)):
+                continue  # a runner drives it, and what ended is one of its steps; or the session was taken up again
             if lease is not None and lease.held:
                 tx.put_lease(row.run, lease.epoch + 1)
             elif _has_ended(tx, row):

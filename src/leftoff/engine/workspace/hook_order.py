@@ -1,8 +1,13 @@
-"""The order of a session's hooks: each is a process of its own, and one that waits for the store may be overtaken."""
+"""The events of a session at work: which there are, and in which order they began.
+
+Each hook is a process of its own, which may be overtaken by the next. So each event has a file here, from before its
+agent goes on until what it tells is in the store: whoever wants to know whether everything is told looks for these.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 
 from leftoff.errors import StoreUnavailable
 
@@ -11,6 +16,8 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.workspace import Workspace
 
 FOLDER = "pending"
+_TURN, _OTHER, _NEW = ".turn", ".event", ".new"  # how the files of events end
+_TRIES = 100  # to make a folder that others may remove
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
 
@@ -26,59 +33,117 @@ def _path(store: str, session: str, kind: str) -> str:
 
 
 class OnItsWay:
-    """While an event of a session is at work, from before its process is made: see ``InOrder.settled``.
+    """An event of a session is at work, from before the process is made that keeps it, to the end of that.
 
-    The process that is made meanwhile shares the lock, and keeps it to its own end.
+    Its file is locked before it has its name: so one that is not locked is of a process that died, and whoever looks is
+    in nobody's way. The process that is made shares the lock. Names are in the order in which events began.
+
+    ``turn``: a turn begins or ends with it, or the session does. ``make``: a store's folder that is not there is made.
     """
 
-    def __init__(self, store: str, session: str) -> None:
-        self._path = _path(store, session, "way")
+    def __init__(self, store: str, session: str, *, turn: bool = False, make: bool = False) -> None:
+        began = f"{time.monotonic_ns():020d}.{os.getpid()}"
+        self._path = _path(store, session, began + (_TURN if turn else _OTHER))
+        self.session = session
+        self._turn, self._make = turn, make
         self._fd = -1
 
     def __enter__(self) -> OnItsWay:
         import fcntl
 
-        from leftoff.store.sqlite.writer import lock_within
-
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            lock_within(self._fd, fcntl.LOCK_SH, 0.5)  # whoever looks has it for a moment
-        except OSError:  # no event of any session was at work here yet
+            self._fd = self._opened()
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            os.rename(self._path + _NEW, self._path)
+        except (
+            OSError,
+            StoreUnavailable,
+        ):  # there is no store; or none that takes files, and what follows says so
             pass
         return self
 
-    def wait_for_others(self, patience: float) -> bool:
-        """Until no other event of the session is at work: its end comes last, and locks know no order."""
-        import fcntl
+    def _opened(self) -> int:
+        folder, left = os.path.dirname(self._path), _TRIES
+        while True:
+            if self._make or os.path.isdir(os.path.dirname(folder)):
+                _make(folder)
+            try:
+                return os.open(self._path + _NEW, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:  # a session that was over took the folder along
+                left -= 1
+                if not left:
+                    raise
 
-        from leftoff.store.sqlite.writer import lock_within
+    def wait(self, patience: float) -> bool:
+        """Until events that began earlier are over: all, before a turn begins or ends; else those of turns. Whether
+        they are, after so many seconds at most."""
+        folder, own = os.path.split(self._path)
+        known = [name for name in _of(folder, own.partition(".")[0]) if name < own]
+        return _over(folder, [name for name in known if self._turn or name.endswith(_TURN)], patience)
 
-        return self._fd < 0 or lock_within(self._fd, fcntl.LOCK_EX, patience)
+    def done(self) -> None:
+        """What it tells is in the store, or never will be."""
+        for path in (self._path, self._path + _NEW):
+            if os.path.exists(path):
+                os.unlink(path)
 
     def __exit__(self, *_: object) -> None:
         if self._fd >= 0:
             os.close(self._fd)
 
 
-def on_their_way(store: str) -> set[str]:
-    """The sessions that have an event at work, by ``name_of``. What such an event tells may not be in the store yet."""
+def _make(folder: str) -> None:
+    from leftoff.store.sqlite.location import make_folder
+
+    if not os.path.isdir(folder):
+        if not os.path.isdir(os.path.dirname(folder)):
+            make_folder(os.path.dirname(folder))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+
+
+def _of(folder: str, session: str = "") -> list[str]:
+    """The files of events, of all sessions or of the one that is called so; the earliest first."""
+    try:
+        found = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(name for name in found if name.startswith(session) and name.endswith((_TURN, _OTHER)))
+
+
+def _over(folder: str, names: list[str], patience: float) -> bool:
+    """Whether the events of these files are over, after so many seconds at most."""
     import fcntl
 
-    out, folder = set(), os.path.join(store, FOLDER)
-    for file in os.listdir(folder) if os.path.isdir(folder) else ():
-        if not file.endswith(".way"):
-            continue
+    from leftoff.store.sqlite.writer import lock_within
+
+    end = time.monotonic() + patience
+    for name in names:
+        path = os.path.join(folder, name)
         try:
-            fd = os.open(os.path.join(folder, file), os.O_RDWR | os.O_CLOEXEC)
-        except OSError:  # the session is over
-            continue
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            out.add(file.removesuffix(".way"))
+            continue
+        try:
+            if not lock_within(fd, fcntl.LOCK_SH, max(end - time.monotonic(), 0)):
+                return False
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
         finally:
             os.close(fd)
-    return out
+    return True
+
+
+def settled(store: str, session: str, patience: float) -> bool:
+    """Whether no event of a session is at work any more, after so many seconds at most."""
+    folder = os.path.join(store, FOLDER)
+    return _over(folder, _of(folder, name_of(session)), patience)
+
+
+def on_their_way(store: str) -> set[str]:
+    """The sessions that have an event at work, by ``name_of``. What such an event tells may not be in the store yet."""
+    folder = os.path.join(store, FOLDER)
+    return {name.partition(".")[0] for name in _of(folder) if not _over(folder, [name], 0)}
 
 
 def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
@@ -89,7 +154,6 @@ def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
     import fcntl
 
     from leftoff.model.hashing import sha256
-    from leftoff.store.sqlite.writer import lock_within
 
     digest = sha256(event).hexdigest()[:16]
     try:
@@ -97,7 +161,7 @@ def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
     except OSError:  # no store yet: there is nothing to tell of, or to keep twice
         return False
     try:
-        lock_within(fd, fcntl.LOCK_EX, 0.1)
+        fcntl.flock(fd, fcntl.LOCK_EX)
         known = os.read(fd, 1 << 16).decode("ascii", "replace").split()
         others = [one for one in known if one.endswith(digest) and not one.startswith(hooks)]
         if others:
@@ -115,34 +179,28 @@ class InOrder:
     """Hooks of one session that come one after another stay so, however long one of them takes.
 
     Where a turn begins or ends, all others are waited for; the others wait only for these. Sessions do not wait for
-    each other. ``make``: where there is no store's folder yet, it is made; else there is nothing to wait for.
+    each other. ``way``: the event itself, which waits for those that began before it.
     """
 
-    def __init__(
-        self, workspace: Workspace, session: str, *, alone: bool = False, make: bool = False
-    ) -> None:
+    def __init__(self, workspace: Workspace, session: str, way: OnItsWay, *, alone: bool = False) -> None:
         folder = workspace.store.folder
-        self._path, self._way, self._told = (_path(folder, session, kind) for kind in ("lock", "way", "told"))
+        self._path, self._told = (_path(folder, session, kind) for kind in ("lock", "told"))
         self._folder = os.path.dirname(self._path)
         self._patience = workspace.store.patience
-        self._alone = alone
-        self._make = make
+        self._way, self._alone = way, alone
         self._fd = -1
 
     def __enter__(self) -> None:
         import fcntl
 
-        from leftoff.store.sqlite.location import make_folder
         from leftoff.store.sqlite.writer import lock_within
 
+        if not os.path.isdir(self._folder):
+            return
         try:
-            if self._make:
-                make_folder(os.path.dirname(self._folder))
-            elif not os.path.isdir(os.path.dirname(self._folder)):
-                return
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             kind = fcntl.LOCK_EX if self._alone else fcntl.LOCK_SH
+            self._way.wait(self._patience)  # one that is stuck is left behind: nothing is lost for it
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if not lock_within(self._fd, kind, self._patience):
                 self.__exit__()
                 raise StoreUnavailable(
@@ -155,27 +213,15 @@ class InOrder:
         if self._fd >= 0:
             os.close(self._fd)
 
-    def settled(self, patience: float) -> bool:
-        """Whether no event of the session is on its way any more, after so many seconds at most."""
-        import fcntl
-
-        from leftoff.store.sqlite.writer import lock_within
-
-        try:
-            fd = os.open(self._way, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return True
-        try:
-            return lock_within(fd, fcntl.LOCK_EX, patience)
-        finally:
-            os.close(fd)
-
     def forget(self) -> None:
         """The session is over: leave nothing behind, not even the store's folder where nothing else is in there."""
         from leftoff.store.sqlite.location import forget_folder
 
         try:
-            for path in (self._path, self._way, self._told):
+            self._way.done()
+            if _of(self._folder, os.path.basename(self._path).partition(".")[0]):
+                return  # it goes on
+            for path in (self._path, self._told):
                 if os.path.exists(path):
                     os.unlink(path)
             os.rmdir(self._folder)

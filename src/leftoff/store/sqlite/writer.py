@@ -243,7 +243,8 @@ def lock_within(fd: int, kind: int, patience: float, stuck: float = FOREVER) -> 
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
         return True
     except BlockingIOError:
-        pass
+        if patience <= 0:
+            return False
     end, signed = time.monotonic() + min(patience, FOREVER), _content(fd)
     waiter = _Waiter(fd, kind)
     try:
