@@ -187,7 +187,8 @@ def begin(session: Session, *, again: bool = True) -> SessionRun:
             row = sessions.take_run(project, session.who, again=again)
             offered = _offered(session) if row is None else None
     except StoreUnavailable as error:
-        project.say(error.message)
+        if row is not None:  # else somebody else will finish what is spent
+            project.say(error.message)
     except (Corrupt, Unsupported) as error:
         project.say(error.message)
         fault = error
