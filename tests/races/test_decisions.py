@@ -40,7 +40,8 @@ def paused(folder: Path, *names: str) -> None:
 def resumed(folder: Path) -> sessions.SessionRun:
     with here(folder) as project:
         until = project.clock.now() * 10**6 + 60 * 10**9
-        session = sessions.Session(project, Caller(), "s1", "claude", anywhere=False, until=until)
+        way = sessions.Way(project.store_folder, "s1")
+        session = sessions.Session(project, Caller(), "claude", way, anywhere=False, until=until)
         return sessions.resume(session)
 
 
