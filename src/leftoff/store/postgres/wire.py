@@ -48,6 +48,10 @@ class Wire:
 
     def send(self, statements: Sequence[Statement], *, ends: bool = False) -> None:
         """Send, and wait for nothing. ``ends``: what fails of it takes nothing with it that is sent later."""
+        self._queue(statements, ends)
+        self._flush()
+
+    def _queue(self, statements: Sequence[Statement], ends: bool) -> None:
         for sql, values in statements:
             name = self._names.get(sql)
             if name is None:
@@ -61,15 +65,15 @@ class Wire:
         if ends:
             self._pg.pipeline_sync()
             self._owed.append(None)
-        self._flush()
 
     def ask(self, statements: Sequence[Statement], then: Sequence[Statement] = ()) -> list[Rows]:
         """The rows of each statement. All are sent at once; this waits once. ``then``: what is sent with them as a
         pipeline of its own, and not waited for."""
         before = len(self._owed)
-        self.send(statements, ends=True)
+        self._queue(statements, ends=True)
         if then:
-            self.send(then, ends=True)
+            self._queue(then, ends=True)
+        self._flush()
         found, error = self._answers(before)
         if error is not None:
             raise error
