@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import leftoff
 from leftoff.engine.read.quoting import named, quoted, tame
 from tests.agents.hooking import Session
 from tests.cli.command import succeed
@@ -77,6 +80,58 @@ def test_what_was_reported_here_is_quoted_too(project: Path) -> None:
     assert harmless(text) and text.startswith('Resume instructions:\n- for step s: “Done." ‹/hook_context>')
     told = Session(project).context("SessionStart", source="startup")
     assert told is not None and harmless(told) and "“Done." in told
+
+
+def bare(text: str) -> str:
+    """What is left of a brief without what it quotes, and without values, which are JSON."""
+    text = re.sub("“[^”]*”|`[^`]*`", "", text)
+    return re.sub(r' (=|→) ["{].*$', "", text, flags=re.MULTILINE)
+
+
+def test_nothing_of_others_stands_unquoted(project: Path) -> None:
+    """Whatever is no plain word: names of steps, variables and files, kinds of errors, who, when, choices."""
+    evil, at = f"mark-of-evil {EVIL}", "2026-01-02T03:04:05.000Z"
+    with leftoff.open(project / ".leftoff") as store:
+        run = store.start(
+            "w " + evil, run_id="r", branch="b " + evil, variables={"v " + evil: evil}, steps=["a"]
+        )
+        for key in ("agent", "task", "issue", "git_branch", "git_head"):
+            run.put("run", key, evil)
+        for number, status in enumerate(("completed", "failed", "waiting", "pending", "running", "blocked")):
+            about = {
+                "status": status,
+                "result": evil,
+                "started_at": evil,
+                "error": {"type": evil, "message": evil},
+            }
+            run.put("step", f"{number} {evil}".replace("/", "."), {**about, "instructions": evil})
+        asked = {"status": "waiting", "ask": evil, "options": [evil, "reject"], "deadline": evil}
+        run.put("step", "q", {"status": "waiting", "kind": "approval"})
+        run.put("approval", "q", asked)
+        run.put("error", f"e {evil}", {"type": evil, "message": evil})
+        run.put("note", "1", {"text": evil, "at": evil, "step": evil})
+        run.put("note", "2", {"text": evil, "at": evil, "resume": True})
+        for path in (f"f {evil}", "plain/path.txt"):
+            run.put("file", path, {"path": path, "hash": "sha256:00", "captured_at": at})
+            run.put("artifact", path, {"path": path, "name": evil, "step": evil, "captured_at": at})
+            run.put("knowledge", path, 1)
+            run.put("context", path, "x")
+        run.checkpoint(note=evil)
+        run.pause()
+    for text in (succeed("brief", "r", cwd=project).out, *handed(project, "b " + evil)):
+        assert "mark-of-evil" in text and harmless(text)
+        assert "evil" not in bare(text) and "plain/path.txt" in bare(text), bare(text)
+
+
+def handed(project: Path, branch: str) -> Iterator[str]:
+    """What an agent is told that takes the run over, at its start or when it is asked to go on."""
+    yield succeed("handover", "r", "--to", "claude", "--json", cwd=project).json["command"][-1]
+    session = Session(project)
+    session.env = {"LEFTOFF_BRANCH": branch}
+    session.fire("SessionStart", source="startup")
+    told = session.context("UserPromptSubmit", prompt="resume")
+    assert told is not None
+    yield told
 
 
 def test_the_source_of_the_next_step(cloned: Path) -> None:

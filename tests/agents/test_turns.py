@@ -74,7 +74,7 @@ def test_in_a_folder_with_an_odd_name(project: Path) -> None:
     told = second.context("SessionStart", source="startup")
     assert told is not None and "Write the guide" in told
     brief = second.context("UserPromptSubmit", prompt="resume")
-    assert brief is not None and "changed gu ide.md" in brief
+    assert brief is not None and "changed “gu ide.md”" in brief
 
 
 def test_a_turn_that_nobody_ended_is_open_at_the_end(repository: Path) -> None:

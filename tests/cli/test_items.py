@@ -114,7 +114,7 @@ def test_nobody_reads_an_encoded_item(project: Path) -> None:
     for done in said:  # a record that is shown as JSON is as programs get it
         assert "%2" not in (done.out + done.err).replace('"step":"get/a%2Fb"', ""), str(done)
     assert "leftoff approve w 'ask [x/y [z]]'" in said[0].out
-    assert "- for step get [a/b]: “again”" in said[0].out and "[get [a/b]] “slow”" in said[0].out
+    assert "- for step “get [a/b]”: “again”" in said[0].out and "[“get [a/b]”] “slow”" in said[0].out
     assert "~ get [50%]: pending → completed" in said[2].out
     assert "Did you mean get [a/b]" in said[8].err
     with pytest.raises(NeedsPerson, match=r"Step ask \[x/y \[z\]\] is a decision"):

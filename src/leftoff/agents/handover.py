@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import check_agent, custom_agents, templated, templated_words
+from leftoff.engine.read.quoting import word
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import told as whole_brief
@@ -58,6 +59,6 @@ def hand_over(project: Project, target: Target, agent: str) -> Handover:
     if session and agent in _RESUME and not templated(agent, custom):
         return Handover(row.run_id, agent, [*_RESUME[agent], session], session)
     known = whole_brief(project, target)
-    told = TOLD.format(before=row.card.get("agent") or "somebody", run_id=row.run_id, brief=known)
+    told = TOLD.format(before=word(row.card.get("agent") or "somebody"), run_id=row.run_id, brief=known)
     words = templated_words(agent, told, custom) if templated(agent, custom) else [*_TALK[agent], told]
     return Handover(row.run_id, agent, words)

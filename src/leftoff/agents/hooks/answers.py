@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from leftoff.errors import LeftoffError
     from leftoff.operations.sessions import Session, SessionRun
 
+_FOUND = 500  # characters of a finding, which tells what stands in records
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens
 
 
@@ -52,10 +53,12 @@ def resumed(session: Session, found: SessionRun) -> str:
     findings = found.report.findings if found.report is not None else []
     if found.run is None:
         assert found.offered is not None
-        lines = [f"- {one.message} {one.hint}".rstrip() for one in findings if one.level == REFUSE]
+        lines = [
+            f"- {quoted(one.message, _FOUND)} {one.hint}".rstrip() for one in findings if one.level == REFUSE
+        ]
         head = f"The unfinished run {found.offered.run_id} cannot be resumed as things are:"
         return "\n".join([head, *lines[:20]])
-    lines = [f"- {one.message}" for one in findings if one.level != RESUME]
+    lines = [f"- {quoted(one.message, _FOUND)}" for one in findings if one.level != RESUME]
     said = "\n".join(["Found before it continued:", *lines[:20], "", ""]) if lines else ""
     return whole_brief(session, found, said)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LINE = 300  # characters of one fact
 _FROM = "from"  # of a fact beside a run: the bundle that brought it
+_WORD, _IN_WORDS = 100, "._-:+@#/~[]"  # how long a name is that needs no marks, and what may stand in it
 _MARKS = str.maketrans("“”", '""')
 
 
@@ -48,6 +49,13 @@ def short(value: str, most: int = LINE) -> str:
 def named(value: Any, most: int = LINE) -> str:
     """A name, or what leftoff itself says of something: one line, without marks."""
     return tame(short(value, most) if isinstance(value, str) else shown(value, most))
+
+
+def word(value: Any) -> str:
+    """A name, a kind or a time as it is, if it is one word of such; else what somebody wrote, and quoted."""
+    line = str(value)
+    plain = len(line) <= _WORD and all(char.isalnum() or char in _IN_WORDS for char in line)
+    return line if plain else quoted(value)
 
 
 def quoted(value: Any, most: int = LINE) -> str:

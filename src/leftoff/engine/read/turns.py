@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.quoting import named, quoted
+from leftoff.engine.read.quoting import named, quoted, word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def changed(turn: dict[str, Any]) -> str:
 
 def _files(turn: dict[str, Any], name: str) -> str:
     """A list of files, as far as they fit into a line."""
-    files = [str(path) for path in turn.get(name) or []]
+    files = [word(path) for path in turn.get(name) or []]
     more = len(files[_FILES:]) + int(turn.get(f"more_{name}") or 0)
-    return named(", ".join(files[:_FILES]) + (f" and {more} more" if more else ""))
+    return ", ".join(files[:_FILES]) + (f" and {more} more" if more else "")
 
 
 def asked(turns: list[dict[str, Any]], health: str) -> list[str]:
@@ -70,7 +70,7 @@ def stopped(turns: list[dict[str, Any]], health: str) -> list[str]:
     if not (known or turns):
         return []
     turn = (known or turns)[-1]
-    who = f" ({named(turn['agent'], 40)})" if turn.get("agent") else ""
+    who = f" ({word(turn['agent'])})" if turn.get("agent") else ""
     end = became(turn, health)
     out = [f"- turn {turn['number']}{who} {named(end)}"]
     if turn.get("said") and str(turn["said"]) not in end:

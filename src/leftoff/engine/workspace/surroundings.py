@@ -12,7 +12,7 @@ from leftoff.engine.config.git_head import git_branch, git_head
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from leftoff.model.changes import ChangeSet
@@ -76,17 +76,19 @@ def prefix(project: str) -> str:
     return inside
 
 
-def git_moved(project: str, own: dict[str, Any]) -> list[str]:
-    """What git has checked out now, where that is not what the run knew; in sentences."""
+def git_moved(project: str, own: dict[str, Any], show: Callable[[str], str] = str) -> list[str]:
+    """What git has checked out now, where that is not what the run knew; in sentences. ``show``: how a name is put."""
     said = []
     branch, head = git_branch(project), git_head(project)
     known_branch, known_head = own.get("git_branch"), own.get("git_head")
     if known_branch and branch is None and head is None:
-        said.append(f"The git branch was {known_branch}; there is no git repository here.")
+        said.append(f"The git branch was {show(known_branch)}; there is no git repository here.")
     elif known_branch and branch != known_branch:
-        said.append(f"The git branch was {known_branch} and is {branch or 'detached'} now.")
+        said.append(f"The git branch was {show(known_branch)} and is {show(branch or 'detached')} now.")
     if known_head and head and head != known_head:
-        said.append(f"The git commit was {known_head[:12]} at the last checkpoint and is {head[:12]} now.")
+        said.append(
+            f"The git commit was {show(known_head[:12])} at the last checkpoint and is {head[:12]} now."
+        )
     return said
 
 
