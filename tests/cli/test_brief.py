@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leftoff.engine.read.state import Reader
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, started
 
@@ -177,3 +179,19 @@ def test_of_a_long_list_only_the_beginning_is_told(tmp_path: Path) -> None:
     told = succeed("brief", cwd=tmp_path).out
     assert "few = [1,2]\n" in told
     assert "n = [0,1,2,3" in told and ",80,8" in told and "(5,000 entries)" in told
+
+
+def test_values_that_are_not_told_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of records that may be a million there are only the keys: how many, not what they hold."""
+    started(tmp_path)
+    succeed("put", "knowledge", "one", '{"text": "never told"}', cwd=tmp_path)
+    read: list[str] = []
+    real = Reader.plain
+
+    def plain(self: Reader, collection: str) -> dict[str, Any]:
+        read.append(collection)
+        return real(self, collection)
+
+    monkeypatch.setattr(Reader, "plain", plain)
+    succeed("brief", cwd=tmp_path)
+    assert "step" in read and "knowledge" not in read

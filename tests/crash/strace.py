@@ -31,7 +31,7 @@ CALLS = [
     "mkdirat",
 ]
 LINE = re.compile(r"^(\d+)\s+(\w+)\(")
-PATIENCE = 30.0
+PATIENCE = 240.0  # only who hangs is waited for so long, however slow the machine
 
 
 def require() -> None:

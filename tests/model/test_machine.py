@@ -18,14 +18,16 @@ from tests.model.rules_life import LifeRules
 
 # Read before the fixtures take leftoff's variables away.
 THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
-EXAMPLES, STEPS = (int(os.environ.get("LEFTOFF_EXAMPLES", 2000)), 80) if THOROUGH else (25, 40)
+PARTS, STEPS = (8, 80) if THOROUGH else (1, 40)  # parts can be played beside each other
+EXAMPLES = int(os.environ.get("LEFTOFF_EXAMPLES", 2000)) // PARTS if THOROUGH else 25
 
 
 class Machine(DataRules, LifeRules):
     """Every rule there is."""
 
 
-def test_never_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_never_disagrees(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """Every version that is kept reads back exactly, in any order of work, failures, crashes and prunes."""
     monkeypatch.setattr(
         bursts, "IN_A_ROW", 1 << 60

@@ -21,12 +21,14 @@ from tests.model.rules_life import LifeRules
 from tests.postgres.server import Server
 
 THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
-EXAMPLES, STEPS = (int(os.environ.get("LEFTOFF_EXAMPLES", 200)), 80) if THOROUGH else (3, 40)
+PARTS, STEPS = (4, 80) if THOROUGH else (1, 40)
+EXAMPLES = int(os.environ.get("LEFTOFF_EXAMPLES", 200)) // PARTS if THOROUGH else 3
 
 _games = itertools.count(1)
 
 
-def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """Every version that is kept reads back exactly, in any order of work, failures, crashes, copies and prunes."""
     monkeypatch.setattr(bursts, "IN_A_ROW", 1 << 60)
     monkeypatch.setattr(StepsMixin, "_trace", lambda *_: {})
