@@ -26,6 +26,7 @@ printf '%s' "$event" | '{leftoff}' "$@"
 """
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HEX = re.compile(r"(?<![0-9a-zA-Z])(a|toolu_|call_|msg_|req_|fc_)([0-9a-f]{16,32})(?![0-9a-f])")
+_OWN = re.compile(r'(/cc-socks/|"runId": ")[0-9a-z-]+')  # named for a process, or by chance
 _TALK = (
     "hook_started",
     "hook_response",
@@ -104,6 +105,7 @@ class Scrubber:
         for folder, put in self.folders.items():
             text = text.replace(folder, put)
         text = re.sub(r'\$HOME/[^"\s]*/([^/"\s]+\.jsonl)', r"$HOME/\1", text)
+        text = _OWN.sub(r"\g<1>1", text)
         text = _UUID.sub(lambda found: self._id(found[0], "00000000-0000-4000-8000-{:012d}"), text)
         return _HEX.sub(lambda found: found[1] + self._id(found[2], "{:016d}"), text)
 

@@ -16,6 +16,7 @@ OFFER = "An unfinished run is in this folder"
 BRIEF = "leftoff keeps the progress of this session as run"
 HELLO = Answer("Hello.")
 MOMENTS = 10
+REQUESTS = 4  # of a turn that is killed
 
 
 def told(bed: Bed, words: str) -> bool:
@@ -128,19 +129,19 @@ def takeover(bed: Bed, agent: Agent) -> None:
     project.sound()
 
 
-def _moment(bed: Bed, agent: Agent, seconds: float) -> str:
-    """A turn that is killed so long after its first request; what became of it."""
+def _moment(bed: Bed, agent: Agent, request: int, seconds: float) -> str:
+    """A turn that is killed so long after one of its requests; what became of it."""
     project = bed.project(agent.name)
     write = agent.write(str(project.folder / "guide.md"), "# Guide\n")
     change = agent.shell("echo more >> notes.txt")
     bed.model.script(*calls(write, change, agent.shell("true")), Answer("The guide is written."))
     life: Life = agent.ask(project, "Write the guide")
-    bed.model.wait_for_request()
+    bed.model.wait_for_request(request)
     time.sleep(seconds)
     life.kill()
     run = project.wait_for("Write the guide")  # its hooks outlive it, and are not slower than a person
     ended = last_turn(run)["status"] == "completed"
-    must("a turn that ended well was answered in full", not ended or bed.model.served.answers >= 4)
+    must("a turn that ended well was answered in full", not ended or bed.model.served.answers >= REQUESTS)
     bed.model.script(HELLO)
     agent.tell(project, "hello")
     expect("a new session is told", not ended, told(bed, OFFER))
@@ -164,9 +165,10 @@ def moments(bed: Bed, agent: Agent) -> str:
     bed.model.wait_for_request()
     began = time.monotonic()
     life.wait()
-    length = time.monotonic() - began
+    length = (time.monotonic() - began) / REQUESTS
     by_chance = random.Random(13)
-    found = [_moment(bed, agent, by_chance.uniform(0, length)) for _ in range(MOMENTS)]
+    parts = [by_chance.uniform(0, REQUESTS) for _ in range(MOMENTS)]  # the machine may be faster or slower by then
+    found = [_moment(bed, agent, 1 + int(part), part % 1 * length) for part in parts]
     return ", ".join(f"{found.count(kind)} {kind}" for kind in sorted(set(found), reverse=True))
 
 
