@@ -167,7 +167,7 @@ def moments(bed: Bed, agent: Agent) -> str:
     life.wait()
     length = (time.monotonic() - began) / REQUESTS
     by_chance = random.Random(13)
-    parts = [by_chance.uniform(0, REQUESTS) for _ in range(MOMENTS)]  # the machine may be faster or slower by then
+    parts = [by_chance.uniform(0, REQUESTS) for _ in range(MOMENTS)]  # however fast the machine is by then
     found = [_moment(bed, agent, 1 + int(part), part % 1 * length) for part in parts]
     return ", ".join(f"{found.count(kind)} {kind}" for kind in sorted(set(found), reverse=True))
 
