@@ -207,6 +207,25 @@ def test_a_hook_is_seen_from_before_its_process_is_made(
     assert [False, False] == seen
 
 
+def test_in_a_store_that_the_settings_name(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is at work is seen there, and that hooks fire; nothing else is made."""
+    (repository / "leftoff.toml").write_text('store = "state"\n')
+    seen = []
+
+    def made(work: Callable[[], bytes], limit: float) -> bytes:
+        seen.append(settled(str(repository / "state"), "s1", 0))
+        return work()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "bounded", made)
+        event = event_of("s1", repository, "UserPromptSubmit", prompt="Write the guide")
+        run.run_hook(run.Call("claude", False, None, None), json.dumps(event).encode())
+    assert [False] == seen
+    assert (repository / "state" / "hooks" / "claude.UserPromptSubmit").exists()
+    assert not (repository / ".leftoff").exists()
+    assert 1 == len(runs(repository))
+
+
 LISTED = {"tool_name": "TodoWrite", "tool_input": {"todos": [{"content": "one", "status": "pending"}]}}
 
 
