@@ -12,7 +12,7 @@ import pytest
 import leftoff
 from leftoff.engine.retention.export import import_bundle
 from leftoff.errors import StoreUnavailable
-from leftoff.store.sqlite.pace import Pace
+from leftoff.store.pace import Pace
 from leftoff.store.sqlite.store import SqliteStore
 from tests.bundle.forge import DRIVER, make_run, opened, write_bundle
 from tests.cli.command import LEFTOFF, call, environment, succeed
@@ -20,7 +20,7 @@ from tests.cli.command import LEFTOFF, call, environment, succeed
 KILLED = """
 import os, signal, sys
 from leftoff.cli import main
-from leftoff.store.sqlite.pace import Pace
+from leftoff.store.pace import Pace
 left, batch = int(sys.argv[1]), Pace.batch
 def dying(self, work):
     global left

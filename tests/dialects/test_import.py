@@ -12,7 +12,7 @@ import pytest
 import leftoff
 from leftoff.dialects.importing.documents import Importer
 from leftoff.engine.lifecycle import bulk_import
-from leftoff.store.sqlite.pace import Pace
+from leftoff.store.pace import Pace
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, SITEBUILDER
 from tests.dialects.files import (

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.errors import Corrupt, Invalid, StoreUnavailable
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.testing.scribe import Scribe
 from tests.cli.command import call
+from tests.postgres.conftest import drop
+from tests.postgres.server import Server
 
 LARGE = 48 << 20
 
@@ -91,3 +93,24 @@ def test_the_setting(project: Path, url: str, tmp_path_factory: pytest.TempPathF
     assert 0 == call("artifact", "file.bin", "--name", "again", cwd=project, LEFTOFF_STORE=url).code
     assert [b"content"] == [path.read_bytes() for path in folder.glob("blobs/*/*")]
     assert 0 == call("fsck", cwd=project, LEFTOFF_STORE=url).code
+
+
+def test_a_folder_is_of_one_store(server: Server, name: str, tmp_path: Path) -> None:
+    """What one store removes in there might be another's: the second one is refused, and writes nothing there."""
+    folder = str(tmp_path / "mnt")
+    one, two = shared(server.url(name), tmp_path, folder), shared(server.url(f"{name}-b"), tmp_path, folder)
+    Scribe(one)
+    Scribe(two)
+    try:
+        one.save_blob([b"content"])
+        with pytest.raises(Invalid, match="has the blobs of another store"):
+            two.save_blob([b"content"])
+        with pytest.raises(Invalid, match="another store"):
+            two.archive_folder()
+        again = shared(server.url(name), tmp_path, folder)  # as another process of the first
+        again.save_blob([b"more"])
+        again.close()
+    finally:
+        one.close()
+        two.close()
+        drop(server, f"{name}-b")

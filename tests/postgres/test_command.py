@@ -27,6 +27,17 @@ steps:
     needs: two
     run: test -e fixed
 """
+ASK = """name: ask
+steps:
+  - id: a
+    run: echo hi
+  - id: ok
+    needs: a
+    approval: Go?
+  - id: b
+    needs: ok
+    run: echo done
+"""
 #: word by word what somebody types; `touch` and `rm` are of the shell
 SESSION = """
 start site --run-id s-1 --steps plan,build/a,build/b,ship --title Site --json
@@ -110,6 +121,59 @@ show s-2 --json
 start site --run-id s-2
 export nobody -o x.leftoff
 import flow.yaml
+run ask.yaml --run-id q-1
+approve q-1 --json
+resume q-1 --yes
+run ask.yaml --run-id q-2 --fresh
+reject q-2 --note no --json
+resume q-2
+show q-2 --json
+resume q-2 --list --json
+resume q-2 --dry-run --json
+start work --run-id w-1 --steps a,b --session sess-1 --agent claude --json
+next --run w-1 --start --json
+step block a --run w-1 --error "no key" --json
+unblock w-1 a --json
+unblock w-1 a --json
+put knowledge k {"t":1} --new --run w-1 --json
+put knowledge k {"t":2} --new --run w-1 --json
+get knowledge/k w-1 --json
+handover w-1 --to codex --json
+finish w-1 --summary fine --json
+supervise --once --json
+dialects --json
+trust --list
+completion bash
+compat
+prune --dry-run --json
+prune --empty-trash --json
+run flow.yaml --check --json
+run flow.yaml --graph
+frobnicate
+fsck --json
+"""
+#: of runs that are over; a server needs a folder that all machines share for it
+ARCHIVING = """
+start site --run-id s-1 --steps a --title Old --issue 7
+artifact flow.yaml --run s-1
+archive s-1
+finish s-1
+archive s-1 --json
+archive s-1
+ls --json
+ls --all --json
+show s-1 --json
+show #7 --json
+cat s-1:flow.yaml
+start site --run-id s-1
+export s-1 -o s.leftoff --json
+undelete s-1 --json
+show s-1 --json
+archive s-1 --json
+rm s-1 --yes --json
+undelete s-1 --json
+ls --all --json
+prune --json
 fsck --json
 """
 
@@ -122,6 +186,7 @@ def sides(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> list[tup
         project = tmp_path / name
         project.mkdir()
         (project / "flow.yaml").write_text(FLOW)
+        (project / "ask.yaml").write_text(ASK)
         (project / "leftoff.toml").write_text("")
         found.append((project, {**more, "LEFTOFF_PROJECT": str(project)}))
     return found
@@ -129,7 +194,24 @@ def sides(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> list[tup
 
 def test_the_same_words_say_the_same(sides: list[tuple[Path, dict[str, Any]]]) -> None:
     """Exit codes, results, JSON and messages; times, places and how many bytes there are aside."""
-    for line in SESSION.strip().splitlines():
+    _play(SESSION, sides)
+
+
+def test_the_archive_says_the_same(sides: list[tuple[Path, dict[str, Any]]]) -> None:
+    """Where machines share a folder, the archive is in there; without one, there is none, which is told."""
+    project, env = sides[1]
+    call("start", "site", "--run-id", "none", cwd=project, **env)
+    call("finish", "none", cwd=project, **env)
+    done = call("archive", "none", "--json", cwd=project, **env)
+    assert (4, "unsupported") == (done.code, done.json["error"]["code"])
+    assert "blobs = " in done.json["error"]["hint"]
+    call("rm", "none", "--yes", cwd=project, **env)
+    (project / "leftoff.toml").write_text('blobs = "mnt"\n')
+    _play(ARCHIVING, sides)
+
+
+def _play(session: str, sides: list[tuple[Path, dict[str, Any]]]) -> None:
+    for line in session.strip().splitlines():
         one, other = (_played(line, project, env) for project, env in sides)
         assert one == other, f"{line}\n--- folder\n{one}\n--- server\n{other}"
 

@@ -157,6 +157,7 @@ def test_what_did_not_get_over_is_told(pair: Pair, tmp_path: Path) -> None:
             _put(run, 2)
         with pytest.raises(expected):
             stores[run.id].close()
+        stores[run.id]._store.close()
     assert stores["kept"].fsck().ok
     stores["kept"].close()
     env: dict[str, Any] = {"LEFTOFF_STORE": url, "cwd": project}

@@ -127,8 +127,8 @@ def _archived_id(store: Store, text: str) -> str | None:
 
 def _bundles(store: Store) -> list[str]:
     """The files of archived runs, without loading what reads them."""
-    folder = os.path.join(store.folder, "archive")
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    folder = store.archive_folder()
+    names = os.listdir(folder) if folder is not None and os.path.isdir(folder) else []
     return [name for name in names if name.endswith(".leftoff")]
 
 

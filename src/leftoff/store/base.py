@@ -519,6 +519,11 @@ class Store:
         """A consistent copy into an empty folder while others write."""
         raise NotImplementedError
 
+    def archive_folder(self, *, make: bool = False) -> str | None:
+        """Where bundles of runs that are over lie, for all who use it; ``make``: it is there then, durably. ``None``:
+        there is no folder that all of them find."""
+        raise NotImplementedError
+
     def siblings(self) -> dict[str, str]:
         """The projects that are kept in the same place, this one among them: their names, and what opens each."""
         return {}

@@ -16,7 +16,7 @@ from leftoff.model.digest import MASK
 from leftoff.model.fields import Fields
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.versions import NO_COUNTS
-from leftoff.store.sqlite.pace import Pace
+from leftoff.store.pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from leftoff.model.fields import Fields
 from leftoff.model.values import blob_stored
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import VALUE_MAX
-from leftoff.store.sqlite.pace import Pace
+from leftoff.store.pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

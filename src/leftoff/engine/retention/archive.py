@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     Check = Callable[[RunRow], None]
     Several = Callable[[list[dict[str, Any]], str], dict[str, Any]]
 
-FOLDER = "archive"
 SUFFIX, PAGE = ".leftoff", ".json"
 NAMES = "names"  # on the page: what its checkpoints are called by a protocol
 ORDER = "n"  # on the page: the store-wide number of its last commit; in the trash, of the newest one when it came there
@@ -48,8 +47,8 @@ OURS = "ours"  # on the page: what shows that this user made it, as it is in the
 
 
 def folder_of(store: Store) -> str | None:
-    """Where a store keeps its archive; ``None`` for many machines: what one of them took away no other finds."""
-    return os.path.join(store.folder, FOLDER) if not store.shared else None
+    """Where a store keeps its archive; ``None``: it has none."""
+    return store.archive_folder()
 
 
 class Archived(Fields):
@@ -104,14 +103,12 @@ def _archive(
 
 def _need_folder(store: Store) -> str:
     """The archive's folder; its name is durable before anything is moved there."""
-    folder = folder_of(store)
+    folder = store.archive_folder(make=True)
     if folder is None:
         raise Unsupported(
-            f"{store.name} is shared by several machines, and has no archive.",
-            hint="`leftoff export` writes a run to a file; `leftoff rm` removes it.",
+            f"{store.name} has no archive: no folder that all its machines share.",
+            hint='Name one in leftoff.toml (blobs = "/mnt/…"). Or `leftoff export` writes a run to a file.',
         )
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    sync_folder(os.path.dirname(folder))
     return folder
 
 

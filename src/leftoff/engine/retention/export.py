@@ -20,11 +20,11 @@ from leftoff.model.digest import MASK
 from leftoff.model.values import blob_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.bundle.write import BundleWriter, check_target
-from leftoff.store.sqlite.pace import Pace
+from leftoff.store.pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from leftoff.engine.lifecycle.origin import Mark
@@ -240,16 +240,14 @@ class _Replay:
     def put_in_order(self, pace: Pace) -> None:
         """A step stands where its order and those of the steps above it say; pruned versions may have told it."""
         places = places_of({key: order for key, (_, order) in self.bundle.steps.items()})
-        waiting = list(places.items())
-        while waiting:
-            some, waiting = waiting[: pace.size], waiting[pace.size :]
-            pace.batch(lambda tx, _size, some=some: self._order(tx, some))  # type: ignore[misc]
+        pace.over(list(places.items()), self._order)
 
-    def _order(self, tx: Tx, places: list[tuple[str, str]]) -> None:
+    def _order(self, tx: Tx, places: Sequence[tuple[str, str]]) -> int:
         for key, order in places:
             row = tx.row(self.run, "step", key)
             if row is not None and row[2] != order:
                 tx.set_order(self.run, key, order)
+        return len(places)
 
     def _events(self) -> Iterator[tuple[Any, ...]]:
         """What was put and what ended, each version behind what it consists of."""

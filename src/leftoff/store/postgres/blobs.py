@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 
-from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.errors import Corrupt, Invalid, StoreUnavailable
 from leftoff.store.blobs import GRACE_S, Blobs, Packing, proved, pruned, unpacked
 from leftoff.store.postgres.queries import Q
 from leftoff.store.sqlite.failures import translate
+from leftoff.store.sqlite.location import ARCHIVE, make_archive, write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 PIECE = 1 << 18
 IN_FOLDER = -1  # in the place of an upload's number: it is a file
 FOLDER = "blobs"  # the fact that says which folder that is
+OWNER = "store"  # the file in it that says whose it is: the id of the store
 AT_ONCE = 8  # pieces that travel together
 
 
@@ -44,12 +46,50 @@ class PostgresBlobs:
         self.grace = GRACE_S
         self.folder = folder
         self.files = Blobs(folder) if folder else None
+        self._ours = False  # whether the folder is known to be this store's
 
     def together(self, work: Callable[[Save], T]) -> T:
         """See ``Store.save_together``."""
         return self._in_folder(self.files, work) if self.files is not None else self._in_pieces(work)
 
+    def archive_folder(self, *, make: bool) -> str | None:
+        """See ``Store.archive_folder``: in the folder that all machines share, if there is one."""
+        if self.folder is None or not (make or self._store.exists()):
+            return None
+        self._typed(lambda: self._need_ours(make=make))
+        folder = os.path.join(self.folder, ARCHIVE)
+        if make:
+            self._typed(lambda: make_archive(folder))
+        return folder
+
+    def _need_ours(self, *, make: bool = True) -> None:
+        """A folder is of one store: what another one removes in there might be ours. ``make``: it is from now on."""
+        if self._ours or self.folder is None:
+            return
+        path = os.path.join(self.folder, OWNER)
+        own = next(str(value) for name, value in self._ask(Q.meta, ()) if name == "store_id")
+        if make and not os.path.exists(path):
+            mark = f"{path}.{own}"
+            write_private(mark, [own.encode()])
+            try:
+                os.link(mark, path)  # of several stores that want it, one gets it
+            except FileExistsError:
+                pass
+            os.unlink(mark)
+        try:
+            with open(path, encoding="ascii") as file:
+                owner = file.read()
+        except FileNotFoundError:
+            return
+        if owner != own:
+            raise Invalid(
+                f"The folder {self.folder} has the blobs of another store.",
+                hint="Nothing was changed. Name another one in leftoff.toml (blobs = …): each store needs its own.",
+            )
+        self._ours = True
+
     def _in_folder(self, files: Blobs, work: Callable[[Save], T]) -> T:
+        self._typed(self._need_ours)
         batch = files.batch()
         made: dict[bytes, tuple[int, BlobRow]] = {}
 

@@ -342,6 +342,9 @@ class PostgresStore(Store):
 
         backup(self, folder)
 
+    def archive_folder(self, *, make: bool = False) -> str | None:
+        return self.blobs.archive_folder(make=make)
+
     def about(self) -> dict[str, Any]:
         from leftoff.store.facts import about
 

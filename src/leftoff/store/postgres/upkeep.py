@@ -7,11 +7,11 @@ point, a job leaves nothing wrong: the next one, or ``sweep``, goes on.
 from __future__ import annotations
 
 from leftoff.host import GONE, UNKNOWN
+from leftoff.store.pace import Orphans, Pace
 from leftoff.store.postgres.blobs import IN_FOLDER
 from leftoff.store.postgres.queries import Q
 from leftoff.store.rows import TRASH, token_name
-from leftoff.store.sqlite.pace import Pace
-from leftoff.store.sqlite.upkeep import NEVER, REMOVED, TOKENS, Orphans
+from leftoff.store.sqlite.upkeep import NEVER, REMOVED, TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,19 +34,13 @@ def prune(store: PostgresStore, run: int, drop: Iterable[int]) -> int:
     found = store.read(lambda view: view.head(run))
     if found is None:
         return 0
-    head, freed = int(found[0]), 0
+    head = int(found[0])
     store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
-    while wanted:
-        some, wanted = wanted[: pace.size], wanted[pace.size :]
-        pace.batch(lambda tx, _, some=some: _forget(tx, run, head, Q.forget_named, (run, some, head)))  # type: ignore[misc]
-    while pace.batch(lambda tx, size: _forget(tx, run, head, Q.forget_unsealed, (run, head, size))):
-        pass
-    place: _Place | None = ("", "", -1)
-    while place is not None:
-        here = place
-        place, got = pace.batch(lambda tx, size, here=here: _prune_past(tx, run, head, here, size, orphans))  # type: ignore[misc]
-        freed += got
-    return freed + _drop_orphans(pace, orphans)
+    pace.over(wanted, lambda tx, some: _forget(tx, run, head, Q.forget_named, (run, [*some], head)))
+    pace.until_none(lambda tx, size: _forget(tx, run, head, Q.forget_unsealed, (run, head, size)))
+    start: _Place = ("", "", -1)
+    freed = pace.walk(start, lambda tx, here, size: _prune_past(tx, run, head, here, size, orphans))
+    return freed + orphans.drop(pace, _drop_some)
 
 
 def _forget(tx: PostgresTx, run: int, head: int, sql: str, values: tuple[Any, ...]) -> int:
@@ -82,16 +76,8 @@ def _prune_past(
     return last, sum(row[5] for row in gone)
 
 
-def _drop_orphans(pace: Pace, orphans: Orphans) -> int:
-    """Looked at again, once whoever may be about to refer to them has ended."""
-    freed = 0
-    while orphans.values or orphans.blobs:
-        some = orphans.some(pace.size)
-        freed += pace.batch(lambda tx, _, some=some: _drop_some(tx, *some))  # type: ignore[misc]
-    return freed
-
-
 def _drop_some(tx: PostgresTx, values: list[bytes], blobs: list[bytes]) -> int:
+    """Looked at again, once whoever may be about to refer to them has ended."""
     tx.gather(None, [(Q.lock_values, (values,)), (Q.lock_blobs, (blobs,))])
     lost = tx.gather(None, [(Q.drop_values, (values,)), (Q.discard_blobs, (blobs,))])
     return sum(row[0] for rows in lost for row in rows)
@@ -108,11 +94,9 @@ def remove(store: PostgresStore, run: int, allowed: Callable[[View], None] | Non
             tx.note(Q.hide_run, (f"{row.run_id}{REMOVED}{run}", run))
 
     store.write(hide)
-    pace, orphans, freed = Pace(store), Orphans(), 0
-    while got := pace.batch(lambda tx, size: _remove_records(tx, run, size, orphans)):
-        freed += got
-    while pace.batch(lambda tx, size: len(tx.ask(Q.drop_versions, (run, size), run))):
-        pass
+    pace, orphans = Pace(store), Orphans()
+    freed = pace.until_none(lambda tx, size: _remove_records(tx, run, size, orphans))
+    pace.until_none(lambda tx, size: len(tx.ask(Q.drop_versions, (run, size), run)))
 
     def rest(tx: Any) -> None:
         _drop_tokens(tx, run, NEVER)
@@ -121,7 +105,7 @@ def remove(store: PostgresStore, run: int, allowed: Callable[[View], None] | Non
             tx.note(query, (run,))
 
     store.write(rest)
-    return freed + _drop_orphans(pace, orphans)
+    return freed + orphans.drop(pace, _drop_some)
 
 
 def _remove_records(tx: PostgresTx, run: int, size: int, orphans: Orphans) -> int:
@@ -145,11 +129,8 @@ def sweep(store: PostgresStore, *, thorough: bool = True) -> int:
             orphans.blobs.update(row[0] for row in blobs)
 
         store.read(strays)
-        freed += _drop_orphans(pace, orphans)
-    more = True
-    while more:
-        got, more = pace.batch(lambda tx, size: _empty(tx, store.blobs, max(1, size // 8)))
-        freed += got
+        freed += orphans.drop(pace, _drop_some)
+    freed += pace.walk(0, lambda tx, number, size: _empty(tx, store.blobs, number, max(1, size // 8)))
     if store.blobs.files is not None:
         freed += store.blobs.files.empty(store.clock.now() / 1000, store.blobs.grace)
     return freed
@@ -166,12 +147,12 @@ def _abandoned(view: Any) -> list[int]:
     return out
 
 
-def _empty(tx: PostgresTx, kept: PostgresBlobs, size: int) -> tuple[int, bool]:
-    """The pieces of what is past its grace go, and its files; bytes given back, and whether there may be more."""
+def _empty(tx: PostgresTx, kept: PostgresBlobs, number: int, size: int) -> tuple[int | None, int]:
+    """Pieces and files of what is past its grace go; another batch if there may be more, and bytes given back."""
     grace = kept.grace
     blobs, strays = tx.gather(None, [(Q.due_blobs, (grace, size)), (Q.due_uploads, (grace, size))])
     kept.discard(row[0] for row in blobs if row[1] == IN_FOLDER)
     hashes, uploads = [row[0] for row in blobs], [row[0] for row in strays]
     lost = tx.ask(Q.empty_blobs, (hashes,)) if hashes else []
     tx.note(Q.drop_uploads, ([*uploads, *[row[1] for row in blobs]],))
-    return int(sum(row[0] for row in lost)), bool(blobs or uploads)
+    return (number + 1 if blobs or uploads else None), int(sum(row[0] for row in lost))

@@ -24,7 +24,8 @@ FOLDER = 0o040000  # in a mode
 MOUNTS = "/proc/self/mountinfo"
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
-BY_RUN = ("attempts", "archive", "trash", "quarantine")  # folders in it that may hold very many names
+ARCHIVE = "archive"
+BY_RUN = ("attempts", ARCHIVE, "trash", "quarantine")  # folders in it that may hold very many names
 
 
 def links_in(folder: str, deep: bool = True) -> list[str]:
@@ -213,6 +214,12 @@ def sync(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
         os.fsync(fd)
+
+
+def make_archive(folder: str) -> None:
+    """The folder of bundles; its name is durable before anything is moved there."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    sync_folder(os.path.dirname(folder))
 
 
 def write_private(path: str, content: Iterable[bytes]) -> None:

@@ -451,6 +451,12 @@ class SqliteStore(Store):
 
         self._typed(lambda: backup(self, folder))
 
+    def archive_folder(self, *, make: bool = False) -> str | None:
+        folder = os.path.join(self.folder, location.ARCHIVE)
+        if make:
+            location.make_archive(folder)
+        return folder
+
     def about(self) -> dict[str, Any]:
         from leftoff.store.facts import about
 

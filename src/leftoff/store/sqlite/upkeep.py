@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 
 from leftoff.host import GONE
+from leftoff.store.pace import Orphans, Pace
 from leftoff.store.rows import TRASH, token_name
-from leftoff.store.sqlite.pace import Pace
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from leftoff.store.base import View
@@ -27,25 +27,6 @@ TOKENS = 256  # of how many of its newest versions a run keeps the tokens, once 
 NEVER = 1 << 62
 
 
-class Orphans:
-    """Bytes that lost a reference, looked at again before they go."""
-
-    def __init__(self) -> None:
-        self.values: set[bytes] = set()
-        self.blobs: set[bytes] = set()
-
-    def note(self, hash: bytes, outside: int, blob: bytes | None) -> None:
-        if outside:
-            self.values.add(hash)
-        if blob is not None:
-            self.blobs.add(blob)
-
-    def some(self, size: int) -> tuple[list[bytes], list[bytes]]:
-        """Values and blobs for one batch, taken out before its transaction, which may be tried again."""
-        values = [self.values.pop() for _ in range(min(size, len(self.values)))]
-        return values, [self.blobs.pop() for _ in range(min(size, len(self.blobs)))]
-
-
 def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
     """See ``Store.prune``."""
     pace, orphans = Pace(store), Orphans()
@@ -55,25 +36,20 @@ def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
         return 0
     head = int(found[0])
     store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
-    while wanted:
-        some, wanted = wanted[: pace.size], wanted[pace.size :]
-        pace.batch(lambda tx, _size, some=some: _forget_named(tx, run, some, head))  # type: ignore[misc]
-    while pace.batch(lambda tx, size: _forget_unsealed(tx, run, head, size)):
-        pass
-    place: tuple[str, str, int] | None = ("", "", -1)
-    while place is not None:
-        here = place
-        place = pace.batch(lambda tx, size, here=here: _prune_past(tx, run, head, here, size, orphans))  # type: ignore[misc]
+    pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head))
+    pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size))
+    pace.walk(("", "", -1), lambda tx, here, size: _prune_past(tx, run, head, here, size, orphans))
     freed = _drop_orphans(store, pace, orphans)
     return freed + vacuum(store, pace)
 
 
-def _forget_named(tx: Any, run: int, seqs: list[int], head: int) -> None:
+def _forget_named(tx: Any, run: int, seqs: Sequence[int], head: int) -> int:
     """Checkpoints that were asked for by name; never what was the head when this began."""
     for seq in seqs:
         if seq < head:
             _keep_tokens(tx, run, head, tx.execute(Q.forget_version, (run, seq)).fetchall())
             tx.execute(Q.forget_aliases, (run, seq))
+    return len(seqs)
 
 
 def _forget_unsealed(tx: Any, run: int, head: int, size: int) -> int:
@@ -99,23 +75,20 @@ def _drop_tokens(tx: Any, run: int, below: int) -> None:
 
 def _prune_past(
     tx: SqliteTx, run: int, head: int, place: tuple[str, str, int], size: int, orphans: Orphans
-) -> tuple[str, str, int] | None:
-    """Drop what no kept version sees from the next rows; where to go on."""
+) -> tuple[tuple[str, str, int] | None, int]:
+    """Drop what no kept version sees from the next rows; where to go on, and how many were looked at."""
     rows = tx.execute(Q.past_batch, (run, *place, size)).fetchall()
     for collection, key, until, hash, outside, blob, seen in rows:
         # What ended after the head we started from is still seen by that head.
         if not seen and until <= head:
             tx.execute(Q.drop_past, (run, collection, key, until))
             orphans.note(hash, outside, blob)
-    return (rows[-1][0], rows[-1][1], rows[-1][2]) if len(rows) == size else None
+    last = (rows[-1][0], rows[-1][1], rows[-1][2]) if len(rows) == size else None
+    return last, len(rows)
 
 
 def _drop_orphans(store: SqliteStore, pace: Pace, orphans: Orphans) -> int:
-    freed = 0
-    while orphans.values or orphans.blobs:
-        some = orphans.some(pace.size)
-        freed += pace.batch(lambda tx, _, some=some: _drop_some(store, tx, *some))  # type: ignore[misc]
-    return freed
+    return orphans.drop(pace, lambda tx, values, blobs: _drop_some(store, tx, values, blobs))
 
 
 def _drop_some(store: SqliteStore, tx: SqliteTx, values: list[bytes], blobs: list[bytes]) -> int:
@@ -132,7 +105,6 @@ def _drop_some(store: SqliteStore, tx: SqliteTx, values: list[bytes], blobs: lis
 
 def vacuum(store: SqliteStore, pace: Pace) -> int:
     """Give free pages back to the file system; bytes."""
-    freed = 0
 
     def work(tx: SqliteTx, size: int) -> int:
         before = int(tx.execute("PRAGMA freelist_count").fetchone()[0])
@@ -141,8 +113,7 @@ def vacuum(store: SqliteStore, pace: Pace) -> int:
         return before - int(tx.execute("PRAGMA freelist_count").fetchone()[0])
 
     page = store.read(lambda view: view.execute("PRAGMA page_size").fetchone()[0])  # type: ignore[attr-defined]
-    while pages := pace.batch(work):
-        freed += pages * int(page)
+    freed = pace.until_none(work) * int(page)
     store.truncate()
     return freed
 
@@ -159,10 +130,8 @@ def remove(store: SqliteStore, run: int, allowed: Callable[[View], None] | None 
 
     store.write(hide)
     pace, orphans = Pace(store), Orphans()
-    while pace.batch(lambda tx, size: _remove_records(tx, run, size, orphans)):
-        pass
-    while pace.batch(lambda tx, size: len(tx.execute(Q.drop_versions, (run, size)).fetchall())):
-        pass
+    pace.until_none(lambda tx, size: _remove_records(tx, run, size, orphans))
+    pace.until_none(lambda tx, size: len(tx.execute(Q.drop_versions, (run, size)).fetchall()))
 
     def rest(tx: Any) -> None:
         _drop_tokens(tx, run, NEVER)
