@@ -124,3 +124,23 @@ def test_what_restores_nothing(project: Path) -> None:
     (project / "f").write_text("g\n")
     succeed("rollback", "w~0", "--files", "--yes", cwd=project)
     assert ("f\n", "b=2\n") == ((project / "f").read_text(), (project / ".env").read_text())
+
+
+def test_an_archived_run_is_back_only_once_something_is_restored(tmp_path: Path) -> None:
+    """A file that it does not have, a version that is not there, a question without an answer: nothing is changed."""
+    started(tmp_path, "w", "--run-id", "old")
+    (tmp_path / "a").write_text("then\n")
+    succeed("track", "a", cwd=tmp_path)
+    succeed("save", cwd=tmp_path)
+    succeed("finish", cwd=tmp_path)
+    succeed("archive", "old", cwd=tmp_path)
+    bundle = tmp_path / ".leftoff/archive/old.leftoff"
+    (tmp_path / "a").write_text("now\n")
+    assert 3 == call("restore", "old", "b", "--yes", cwd=tmp_path).code
+    assert 3 == call("restore", "b", "--yes", cwd=tmp_path, LEFTOFF_RUN="old").code
+    assert 3 == call("restore", "old@99", "a", "--yes", cwd=tmp_path).code
+    asked = call("restore", "old", "a", cwd=tmp_path)
+    assert 7 == asked.code and "-then\n+now\n" in asked.err
+    assert bundle.exists() and [] == succeed("ls", "--json", cwd=tmp_path).json["runs"]
+    succeed("restore", "old", "a", "--yes", cwd=tmp_path)
+    assert "then\n" == (tmp_path / "a").read_text() and not bundle.exists()

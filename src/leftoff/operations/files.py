@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.report import Reported
     from leftoff.host import Process
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow
 
     EndSteps = Callable[[str, dict[str, list[Process]]], bool]
@@ -149,12 +149,11 @@ def _refuse_version(project: Project, caller: Caller, word: str) -> None:
     )
 
 
-def _latest_with(project: Project, caller: Caller, paths: list[str]) -> Target:
-    """The current run at its latest checkpoint that has all of these files."""
-    found = target(project, caller, None, back=True)
-    row, wanted = found.row, set(paths)
-    for version in project.store.read(lambda view: view.versions(row.run, sealed=True)):
-        known = file_records(project.store, row.run, row.run_id, version.seq)
+def _latest_with(store: Store, row: RunRow, paths: list[str]) -> Target:
+    """A run at its latest checkpoint that has all of these files."""
+    wanted = set(paths)
+    for version in store.read(lambda view: view.versions(row.run, sealed=True)):
+        known = file_records(store, row.run, row.run_id, version.seq)
         if all(path in known and known[path].get("status") != "deleted" for path in wanted):
             return Target(row, version)
     named = paths[0] if len(paths) == 1 else f"all of {', '.join(paths)}"
@@ -164,20 +163,46 @@ def _latest_with(project: Project, caller: Caller, paths: list[str]) -> Target:
     )
 
 
+class _Agreed:
+    """Somebody's answer, which holds for the same plan: nobody is asked twice."""
+
+    def __init__(self, agree: Agree) -> None:
+        self._agree = agree
+        self._known: tuple[Any, bool] = (None, False)
+
+    def __call__(self, plan: Plan) -> bool:
+        about = plan.to_json()
+        if about != self._known[0]:
+            self._known = about, self._agree(plan)
+        return self._known[1]
+
+
 def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
-    """Bring single files back. ``NotFound`` where one cannot be as it was; the others are restored."""
+    """Bring single files back. ``NotFound`` where one cannot be as it was; the others are restored.
+
+    A run is taken back from the archive for it only once there is something to restore, and that is agreed to."""
     from leftoff.engine.workspace.paths import given_path
+    from leftoff.engine.workspace.plan import make_plan
 
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
+    agreed = _Agreed(agree)
+
+    def meant(store: Store, found: Target) -> Target:
+        return found if request.ref is not None else _latest_with(store, found.row, paths)
+
+    def takes_back(aside: Store, found: Target) -> bool:
+        folder = project.seen_from(found.row).folder
+        plan = make_plan(aside, folder, meant(aside, found), project.redactor, only=paths)
+        return bool(plan.touched) and agreed(plan)
+
+    which = current(project, caller) if request.ref is not None else None
+    found = target(project, caller, request.ref, which, back=takes_back)
+    found = meant(project.store, found)
+    ref = request.ref or f"{found.row.run_id}@{found.seq}"
     if request.ref is None:
-        found = _latest_with(project, caller, paths)
-        request = Restore(f"{found.row.run_id}@{found.seq}", request.paths)
-        project.say(f"leftoff: from {request.ref}, the latest checkpoint that has it.")
-    else:
-        found = target(project, caller, request.ref, current(project, caller), back=True)
+        project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
     project.move_to_worktree(found.row)
-    ref = request.ref or ""
-    done = restorer(project, caller, found).restore(found, ref, paths, agree)
+    done = restorer(project, caller, found).restore(found, ref, paths, agreed)
     if done.done and done.before:
         project.say(f"leftoff: {done.before}")
     if done.done and done.plan is not None and done.plan.lost:
@@ -294,4 +319,4 @@ def difference(project: Project, plan: Plan, entry: Entry) -> str:
     """What somebody changed in a file that a plan would overwrite or delete."""
     from leftoff.engine.workspace.differences import difference
 
-    return difference(project.store, project.folder, plan, entry, project.redactor)
+    return difference(project.folder, plan, entry, project.redactor)

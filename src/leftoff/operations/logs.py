@@ -27,11 +27,12 @@ MOST_JSON = 1 << 20  # bytes of one log in a document
 
 
 class RunLogs:
-    """The logs of a run that are wanted."""
+    """The logs of a run that are wanted. ``archived``: they are gone, a bundle has none."""
 
     def __init__(self, project: Project, row: RunRow, choice: Choice) -> None:
         self.run_id = row.run_id
         self.choice = choice
+        self.archived = project.is_aside
         self._project = project
         self._run = row.run
 

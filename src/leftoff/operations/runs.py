@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
+    #: whether what is found in an archived run, which lies in a store aside, needs that run back in the project's
+    TakesBack = Callable[[Store, Target], bool]
+
     class Known(Protocol):
         """A run that was found."""
 
@@ -43,11 +46,11 @@ def target(
     ref: str | None,
     which: Which | None = None,
     *,
-    back: bool | None = False,
+    back: bool | TakesBack | None = False,
 ) -> Target:
     """What a REF names; ``@``, or no REF at all, is the run that is meant: ``which`` says that, by default as for a
-    verb that reads. An archived run is looked at in a store of its own, or with ``back`` taken back into the project's;
-    with ``None`` it is not there.
+    verb that reads. An archived run is looked at in a store of its own, or with ``back`` taken back into the project's,
+    if there is anything to do with it there; with ``None`` it is not there.
 
     Where several runs would do and a person is there, they choose.
     """
@@ -79,7 +82,7 @@ def run_id_of(project: Project, caller: Caller, word: str) -> str:
     return str(found.row.run_id)
 
 
-def _resolved(project: Project, text: str | None, which: Which, *, back: bool | None) -> Target:
+def _resolved(project: Project, text: str | None, which: Which, *, back: bool | TakesBack | None) -> Target:
     from leftoff.engine.read.find import Target, resolve
     from leftoff.engine.write.head import need_store
     from leftoff.errors import NoCheckpoint, NotFound
@@ -102,7 +105,7 @@ def _resolved(project: Project, text: str | None, which: Which, *, back: bool | 
         return resolve(store, text, current, which.choose)
 
     if bundle is not None:
-        return _from_archive(project, bundle, find, which.takes_back if back else None)
+        return _from_archive(project, bundle, find, _takes_back(which, back))
     try:
         return find(project.store)
     except NoCheckpoint:  # the run is there
@@ -113,7 +116,13 @@ def _resolved(project: Project, text: str | None, which: Which, *, back: bool | 
         bundle = find_archived(project.store, text, which.of_archived) if back is not None else None
         if bundle is None:
             raise project.explain(error, text) from None
-        return _from_archive(project, bundle, find, which.takes_back if back else None)
+        return _from_archive(project, bundle, find, _takes_back(which, back))
+
+
+def _takes_back(which: Which, back: bool | TakesBack | None) -> TakesBack | None:
+    if callable(back):
+        return back
+    return (lambda aside, found: aside.read(lambda view: which.takes_back(view, found.row))) if back else None
 
 
 def _archived_id(store: Store, text: str) -> str | None:
@@ -162,7 +171,7 @@ def _from_archive(
     project: Project,
     bundle: str,
     find: Callable[[Store], Target],
-    back: Callable[[View, RunRow], bool] | None,
+    back: TakesBack | None,
 ) -> Target:
     """What a REF names in an archived run. That is looked at aside; only what is there is taken back, if ``back`` says
     that there is anything to do with it."""
@@ -177,7 +186,7 @@ def _from_archive(
     try:
         take_out(store, bundle, aside, project.now, process)
         found = find(aside)
-        if back is None or not aside.read(lambda view: back(view, found.row)):
+        if back is None or not back(aside, found):
             project.use_store(aside, folder)
             folder = None  # type: ignore[assignment]  # it goes with the project
             return found

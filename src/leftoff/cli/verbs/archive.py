@@ -29,5 +29,6 @@ def run(args: Args, ctx: Context) -> int:
         ctx.emit(done.about)
     else:
         ctx.out(done.path)
-        ctx.say(f"leftoff: run {done.about['run_id']} is archived.")
+        gone = f" What its steps printed is gone ({done.logs:,} bytes)." if done.logs else ""
+        ctx.say(f"leftoff: run {done.about['run_id']} is archived.{gone}")
     return 0

@@ -49,7 +49,8 @@ def run(args: Args, ctx: Context) -> int:
         return follow(logs, ctx)
     found = logs.find()
     if args.json:
-        ctx.emit({"run_id": logs.run_id, "logs": [document(ctx.project, log) for log in found.logs]})
+        about = {"run_id": logs.run_id, **({"archived": True} if logs.archived else {})}
+        ctx.emit({**about, "logs": [document(ctx.project, log) for log in found.logs]})
         return 0
     if not found.logs:
         ctx.say(nothing(logs))
@@ -85,11 +86,13 @@ def which(args: Args, ctx: Context) -> RunLogs:
 def nothing(logs: RunLogs) -> str:
     choice = logs.choice
     of = f"Step {step_name(choice.step)} of run {logs.run_id}" if choice.step else f"Run {logs.run_id}"
+    if logs.archived:
+        return f"{logs.run_id} is archived: its records and files are kept, what its steps printed is gone."
     if choice.failed:
         return f"{of} has no log of a failed attempt."
     if choice.number is not None:
         return f"{of} has no log of an attempt {choice.number}."
-    return f"{of} has no logs: only steps that leftoff runs, or that log in Python, have one; archives have none."
+    return f"{of} has no logs: only steps that leftoff runs, or that log in Python, have one."
 
 
 class Page:

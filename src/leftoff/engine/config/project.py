@@ -339,6 +339,11 @@ class Project:
         self.store.close(soon=True)
         self._store, self._aside = store, folder
 
+    @property
+    def is_aside(self) -> bool:
+        """Whether what is looked at is an archived run, in a store of its own."""
+        return self._aside is not None
+
     def move_to_worktree(self, row: RunRow) -> None:
         """From now on the folder is where the run's files are: a run keeps to its own work tree."""
         there = self.seen_from(row)

@@ -52,11 +52,13 @@ def folder_of(store: Store) -> str | None:
 
 
 class Archived(Fields):
-    """The bundle that a run went into, the run as it was listed, and the bytes that its removal gave back."""
+    """The bundle that a run went into, the run as it was listed, and the bytes that its removal gave back. ``logs``:
+    those of what its steps had printed, which is in no bundle."""
 
     path: str
     about: dict[str, Any]
     freed: int
+    logs: int = 0
 
 
 def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int, int] = LIMITS) -> Archived:
@@ -98,7 +100,8 @@ def _archive(
             raise Moved(f"The bundle {path} is no longer there.")
 
     freed = store.remove(row.run, allowed)
-    return Archived(path, about, freed + remove_attempts(store, run_id))
+    logs = remove_attempts(store, run_id)
+    return Archived(path, about, freed + logs, logs)
 
 
 def _need_folder(store: Store) -> str:

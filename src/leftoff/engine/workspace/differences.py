@@ -102,9 +102,9 @@ def _named(path: str, side: FileSide, content: Content) -> str:
     return "/dev/null" if content.kind == ABSENT else f"{path}\t({side.name})"
 
 
-def difference(store: Store, project: str, plan: Plan, entry: Entry, redactor: Redactor) -> str:
+def difference(project: str, plan: Plan, entry: Entry, redactor: Redactor) -> str:
     """What a plan would overwrite or delete, against what was last recorded; else against what would be restored."""
-    about = plan.sides.newest.get(entry.path)
+    store, about = plan.sides.store, plan.sides.newest.get(entry.path)
     if about is not None:
         return since_recorded(store, project, entry.path, about, redactor)
     old = _committed(project, entry) if entry.commit else recorded_text(store, entry.want)

@@ -126,6 +126,7 @@ class Sides:
         version = view.version(run, target.seq)
         assert version is not None
         self.run, self.run_id, self.seq, self.at = run, run_id, target.seq, version.at
+        self.store = store
         self.then, self.outside = records(old)
         self.newest, outside = records(new)
         self.outside = sorted({*self.outside, *outside})
