@@ -62,7 +62,7 @@ def test_yes_is_no_answer(tmp_path: Path) -> None:
 APPROVAL = """
     name: asked
     steps:
-      - {id: sign-off, approval: {ask: Ship it?, options: [ship, hold]}}
+      - {id: sign-off, approval: {ask: Ship it?, options: [approve, hold]}}
       - {id: last, run: "echo {{ choice('sign-off') }} >> ran"}
 """
 

@@ -67,7 +67,9 @@ def until_ended(page: Client, cwd: Path, run: str) -> str:
 def test_approve_and_resume(page: Client, tmp_path: Path) -> None:
     """A person decides, and the workflow goes on in the background, to its end."""
     waits(tmp_path)
-    assert "Is it good" in page.get(f"/p/{tmp_path.name}/runs/r/do/approve?step=sign-off").text
+    asked = page.get(f"/p/{tmp_path.name}/runs/r/do/approve?step=sign-off").text
+    assert "Is it good" in asked and all(f'value="{option}"' in asked for option in ("approve", "later"))
+    assert "choice=later" in page.get(f"/p/{tmp_path.name}/runs/r").text  # a button for each option
     do(page, tmp_path, "r", "approve", step="sign-off", choice="approve", note="fine")
     do(page, tmp_path, "r", "resume")
     assert "completed" == until_ended(page, tmp_path, "r")

@@ -251,12 +251,13 @@ def _decide(ctx: Context, runner: Runner) -> bool:
 
     decided = False
     for step, ask, options in execution.questions_of(ctx.project, runner):
-        listed = [(option, "", "", 0) for option in (*options, LATER)]
+        wait = [LATER] if LATER not in options else []  # else it is an answer like the others
+        listed = [(option, "", "", 0) for option in (*options, *wait)]
         try:
             choice = pick(f"{step_name(step)} is waiting for a decision: {ask}", listed, ctx.project.now)
         except NeedsPerson:
             break
-        if choice != LATER:
+        if choice not in wait:
             decide(ctx.project, ctx.caller, Decision((runner.run_id, step), choice))
             decided = True
     return decided

@@ -365,8 +365,7 @@ def questions_of(project: Project, runner: Runner) -> list[tuple[str, str, list[
     row = project.store.read(this_run(runner.ledger.run, runner.run_id))
     found = project.store.read(lambda view: waiting(project.store, view, row))
     return [
-        (step, str(asked.approval.get("ask", "")), [*asked.choices(), REJECT])
-        for step, asked in found.items()
+        (step, str(asked.approval.get("ask", "")), [*asked.offered, REJECT]) for step, asked in found.items()
     ]
 
 

@@ -92,7 +92,7 @@ def glance(
         Question(
             step,
             str(about.approval.get("ask") or ""),
-            about.choices(),
+            about.offered,
             about.approval.get("asked_at"),
             about.approval.get("deadline"),
         )

@@ -226,8 +226,12 @@ class Asked:
 
     def choices(self) -> list[str]:
         """What approving could mean: `approve` where that is offered, else every option that does not reject."""
-        offered = [option for option in self.options if option != REJECT]
-        return ["approve"] if "approve" in offered else offered
+        return ["approve"] if "approve" in self.offered else self.offered
+
+    @property
+    def offered(self) -> list[str]:
+        """Every option that does not reject."""
+        return [option for option in self.options if option != REJECT]
 
     def wanted(self, choice: str | None) -> str:
         """The choice that is meant; one that is not among the options is wrong usage."""

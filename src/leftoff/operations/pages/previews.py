@@ -82,7 +82,7 @@ def _preview_decide(project: Project, caller: Caller, ref: str, said: Given) -> 
         f"{shown_step(step)} asks: {one.approval.get('ask', '')}",
         "The run goes on with what you decide. It cannot be decided twice.",
     ]
-    return Preview(row.run_id, says, options=one.choices() or ["approve"], plan=one.stamp)
+    return Preview(row.run_id, says, options=one.offered or ["approve"], plan=one.stamp)
 
 
 def _preview_unblock(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
