@@ -83,21 +83,11 @@ def run_id_of(project: Project, caller: Caller, word: str) -> str:
 
 
 def _resolved(project: Project, text: str | None, which: Which, *, back: bool | TakesBack | None) -> Target:
-    from leftoff.engine.read.find import Target, resolve
-    from leftoff.engine.write.head import need_store
+    from leftoff.engine.read.find import resolve
     from leftoff.errors import NoCheckpoint, NotFound
 
     if text is None:
-        need_store(project.store)
-        try:
-            return Target(project.store.read(which), None)
-        except NotFound as error:
-            archived = len(_bundles(project.store))
-            if archived and which.caller.run is not None:  # the run of the environment may be one of these
-                return _resolved(project, which.caller.run, which, back=back)
-            if archived and not error.listed:
-                error.hint = f"{archived} archived: `leftoff ls --all` lists them, by name they are found."
-            raise project.explain(error, "") from None
+        return _unnamed(project, which, back=back)
     bundle = _archived_id(project.store, text) if back is not None else None
     current = which.unnamed if text == which.caller.named else which
 
@@ -123,6 +113,24 @@ def _takes_back(which: Which, back: bool | TakesBack | None) -> TakesBack | None
     if callable(back):
         return back
     return (lambda aside, found: aside.read(lambda view: which.takes_back(view, found.row))) if back else None
+
+
+def _unnamed(project: Project, which: Which, *, back: bool | TakesBack | None) -> Target:
+    """The run that is meant where nobody names one."""
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.write.head import need_store
+    from leftoff.errors import NotFound
+
+    need_store(project.store)
+    try:
+        return Target(project.store.read(which), None)
+    except NotFound as error:
+        archived = len(_bundles(project.store))
+        if archived and which.caller.run is not None:  # the run of the environment may be one of these
+            return _resolved(project, which.caller.run, which, back=back)
+        if archived and not error.listed:
+            error.hint = f"{archived} archived: `leftoff ls --all` lists them, by name they are found."
+        raise project.explain(error, "") from None
 
 
 def _archived_id(store: Store, text: str) -> str | None:

@@ -35,23 +35,11 @@ def report_step(
 ) -> Reported:
     """Report what happened to a step. ``outputs``: the files that it wrote, of which copies are kept. ``also``: what is
     done in the same transaction."""
-    from leftoff.engine.steps.reports import capture_outputs, step_changes
+    from leftoff.engine.steps.reports import step_changes
 
     at = project.now
     said.masked(project.redactor)
-    around: Surroundings | None = None
-    blobs: list[BlobRow] = []
-    if outputs or said.action != "start":
-        row = current_row(project, caller)  # nothing is kept for a run that is not there
-        said.path = step_of(project, row, said.path)
-        if outputs:
-            blobs += capture_outputs(project.workspace(at), said, list(outputs))
-        if said.action != "start":
-            from leftoff.engine.workspace.at_checkpoint import look_around
-
-            around = look_around(project, row, issue=_ends_phase(project, row, said))
-            blobs += around.blobs
-
+    around, blobs = _looked_around(project, caller, said, outputs, at)
     was = ""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -69,6 +57,27 @@ def report_step(
     if was == "completed":
         project.say(f"leftoff: {said.path} was completed; because of this report it no longer is.")
     return done
+
+
+def _looked_around(
+    project: Project, caller: Caller, said: StepReport, outputs: Sequence[str], at: int
+) -> tuple[Surroundings | None, list[BlobRow]]:
+    """Before the transaction: copies of the outputs, and what the world is like where a checkpoint is sealed."""
+    if not outputs and said.action == "start":
+        return None, []
+    row = current_row(project, caller)  # nothing is kept for a run that is not there
+    said.path = step_of(project, row, said.path)
+    blobs: list[BlobRow] = []
+    if outputs:
+        from leftoff.engine.steps.reports import capture_outputs
+
+        blobs += capture_outputs(project.workspace(at), said, list(outputs))
+    if said.action == "start":
+        return None, blobs
+    from leftoff.engine.workspace.at_checkpoint import look_around
+
+    around = look_around(project, row, issue=_ends_phase(project, row, said))
+    return around, blobs + around.blobs
 
 
 def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:

@@ -19,13 +19,7 @@ Sample = tuple[dict[str, str], int]
 
 def metrics(request: Request) -> Response:
     """One look at each project; one that cannot be read is down."""
-    found: dict[str, Measures | None] = {}
-    for one in projects_of(request):
-        try:
-            with one.open() as project:
-                found[one.key] = measures(project)
-        except LeftoffError:
-            found[one.key] = None
+    found = _measured(request)
     known = {key: measured for key, measured in found.items() if measured is not None}
     listeners = request.app.state.hub.listeners
     lines = [
@@ -51,6 +45,18 @@ def metrics(request: Request) -> Response:
         *_metric("leftoff_page_listeners", "gauge", "Open streams of events.", [({}, listeners)]),
     ]
     return Response("\n".join(lines) + "\n", media_type=KIND)
+
+
+def _measured(request: Request) -> dict[str, Measures | None]:
+    """Each project in numbers; ``None`` where it cannot be read."""
+    found: dict[str, Measures | None] = {}
+    for one in projects_of(request):
+        try:
+            with one.open() as project:
+                found[one.key] = measures(project)
+        except LeftoffError:
+            found[one.key] = None
+    return found
 
 
 def _by(known: dict[str, Measures], name: str, label: str) -> list[Sample]:

@@ -88,11 +88,21 @@ def run(args: Args, ctx: Context) -> int:
 
         return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
     target = find(ctx.project, ctx.caller, named, args.checkpoint, looks=bool(args.dry_run))
-    request = ResumeRequest(
+    request = _request(args, ctx, target, accepted)
+    if not args.dry_run and request.over is None:
+        return resume(ctx, request)
+    report = verify(ctx.project, ctx.caller, request)
+    report.accept(accepted)
+    if not args.dry_run:
+        return finished(report, ctx)
+    return show(ctx, report, plan=True)
+
+
+def _request(args: Args, ctx: Context, target: Target, accepted: tuple[str, ...]) -> ResumeRequest:
+    first = args.from_step
+    return ResumeRequest(
         target,
-        from_step=step_of(ctx.project, target.row, step_path(args.from_step))
-        if args.from_step is not None
-        else None,
+        from_step=step_of(ctx.project, target.row, step_path(first)) if first is not None else None,
         only=[step for word in args.only for step in _steps(ctx, target, word)],
         failed=bool(args.failed),
         variables=assignments(args.var),
@@ -101,13 +111,6 @@ def run(args: Args, ctx: Context) -> int:
         yes=bool(args.yes),
         restart=bool(args.restart),
     )
-    if not args.dry_run and request.over is None:
-        return resume(ctx, request)
-    report = verify(ctx.project, ctx.caller, request)
-    report.accept(accepted)
-    if not args.dry_run:
-        return finished(report, ctx)
-    return show(ctx, report, plan=True)
 
 
 def _answers(given: list[str]) -> dict[str, str]:

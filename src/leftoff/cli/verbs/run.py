@@ -64,25 +64,15 @@ def run(args: Args, ctx: Context) -> int:
     _exclusive(args)
     given = usage_errors(lambda: assignments(args.var))
     workflow, doubts = _review(args, ctx, given)
-    from leftoff.operations.execution import RunRequest, check_agents
+    from leftoff.operations.execution import check_agents
 
     if args.check or args.graph:
         check_agents(ctx.project, workflow)
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
-    from leftoff.model.ids import issue_id
 
-    request = RunRequest(
-        workflow,
-        given,
-        title=args.title,
-        issue=issue_id(args.issue),
-        run_id=args.run_id,
-        resume=bool(args.resume),
-        fresh=bool(args.fresh),
-        reuse=bool(args.reuse),
-    )
+    request = _request(args, workflow, given)
     if args.dry_run:
         return _foresee(args, ctx, request)
     if args.detach:
@@ -92,6 +82,22 @@ def run(args: Args, ctx: Context) -> int:
         if code is not None:
             return code
     return execute(ctx, request)
+
+
+def _request(args: Args, workflow: Workflow, given: dict[str, Any]) -> RunRequest:
+    from leftoff.model.ids import issue_id
+    from leftoff.operations.execution import RunRequest
+
+    return RunRequest(
+        workflow,
+        given,
+        title=args.title,
+        issue=issue_id(args.issue),
+        run_id=args.run_id,
+        resume=bool(args.resume),
+        fresh=bool(args.fresh),
+        reuse=bool(args.reuse),
+    )
 
 
 def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:

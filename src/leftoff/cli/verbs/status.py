@@ -54,12 +54,28 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def page(found: Status, screen: Screen) -> list[Line]:
-    from leftoff.cli.render.layout import facts, wrapped
+    from leftoff.cli.render.layout import wrapped
     from leftoff.cli.render.run_list import run_list
+
+    lines = _facts(found, screen)
+    for short in found.cut_short.values():
+        complete = "" if short.busy else f" `{short.command}` completes it."
+        lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
+    for problem in found.problems:
+        told = f"Files out of sync: {clean(problem)}"
+        lines += [[], *wrapped([(told, "warn")], screen.columns)]
+    if found.runs:
+        return [*lines, [], *run_list(found.runs, screen)]
+    return [*lines, [], [("No run is unfinished.", "dim")]]
+
+
+def _facts(found: Status, screen: Screen) -> list[Line]:
+    """Where this is, and what is current."""
+    from leftoff.cli.render.layout import facts
 
     git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
     here = "" if found.exists else " (not created yet: the first `leftoff start` does)"
-    lines = facts(
+    return facts(
         [
             ("project", [(clean(found.project), "")]),
             ("store", [(clean(found.store), ""), (here, "dim")]),
@@ -79,15 +95,6 @@ def page(found: Status, screen: Screen) -> list[Line]:
         ],
         screen.columns,
     )
-    for short in found.cut_short.values():
-        complete = "" if short.busy else f" `{short.command}` completes it."
-        lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
-    for problem in found.problems:
-        told = f"Files out of sync: {clean(problem)}"
-        lines += [[], *wrapped([(told, "warn")], screen.columns)]
-    if found.runs:
-        return [*lines, [], *run_list(found.runs, screen)]
-    return [*lines, [], [("No run is unfinished.", "dim")]]
 
 
 def _checkpoint(run_id: str, found: Status, now: int) -> Line:

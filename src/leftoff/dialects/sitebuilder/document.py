@@ -277,11 +277,16 @@ class Sitebuilder(SitebuilderFiles):
             "resumable": _resumable(state),
             "resume_instructions": _resume_instructions(state),
         }
-        beat, own = state.beat if state.beat is not None else state.told, state.run("heartbeat")
-        if beat is not None or isinstance(own, dict):
-            last = {"last_beat": iso(beat)} if beat is not None else {}
-            document["heartbeat"] = {**last, **HEART, **(own if isinstance(own, dict) else {})}
-        return document
+        return document | _heartbeat(state)
+
+
+def _heartbeat(state: State) -> dict[str, Any]:
+    """When the run was heard of last, if it ever was."""
+    beat, own = state.beat if state.beat is not None else state.told, state.run("heartbeat")
+    if beat is None and not isinstance(own, dict):
+        return {}
+    last = {"last_beat": iso(beat)} if beat is not None else {}
+    return {"heartbeat": {**last, **HEART, **(own if isinstance(own, dict) else {})}}
 
 
 def _subtasks(state: State) -> dict[str, Any]:

@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.changes import ChangeSet
     from leftoff.store.rows import BlobRow
@@ -77,16 +78,9 @@ def capture(
 ) -> Captured:
     """Hash a file and keep a copy, durable before any record refers to it. ``most``: larger ones are only hashed."""
     full = path if os.path.isabs(path) else os.path.join(_here(), path)
-    if not os.path.isfile(full):
-        what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"
-        what = f"{path} is no plain file" if os.path.exists(full) and not os.path.isdir(full) else what
-        raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
+    _need_file(path, full)
     shown, redactor = relative(workspace.folder, full), workspace.redactor
-    if redactor.name(shown) != shown:
-        raise Usage(
-            "The name of a file holds a secret of the workflow.",
-            hint="Nothing was recorded. Give it another name.",
-        )
+    _need_plain_name(shown, redactor)
     name = redactor.name(name) if name else None
     about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at)}
     if os.path.islink(full):
@@ -110,6 +104,23 @@ def capture(
     about.update(hash="sha256:" + digest.hex(), size=size, captured=row is not None, seen=seen)
     about["mode"] = f"{st.st_mode & 0o777:04o}"
     return Captured(name or shown, _known(about), row)
+
+
+def _need_file(path: str, full: str) -> None:
+    if os.path.isfile(full):
+        return
+    what = f"There is no file {path}"
+    if os.path.exists(full):
+        what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"{path} is no plain file"
+    raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
+
+
+def _need_plain_name(shown: str, redactor: Redactor) -> None:
+    if redactor.name(shown) != shown:
+        raise Usage(
+            "The name of a file holds a secret of the workflow.",
+            hint="Nothing was recorded. Give it another name.",
+        )
 
 
 def _here() -> str:

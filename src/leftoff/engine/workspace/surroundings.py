@@ -135,16 +135,21 @@ def _look(seen: FilesSeen, project: str, path: str, about: dict[str, Any], left:
         return left
     if size != about.get("size"):
         seen.changed.append(path)
-    elif size > left:
+        return left
+    if size > left:
         seen.unseen += 1
-    else:
-        from leftoff.engine.steps.artifacts import hash_file
-        from leftoff.errors import StoreUnavailable
+        return left
+    _compare(seen, full, path, about)
+    return left - size
 
-        try:
-            if f"sha256:{hash_file(full)[0].hex()}" != about["hash"]:
-                seen.changed.append(path)
-        except StoreUnavailable:
-            seen.unseen += 1
-        return left - size
-    return left
+
+def _compare(seen: FilesSeen, full: str, path: str, about: dict[str, Any]) -> None:
+    """By its content."""
+    from leftoff.engine.steps.artifacts import hash_file
+    from leftoff.errors import StoreUnavailable
+
+    try:
+        if f"sha256:{hash_file(full)[0].hex()}" != about["hash"]:
+            seen.changed.append(path)
+    except StoreUnavailable:
+        seen.unseen += 1

@@ -114,7 +114,21 @@ class SqliteView(View):
     def list_runs(
         self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
     ) -> list[RunRow]:
-        tests, values = ["r.hidden = 0"], []
+        tests, values = self._tests(where)
+        sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
+        if limit is not None:
+            rows = list(map(run_from, self.execute(f"{sql} ORDER BY r.n DESC LIMIT ?", (*values, limit))))
+        else:
+            rows = list(map(run_from, self.execute(sql, values)))
+            rows.sort(key=_by_n, reverse=True)  # sooner than SQLite, which would carry every column along
+        if not rows or not values:
+            self._refuse_lost_runs()
+        return rows
+
+    def _tests(self, where: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        """What runs that are looked for must fulfil, as SQL, and the values in it."""
+        tests: list[str] = ["r.hidden = 0"]
+        values: list[Any] = []
         for column in ("workflow", "branch", "title", "issue", "session"):
             if where.get(column) is not None:
                 tests.append(f"r.{column} = ?")
@@ -141,15 +155,7 @@ class SqliteView(View):
                 pass
             tests.append("? IN (folded(r.workflow), folded(r.title))")
             values.append(_folded(where["name"]))
-        sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
-        if limit is not None:
-            rows = list(map(run_from, self.execute(f"{sql} ORDER BY r.n DESC LIMIT ?", (*values, limit))))
-        else:
-            rows = list(map(run_from, self.execute(sql, values)))
-            rows.sort(key=_by_n, reverse=True)  # sooner than SQLite, which would carry every column along
-        if not rows or not values:
-            self._refuse_lost_runs()
-        return rows
+        return tests, values
 
     def _refuse_lost_runs(self) -> None:
         """Fewer runs in their table than in the index of their ids: a page lies in another's place."""

@@ -23,14 +23,7 @@ FIELDS = ("status", "workflow", "branch", "agent", "text")
 def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, Any]:
     """Runs of all projects, the latest of each part first. ``?project=``: of that one alone."""
     only = asked.query.get("project", "")
-    filters = RunFilter(
-        **{name: asked.query.get(name, "").strip() for name in FIELDS},
-        before=number(asked.query.get("before")),
-        first=ALL if asked.query.get("all") else FIRST,
-        most=PAGE,
-    )
-    if filters.status not in RUN_STATUS:
-        filters.status = ""
+    filters = _filters(asked)
     found = [(served, overview(project, filters)) for served, project in places if only in ("", served.key)]
     works = _latest([(served, each) for served, one in found for each in one.works])
     verdicts = {id(each): _verdict(asked, served, each) for served, each in works}
@@ -54,6 +47,18 @@ def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, An
         "only": only,
         "is_empty": not any(one.needs or one.works or one.rest for _, one in found),
     }
+
+
+def _filters(asked: Asked) -> RunFilter:
+    filters = RunFilter(
+        **{name: asked.query.get(name, "").strip() for name in FIELDS},
+        before=number(asked.query.get("before")),
+        first=ALL if asked.query.get("all") else FIRST,
+        most=PAGE,
+    )
+    if filters.status not in RUN_STATUS:
+        filters.status = ""
+    return filters
 
 
 def _verdict(asked: Asked, served: Served, seen: Glance) -> str | None:

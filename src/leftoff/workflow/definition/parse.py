@@ -88,16 +88,19 @@ def check_given(workflow: Workflow, given: Collection[str], known: Collection[st
             raise Usage(f"--var {name}: {workflow.path} has no such variable.", hint=f"{hint} {more}".strip())
 
 
-def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> Workflow:
+def _root(text: str, problems: Problems) -> Node:
+    """The mapping that a definition is."""
     root = source.read(text, problems)
-    if root is None or root.kind != "map":
-        hint = "It begins with `name: …` and `steps:`."
-        what = (
-            "nothing is in it"
-            if root is None or root.kind == "null"
-            else "a workflow is a mapping of keys to values"
-        )
-        raise problems.fatal(root.line if root else 1, root.column if root else 1, what, hint)
+    if root is not None and root.kind == "map":
+        return root
+    empty = root is None or root.kind == "null"
+    what = "nothing is in it" if empty else "a workflow is a mapping of keys to values"
+    line, column = (root.line, root.column) if root else (1, 1)
+    raise problems.fatal(line, column, what, "It begins with `name: …` and `steps:`.")
+
+
+def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> Workflow:
+    root = _root(text, problems)
     values = Values(problems)
     top = values.mapping(root, "", KEYS)
     fields = _top(top, values, path)

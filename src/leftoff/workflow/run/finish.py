@@ -312,14 +312,7 @@ def failed(
     error = {k: active.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
     active.attempts.pop(live.token, None)
     if live.doubtful and step.idempotent:
-        message = (
-            f"{shown_step(unit)} ended while nobody was watching, and runs again: {error.get('message')}"
-        )
-        active.scheduler.later(unit, live.leaf, active.monotonic())
-        active.add(
-            active.entries.again(unit, live.token, {}, code),
-            lambda: active.tell("warning", message=message, step=unit),
-        )
+        _runs_again(active, live, error.get("message"), code)
         return
     tries = active.tries[unit] = active.tries.get(unit, 0) + 1
     delay = (
@@ -342,6 +335,17 @@ def failed(
         return
     active.add(active.entries.fail(unit, token, error, code), then)
     active.follow(live.leaf, active.scheduler.ended(unit, live.leaf, "failed"))
+
+
+def _runs_again(active: ActiveRun, live: LiveAttempt, why: object, code: int | None) -> None:
+    """Nobody knows how it ended, and it may be done twice: what it lacks is no failure."""
+    unit = live.unit
+    message = f"{shown_step(unit)} ended while nobody was watching, and runs again: {why}"
+    active.scheduler.later(unit, live.leaf, active.monotonic())
+    active.add(
+        active.entries.again(unit, live.token, {}, code),
+        lambda: active.tell("warning", message=message, step=unit),
+    )
 
 
 def never_began(active: ActiveRun, live: LiveAttempt) -> None:

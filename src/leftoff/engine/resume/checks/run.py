@@ -109,23 +109,12 @@ def _errors(world: World) -> list[str]:
 
 def times(world: World) -> Iterator[Finding]:
     """Clocks that went wrong: what is recorded must lie in the past, and ends after beginnings."""
-    future, order = [], []
     latest = world.now + SLACK_MS
-    for name in ("created_at", "updated_at", "last_activity"):
-        when = millis(world.facts.get(name))
-        if when is not None and when > latest:
-            future.append(f"{name} ({iso(when)})")
-    now = iso(world.now)
-    for path, step in world.steps.open.items():
-        started, completed = step.get("started_at"), step.get("completed_at")
-        if _in_order(started, completed, now):
-            continue
-        began, ended = millis(started), millis(completed)
-        if max(began or 0, ended or 0) > latest:
-            future.append(path)
-        if began is not None and ended is not None and ended < began:
-            order.append(path)
-    began, ended = millis(world.facts.get("created_at")), millis(world.facts.get("completed_at"))
+    known = {name: millis(world.facts.get(name)) for name in ("created_at", "updated_at", "last_activity")}
+    future = [f"{name} ({iso(when)})" for name, when in known.items() if when is not None and when > latest]
+    late, order = _misdated_steps(world, latest)
+    future += late
+    began, ended = known["created_at"], millis(world.facts.get("completed_at"))
     if began is not None and ended is not None and ended < began:
         order.append(f"the run itself ({iso(ended)}, started {iso(began)})")
     if world.version.at > latest:
@@ -142,6 +131,22 @@ def times(world: World) -> Iterator[Finding]:
             hint.format("time.order"),
             order[0],
         )
+
+
+def _misdated_steps(world: World, latest: int) -> tuple[list[str], list[str]]:
+    """Steps that are dated in the future, and those that ended before they began."""
+    future, order = [], []
+    now = iso(world.now)
+    for path, step in world.steps.open.items():
+        started, completed = step.get("started_at"), step.get("completed_at")
+        if _in_order(started, completed, now):
+            continue
+        began, ended = millis(started), millis(completed)
+        if max(began or 0, ended or 0) > latest:
+            future.append(path)
+        if began is not None and ended is not None and ended < began:
+            order.append(path)
+    return future, order
 
 
 def _in_order(started: object, completed: object, now: str) -> bool:
