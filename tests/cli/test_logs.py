@@ -159,6 +159,14 @@ def test_a_log_that_is_gone(run: str, attempts: Attempts, tmp_path: Path) -> Non
     assert "==> y (attempt 1, exit 0, 12.3s, printed nothing) <==" in shown
 
 
+def test_a_step_that_has_printed_nothing_yet(run: str, attempts: Attempts, tmp_path: Path) -> None:
+    """Its log is made with the first line: it is not gone while the step runs."""
+    token = attempts.add("z", None, code=None, process=this_process())
+    (tmp_path / ".leftoff" / "attempts" / token).mkdir(parents=True)
+    done = succeed("logs", cwd=tmp_path)
+    assert "has printed nothing yet" in done.out + done.err and "gone" not in done.out + done.err
+
+
 def test_of_the_run_that_ended_last(run: str, attempts: Attempts, tmp_path: Path) -> None:
     """Where nothing is unfinished, that is the run that is meant."""
     attempts.add("z", b"there\n")

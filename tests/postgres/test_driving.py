@@ -117,11 +117,17 @@ def test_a_long_log_is_there_whole(project: Path, url: str, tmp_path: Path) -> N
     store.close()
 
 
-def test_a_log_that_is_still_written_elsewhere(project: Path, url: str) -> None:
+@pytest.mark.parametrize(
+    ("process", "told"),
+    [
+        (Process("machine@builder-7/boot/pid", 5, "1"), "its log is on builder-7 until then"),
+        (this_process(), f"its log is on {this_process().host} until then"),  # in another user's folder
+    ],
+)
+def test_a_log_that_is_still_written_elsewhere(project: Path, url: str, process: Process, told: str) -> None:
     """It is said where it is; it is not gone."""
     assert 0 == call("start", "work", "--run-id", "r", "--steps", "a", cwd=project, LEFTOFF_STORE=url).code
     store = open_store(url)
-    process = Process("machine@builder-7/boot/pid", 5, "1")
 
     def work(tx: Tx) -> None:
         row = tx.find_run("r")
@@ -132,7 +138,7 @@ def test_a_log_that_is_still_written_elsewhere(project: Path, url: str) -> None:
     store.close()
     done = call("logs", "r", cwd=project, LEFTOFF_STORE=url)
     assert 0 == done.code
-    assert "its log is on builder-7 until then" in done.out + done.err
+    assert told in done.out + done.err
     assert "gone" not in done.out + done.err
 
 

@@ -180,7 +180,8 @@ def facts(log: Log, now: int) -> list[str]:
     if log.silent:
         out.append("printed nothing")
     elif not log.there and not log.of_python and not log.elsewhere:
-        out.append("its log is gone" if about.log else "no log")
+        gone = "its log is gone" if about.log else "no log"
+        out.append("has printed nothing yet" if log.is_written else gone)
     return out
 
 

@@ -81,10 +81,14 @@ class Log(Fields):
 
     @property
     def elsewhere(self) -> str:
-        """The machine that it lies on while its attempt goes on; nothing, if that is this one."""
+        """The machine that it lies on while its attempt goes on; nothing, if that is this one. Another user of this
+        machine has a folder of their own for a store that is shared."""
         process = self.attempt.process
-        away = not self.ended and not self.there and process is not None and process.state() == UNKNOWN
-        return process.host if away and process is not None else ""
+        if self.ended or self.there or process is None or self.path is None:
+            return ""
+        state = process.state()
+        theirs = state == ALIVE and not os.path.isdir(os.path.dirname(self.path))
+        return process.host if theirs or state == UNKNOWN else ""
 
     @property
     def of_python(self) -> bool:
