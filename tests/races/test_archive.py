@@ -110,7 +110,8 @@ def test_the_folder_is_durable_before_the_run_goes(over: Path, monkeypatch: pyte
         synced.append(path)
         sync_folder(path)
 
-    monkeypatch.setattr("leftoff.engine.retention.archive.sync_folder", sync)
+    for module in ("leftoff.engine.retention.archive", "leftoff.store.sqlite.location"):
+        monkeypatch.setattr(f"{module}.sync_folder", sync)
     succeed("archive", "old", cwd=over)
     assert [str(over / ".leftoff"), str(over / ".leftoff/archive")] == synced
 
