@@ -68,13 +68,16 @@ def test_a_driver_that_hangs_in_the_store_stops_its_steps() -> None:
     clock = SimpleNamespace(now=0.0)
     fence = Fence(lambda: Driver._fall_silent(SimpleNamespace(active=active)), now=lambda: clock.now)  # type: ignore[arg-type]
     fence.start()
-    clock.now = LIMIT_MS / 1000 * 0.7
-    fence.heard(clock.now)
-    clock.now += LIMIT_MS / 1000 * 0.7
-    assert not fence.fell and not fence.is_alone()
-    clock.now += LIMIT_MS / 1000 * 0.1
-    assert child.wait(60) < 0
-    assert fence.fell
+    try:
+        clock.now = LIMIT_MS / 1000 * 0.7
+        fence.heard(clock.now)
+        clock.now += LIMIT_MS / 1000 * 0.7
+        assert not fence.fell and not fence.is_alone()
+        clock.now += LIMIT_MS / 1000 * 0.1
+        assert child.wait(60) < 0
+        assert fence.fell
+    finally:
+        child.kill()
 
 
 def test_what_a_step_reports_goes_to_the_server(project: Path, url: str) -> None:
