@@ -47,6 +47,14 @@ class Terminal:
         self.until(lambda: text in self.screen, f"{text!r} on the screen")
         self._tmux("send-keys", "Enter")
 
+    def sent(self, hint: str) -> bool:
+        """Whether what was typed is gone, with what the program says of it meanwhile: else Enter, once more, for the
+        first may have come before the program minded it."""
+        if hint in self.screen:
+            self._tmux("send-keys", "Enter")
+            return False
+        return True
+
     def kill(self) -> None:
         """SIGKILL for the program and all that it has started, but for what has left it."""
         pid = int(self._tmux("list-panes", "-F", "#{pane_pid}"))

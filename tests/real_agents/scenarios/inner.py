@@ -46,6 +46,7 @@ def _compacts_in_a_terminal(project: Project, run_id: str, session: str) -> None
     with Terminal(project, ["gemini", "--resume", session]) as terminal:
         terminal.until(lambda: "Type your message" in terminal.screen, "the prompt")
         terminal.types("/compress")
+        terminal.until(lambda: terminal.sent("Compresses the context"), "an empty line")
         terminal.until(lambda: any("compacted" in note for note in _notes(project, run_id)), "the checkpoint")
 
 
