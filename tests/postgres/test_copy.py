@@ -13,7 +13,7 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.transfer import TABLES, copy, refuse_driven
+from leftoff.store.transfer import OWN_FACTS, TABLES, copy, refuse_driven
 from leftoff.testing.rules.blobs import refer
 from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import call
@@ -117,7 +117,7 @@ def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
     for allowed in range(3, 100, 4):
         left = allowed
         try:
-            copy(embedded, remote, lambda table, rows: told.append(table))
+            copy(embedded, remote, lambda table, rows, total: told.append(table))
             break
         except Conflict:
             runs = remote.read(lambda view: view.dump_runs()) if remote.exists() else []
@@ -127,10 +127,29 @@ def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
     assert everything(embedded) == everything(remote)
 
 
+def test_how_far_it_is(embedded: Store, remote: PostgresStore) -> None:
+    """It is told of how many rows how many are there; what a copy that was cut short had done counts."""
+    told: list[tuple[int, int]] = []
+
+    def cut(table: str, rows: int, total: int) -> None:
+        told.append((rows, total))
+        if table == "record" and len(told) < 4:
+            raise Conflict("cut")
+
+    with pytest.raises(Conflict):
+        copy(embedded, remote, cut)
+    before = told[-1][0]
+    copy(embedded, remote, cut)
+    rows = [each for each, _ in told]
+    assert sorted(rows) == rows and before < rows[-1]
+    (total,) = {each for _, each in told}
+    assert 0 <= total - rows[-1] <= len(OWN_FACTS) + 1  # what a store says of itself is not copied
+
+
 def test_a_source_that_moved_since(embedded: Store, remote: PostgresStore) -> None:
     """What was copied of it before is thrown away."""
 
-    def cut(table: str, rows: int) -> None:
+    def cut(table: str, rows: int, total: int) -> None:
         if table == "version":
             raise Conflict("cut")
 

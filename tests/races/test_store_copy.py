@@ -25,7 +25,7 @@ def move(folder: Path, act: Callable[[], object], target: Path, at: str = "versi
     """Copy the project's store into an empty one; somebody acts once, when the rows of a table were copied."""
     left = [act]
 
-    def tell(table: str, rows: int) -> None:
+    def tell(table: str, rows: int, total: int) -> None:
         if table == at and left:
             left.pop()()
 
@@ -48,7 +48,7 @@ def test_a_source_that_never_rests(old: Path, tmp_path: Path) -> None:
             project,
             str(old / ".leftoff"),
             str(target / ".leftoff"),
-            lambda table, rows: note(old, "r") if table == "version" else None,
+            lambda table, rows, total: note(old, "r") if table == "version" else None,
         )
     assert [] == succeed("ls", "--all", "--json", cwd=target).json["runs"]
 

@@ -62,7 +62,10 @@ def migrate(project: Project) -> StoreInfo:
 
 
 def copy(
-    project: Project, source: str, target: str, tell: Callable[[str, int], None] = lambda table, rows: None
+    project: Project,
+    source: str,
+    target: str,
+    tell: Callable[[str, int, int], None] = lambda table, rows, total: None,
 ) -> Copied:
     """Everything of one store into another that is empty, while nobody drives a run."""
     from leftoff.store.transfer import copy, refuse_driven

@@ -286,6 +286,10 @@ class View:
         """The next rows of a table (``leftoff.store.transfer.TABLES``) behind a key, in an order of its own."""
         raise NotImplementedError
 
+    def dump_size(self) -> int:
+        """How many rows there are of all tables that can be dumped, or a few more."""
+        raise NotImplementedError
+
     def dump_runs(self) -> list[tuple[Any, ...]]:
         """The rows of all runs, hidden ones too."""
         raise NotImplementedError

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx, View
 
     Row = tuple[Any, ...]
-    Tell = Callable[[str, int], None]
+    Tell = Callable[[str, int, int], None]  # the table at work, rows that were copied, and how many there are
 
 RECORD = "run collection key seq hash data blob status ord leaf"
 PAST = "run collection key until seq hash data blob"
@@ -47,6 +47,8 @@ TABLES = {
     "lease": (("run", "epoch", "since", "beat"), 1),
     "meta": (("name", "value"), 1),
 }
+#: how many rows there are in all of them
+COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in TABLES)}"
 #: what `meta` says of the store that it is in
 OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "min_reader", "min_writer")
 SOME, SOME_LARGE = 1000, 32  # rows at a time
@@ -56,7 +58,7 @@ LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is re
 
 
 def copy(
-    source: Store, target: Store, tell: Tell = lambda table, rows: None, *, moves: bool = False
+    source: Store, target: Store, tell: Tell = lambda table, rows, total: None, *, moves: bool = False
 ) -> dict[str, Any]:
     """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied.
 
@@ -103,7 +105,7 @@ def _copy_rows(source: Store, view: View, target: Store, tell: Tell) -> tuple[li
     runs = view.dump_runs()
     stamp = _stamp(source, runs)
     done = _begin(target, stamp)
-    rows = Copy(source, view, target, stamp, tell)
+    rows = Copy(source, view, target, stamp, tell, view.dump_size())
     for table in TABLES:
         rows.table(table, done)
     _copy_logs(source, view, target)
@@ -164,6 +166,7 @@ class Copy(Fields):
     target: Store
     stamp: str
     tell: Tell
+    total: int
 
     def table(self, table: str, done: dict[str, Any]) -> None:
         """All rows of a table; ``done``: of each how many there are, and the key of the last."""
@@ -177,7 +180,7 @@ class Copy(Fields):
             count += len(rows)
             done[table] = [count, _key_text(after)]
             self._load(table, rows, text(done))
-            self.tell(table, count)
+            self.tell(table, sum(rows for rows, _ in done.values()), self.total)
 
     def _load(self, table: str, rows: list[Row], done: str) -> None:
         """Some rows, and how far the copy is with them, in one transaction."""

@@ -65,15 +65,20 @@ def _page(found: StoreInfo) -> str:
 
 
 class _Progress:
-    """On a terminal one line that counts; else nothing, until it is done."""
+    """On a terminal a bar; else nothing, until it is done."""
 
     def __init__(self, ctx: Context) -> None:
         self._bar: Any = None
         if not ctx.args.json and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-            shown = (SpinnerColumn(), TextColumn("{task.description}"))
+            shown = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = Progress(*shown, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("copying", total=None)
 
@@ -86,6 +91,7 @@ class _Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def tell(self, table: str, rows: int) -> None:
+    def tell(self, table: str, rows: int, total: int) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, description=f"copying {table}: {rows:,} rows")
+            described = f"copying {table}: {rows:,} of {total:,} rows"
+            self._bar.update(self._task, description=described, completed=rows, total=total)

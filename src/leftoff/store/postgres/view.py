@@ -386,6 +386,11 @@ class PostgresView(View):
 
         return dump(self, table, after, limit)
 
+    def dump_size(self) -> int:
+        from leftoff.store.transfer import COUNT
+
+        return int(self.ask(COUNT)[0][0])
+
     def dump_runs(self) -> list[tuple[Any, ...]]:
         from leftoff.store.postgres.rows_apart import dump_runs
 

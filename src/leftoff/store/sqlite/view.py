@@ -392,6 +392,11 @@ class SqliteView(View):
 
         return dump(self, table, after, limit)
 
+    def dump_size(self) -> int:
+        from leftoff.store.transfer import COUNT
+
+        return int(self.execute(COUNT).fetchone()[0])
+
     def dump_runs(self) -> list[tuple[Any, ...]]:
         from leftoff.store.sqlite.rows_apart import dump_runs
 
