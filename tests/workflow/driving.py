@@ -17,7 +17,7 @@ from typing import Any
 from leftoff.host import started as start_time
 from tests.cli.command import LEFTOFF, Called, call, start
 
-PATIENCE = 60.0  # seconds until a test gives up: a limit, never a measure
+PATIENCE = 240.0  # seconds until a test gives up: a limit, never a measure
 LOOK = 0.01
 
 
