@@ -160,7 +160,7 @@ def test_the_number_of_a_pruned_version_is_no_id(store: leftoff.Store, run: left
     pruned = next(v for v in run.history() if v.seq == number)
     run.checkpoint()
     store.prune(run.id, [pruned.id or ""])
-    for asked in (number, str(number), f"@{number}"):
+    for asked in (number, str(number), f"@{number}", f"{run.id}@{number}"):
         with pytest.raises(Pruned, match=f"Version {number} of run {run.id} is gone"):
             run.at(asked)
     with pytest.raises(Pruned):

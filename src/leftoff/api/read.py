@@ -107,7 +107,7 @@ class RunView(Readable):
                     raise NotFound(f"{ref} is not a version of run {self.id}.")
                 return need_version(view, self._number, self.id, ref.seq)
             text = str(ref)
-            own = parse_ref(text if text.startswith(("~", "@")) else f"@{text}")
+            own = parse_ref(text if text.startswith(("~", "@", f"{self.id}@", f"{self.id}~")) else f"@{text}")
             if own.base not in ("@", self.id):
                 raise NotFound(f"{text} is not a version of run {self.id}.")
             return find.version_of(view, row, own) if own.has_version else view.version(row.run, row.seq)
