@@ -342,3 +342,18 @@ def test_a_store_that_the_settings_name(project: Path, url: str) -> None:
     assert (0, "there") == (found.code, found.json["run_id"])
     assert "geheim" not in "".join(each.out + each.err for each in (asked, before, listed, found))
     assert 3 == call("show", "here", cwd=project).code
+
+
+def test_a_statement_that_takes_too_long(sides: Sides, server: Server) -> None:
+    """The server's `statement_timeout` ends it: a verb says so, as an error with a code, and nothing is changed."""
+    project, env = sides[1]
+    assert 0 == call("start", "site", "--run-id", "r-1", cwd=project, **env).code
+    schema = f"leftoff_{env['LEFTOFF_STORE'].rpartition('project=')[2]}"
+    short = {**env, "LEFTOFF_STORE": env["LEFTOFF_STORE"] + "&options=-c%20statement_timeout%3D50ms"}
+    with psycopg.connect(server.url()) as conn:
+        conn.execute(f'LOCK TABLE "{schema}".record IN ACCESS EXCLUSIVE MODE'.encode())
+        for words in (("show", "r-1", "--json"), ("note", "hi", "--json"), ("fsck", "--json")):
+            done = call(*words, cwd=project, **short)
+            assert (8, "store_unavailable") == (done.code, done.json["error"]["code"]), done
+            assert "statement_timeout" in done.json["error"]["hint"]
+    assert 1 == call("show", "r-1", "--json", cwd=project, **short).json["head"]["seq"]
