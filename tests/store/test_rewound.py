@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -47,16 +48,16 @@ def go_back(store_path: Path, tmp_path: Path) -> Callable[[], GoBack]:
     """Keep the store as it is now; what comes back puts it there again, under whoever has it open."""
 
     def keep() -> GoBack:
-        with sqlite3.connect(store_path / "store.db") as now, sqlite3.connect(tmp_path / "kept") as kept:
-            now.backup(kept)
-
-        def restore() -> None:
-            with sqlite3.connect(store_path / "store.db") as now, sqlite3.connect(tmp_path / "kept") as kept:
-                kept.backup(now)
-
-        return restore
+        _over(store_path / "store.db", tmp_path / "kept")
+        return lambda: _over(tmp_path / "kept", store_path / "store.db")
 
     return keep
+
+
+def _over(source: Path, target: Path) -> None:
+    """In a process of its own: whoever closes a file gives up all locks that its process has on it."""
+    code = "import sqlite3, sys; one, two = map(sqlite3.connect, sys.argv[1:]); one.backup(two); two.close()"
+    subprocess.run([sys.executable, "-c", code, source, target], check=True)
 
 
 def test_a_store_that_is_behind(store: SqliteStore, head: Head, go_back: Callable[[], GoBack]) -> None:
