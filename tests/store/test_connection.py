@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -15,6 +16,7 @@ import apsw
 import pytest
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
+from leftoff.store import blobs
 from leftoff.store.sqlite import connection, location
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing.scribe import Scribe
@@ -370,3 +372,14 @@ def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="not UTF-8") as caught:
         Scribe(SqliteStore(os.path.join(folder, ".leftoff")))
     assert "--store" in str(caught.value.hint)
+
+
+def test_a_disk_that_fails_where_no_store_is_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether blobs lie there cannot be told: that is said as every failure of a disk is."""
+
+    def fails(folder: str) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error", folder)
+
+    monkeypatch.setattr(blobs, "_names", fails)
+    with pytest.raises(StoreUnavailable, match="Input/output error"):
+        SqliteStore(str(tmp_path / ".leftoff")).exists()

@@ -85,7 +85,7 @@ class SqliteStore(Store):
         remains = location.remains_of(self.path)
         if not remains and size == 0:
             remains = "is empty: the database was cut off"
-        elif not remains and next(self.blobs.names(), None) is not None:
+        elif not remains and self._typed(lambda: next(self.blobs.names(), None)) is not None:
             remains = "is gone, but its blobs are there"
         if not remains:
             return False
