@@ -138,3 +138,20 @@ def test_a_standby_is_looked_at(store: PostgresStore, monkeypatch: pytest.Monkey
     scribe.commit()
     assert {"run-1": 2} == watch.wait(SOON_S).runs
     watch.close()
+
+
+def test_nobody_is_told_where_nobody_watches(store: PostgresStore) -> None:
+    """A notification makes all who send one wait for each other. Who only listens hears what those are told who watch."""
+    scribe = Scribe(store)
+    listener = Link(store.place)
+    listener.script([f"LISTEN {store.place.quoted}"])
+    scribe.commit({("variable", "n"): 1})
+    store.read(
+        lambda view: view.run_row(scribe.run)
+    )  # on the same connection: nothing is on its way behind it
+    watch = store.watch()
+    scribe.commit({("variable", "n"): 2})
+    told = [text.split()[1:] for text in listener.heard(SOON_S)]
+    watch.close()
+    listener.close()
+    assert [["3", scribe.run_id]] == told

@@ -1,8 +1,9 @@
 """Hearing of commits on a server: LISTEN, on a connection of its own.
 
 Who commits sends the run's id and its version behind the COMMIT, in the same packet and as a transaction of its own: a
-notification inside of it would let all commits of the server wait for each other. Nobody waits for it. What was told
-while the connection was lost is found by comparing.
+notification inside of it would let all commits of the server wait for each other. Nobody waits for it, and where nobody
+watches none is sent: who does holds an advisory lock (``Q.tell``). What was told while the connection was lost is found
+by comparing.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class PostgresWatch(Watch):
         link = Link(place)
         try:
             link.script([f"LISTEN {place.quoted}"])
-            self._before = Snapshot(link.ask([(Q.snapshot, ())])[0][0][0])
+            self._before = Snapshot(link.ask([(Q.watch, (place.schema,)), (Q.snapshot, ())])[1][0][0])
         except psycopg.Error as error:
             if code_of(error) != _READ_ONLY:
                 link.close()

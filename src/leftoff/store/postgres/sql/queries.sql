@@ -394,9 +394,18 @@ UPDATE lease SET beat = $1, heard = clock_timestamp() WHERE run = $2 AND epoch =
 -- Which transactions are over.
 SELECT pg_current_snapshot()::text
 
+-- name: watch
+-- Whoever watches a project holds this for as long as its connection lasts.
+SELECT pg_advisory_lock_shared(hashtextextended($1, 1))
+
 -- name: tell
--- Those who watch hear of these runs.
+-- Those who watch hear of these runs. Where nobody holds that lock, nobody is told: a notification makes all who send one
+-- wait for each other. Who begins to watch right after this looks at what is committed first.
 SELECT pg_notify($1, t) FROM unnest($2::text[]) AS t
+WHERE NOT (
+    SELECT CASE WHEN pg_try_advisory_lock(hashtextextended($1, 1)) THEN pg_advisory_unlock(hashtextextended($1, 1))
+                ELSE false END
+)
 
 -- name: add_attempt
 -- A try at a step.
