@@ -141,7 +141,7 @@ def test_a_standby_is_looked_at(store: PostgresStore, monkeypatch: pytest.Monkey
 
 
 def test_nobody_is_told_where_nobody_watches(store: PostgresStore) -> None:
-    """A notification makes all who send one wait for each other. Who only listens hears what those are told who watch."""
+    """A notification makes all who send one wait for each other. Who only listens hears what watchers are told."""
     scribe = Scribe(store)
     listener = Link(store.place)
     listener.script([f"LISTEN {store.place.quoted}"])

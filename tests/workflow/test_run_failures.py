@@ -346,10 +346,15 @@ def test_a_retry_that_is_due_later_does_not_hold_up_the_end(project: Path) -> No
         """
         name: over
         steps:
-          - {id: waits, run: "touch tried; exit 1", retries: {max: 3, backoff: 10m}}
-          - {id: bad, needs: [], run: "until [ -e tried ]; do sleep 0.02; done; exit 1"}
+          - {id: waits, run: "exit 1", retries: {max: 3, backoff: 10m}}
+          - id: bad
+            needs: []
+            run: |
+              until leftoff show --json | grep -q 'ended with exit code 1'; do sleep 0.05; done
+              exit 1
         """,
         code=1,
+        PATH=path_with_leftoff(),
     )
     assert {"waits": "pending", "bad": "failed"} == ran.statuses()
 
