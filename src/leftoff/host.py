@@ -151,9 +151,10 @@ def agent_above(*names: str) -> Process | None:
     return Process(scope(), near, began) if began else None
 
 
-def orphan() -> Process:
-    """Whoever called this process and is gone: nobody knows who it was."""
-    return Process(scope(), 0, "")
+def orphan(*names: str) -> Process | None:
+    """Whoever called this process and is gone: nobody knows who it was. ``None`` where the first process of all has
+    such a name, as in a container: then it may be that one, and it lives."""
+    return None if is_called(1, names) else Process(scope(), 0, "")
 
 
 _NEAR = 4  # processes that are looked at: a program of an agent's may have a wrapper of any kind around us

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from leftoff import host
 from leftoff.agents.hooks import run
 from leftoff.engine.workspace.hook_order import OnItsWay, settled
 from leftoff.host import Process, scope, started
@@ -263,3 +264,26 @@ def test_a_hook_that_finds_no_agent_makes_no_dead_one_live(
     assert [("running", "dead", 1)] == [
         (one["status"], one["health"], one["steps"]["total"]) for one in runs(repository)
     ]
+
+
+def test_an_agent_that_is_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container: who called a hook that finds no agent may be that one, and it lives."""
+    monkeypatch.setattr(host, "is_called", lambda pid, names: (1, ("claude",)) == (pid, names))
+    assert host.orphan("claude") is None
+    gone = host.orphan("codex")
+    assert gone is not None
+    assert host.GONE == gone.state()
+
+
+def test_a_session_with_open_work_waits_for_nobody(
+    repository: Path, living: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked to go on with its own."""
+    living.fire("UserPromptSubmit", prompt="Write the guide")
+    living.kill()
+    other = Session(repository, "other")
+    other.fire("UserPromptSubmit", prompt="Write the other guide")
+    monkeypatch.setattr(sessions, "settled", lambda *_: pytest.fail("it waited"))
+    told = other.context("UserPromptSubmit", prompt="resume")
+    assert told is not None
+    assert "other guide" in told

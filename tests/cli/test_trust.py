@@ -171,6 +171,14 @@ def test_a_store_of_another_user(
     succeed("--store", str(project / ".leftoff"), "start", "w", cwd=below)
 
 
+def test_a_project_without_a_store(project: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh clone is trusted before anything was kept in it, by anybody."""
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    (project / "leftoff.toml").write_text('[issues]\ncommand = "gh issue view {issue}"\n')
+    assert "gh issue view" in call("trust", cwd=project).out
+    succeed("--yes", "trust", cwd=project)
+
+
 def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path) -> None:
     """A linked work tree without a store of its own uses that of the main one, if that leads nowhere else."""
     main, linked = tmp_path / "main", tmp_path / "linked"

@@ -108,6 +108,16 @@ def test_a_run_that_was_taken_over(pair: tuple[Writer, Writer]) -> None:
     assert "before" == two.get()
 
 
+def test_connections_that_are_new(pair: tuple[Writer, Writer]) -> None:
+    """What fails on one of them spoils nothing of it: the statements that were not prepared are prepared again."""
+    one, two = pair
+    one.store.pool.close()
+    two.put("theirs", "m")
+    for value in ("mine", "again", "and again"):
+        one.put(value)
+    assert ("and again", "theirs") == (one.get(), one.get("m"))
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_answer_is_lost(pair: tuple[Writer, Writer], proxy: Proxy, when: str) -> None:
     """It is there once, whether it had happened or not."""

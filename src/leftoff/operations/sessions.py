@@ -199,7 +199,8 @@ def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
     """The run that nobody works on: its agent is gone, then no event of its session is at work, then it is still open.
 
     In that order: an agent lives until its last event is at work, and that is at work until it is in the store. Events
-    are waited for as long as there is time; then the run is offered ``anyway``, or to the next one.
+    are waited for as long as there is time; then the next one is looked at. ``anyway``: after half of the time it is
+    offered all the same, so that there is some left to tell it.
     """
     store, told = session.project.store, set[str]()
     for _ in range(_LOOKS):
@@ -207,7 +208,8 @@ def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
         if found is None or not found[0].session or found[0].session == session.who.session:
             return found[0] if found is not None else None
         row, epoch = found
-        if not settled(store.folder, row.session, session.time_left) and not anyway:
+        patience = session.time_left / 2 if anyway else session.time_left
+        if not settled(store.folder, row.session, patience) and not anyway:
             told.add(row.session)
             continue
         again = _free(session, told)
@@ -239,9 +241,8 @@ def _resume(session: Session) -> SessionRun:
     project, store, who = session.project, session.project.store, session.who
     if session.driven or not store.exists():
         return SessionRun()
-    own, free = store.read(lambda view: sessions.told_run(view, who)), _offered(session, anyway=True)
-    if own is not None and not is_spent(own):
-        free = None
+    own = store.read(lambda view: sessions.told_run(view, who))
+    free = _offered(session, anyway=True) if own is None or is_spent(own) else None
     report = _verified(session, free) if free is not None else None
     if report is not None and report.verdict == "refuse":
         return SessionRun(offered=free, report=report)

@@ -47,7 +47,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
         from leftoff.operations.sessions import find_place, on_its_way
 
         place = find_place(event.cwd, started_in(), call.project, call.store)
-        folder, caller = place[1], Caller(agent=agent_above(call.agent) or orphan())
+        folder, caller = place[1], Caller(agent=agent_above(call.agent) or orphan(call.agent))
         begins, turn = event.name == "UserPromptSubmit", event.name in _ALONE
         with on_its_way(place, event.session, turn=turn, begins=begins, anywhere=call.anywhere) as way:
             answer = bounded(lambda: _work(call, event, place, caller, way), _limit(event))

@@ -70,14 +70,14 @@ def store_items(folder: str, store: str = LINK) -> list[Item]:
     target = _outside(folder, store, own=True) if os.path.islink(path) else ""
     if target:
         return [Item(store, os.readlink(path), LEADS, target)]
+    if not os.path.isdir(path):
+        return []
     from leftoff.store.sqlite.location import links_in, stranger
 
     owner = stranger(path)
     if owner is not None:
         return [Item(store, f"user {owner}", THEIRS, path)]
-
-    names = sorted(links_in(path)) if os.path.isdir(path) else ()
-    inside = [(f"{store}/{name}", os.path.join(path, name)) for name in names]
+    inside = [(f"{store}/{name}", os.path.join(path, name)) for name in sorted(links_in(path))]
     return [Item(key, os.readlink(link), LEADS, os.path.realpath(link)) for key, link in inside]
 
 

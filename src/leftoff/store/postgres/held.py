@@ -80,14 +80,18 @@ class Left:
 
     def is_at(self, run: int, head: tuple[Any, ...] | None) -> bool:
         """Whether a run is found as it was left."""
-        return run in self._runs and self._runs[run][0] == head
+        found = self._runs.get(run)
+        return found is not None and found[0] == head
 
     def take(self, run: int) -> tuple[tuple[Any, ...], Known | None, str] | None:
-        found = self._runs.get(run)
-        if found is None or not found[3]:
-            return None
-        self._runs.pop(run, None)
-        return found[:3]
+        found = self._runs.pop(run, None)
+        if found is None or found[3]:
+            return found and found[:3]
+        self._runs.setdefault(run, found)
+        return None
+
+    def forget(self) -> None:
+        self._runs = {}
 
     def keep(self, run: int, head: tuple[Any, ...], known: Known | None, schema: str, alone: bool) -> None:
         """A transaction that changed no record knows nothing of them; what was known before still holds."""
@@ -231,7 +235,7 @@ class HoldingView(PostgresView):
         if found is None or (found[1] is None and self._wanted.get(run)):
             return False
         head, known, self.schema = found
-        self.guessed = Q.as_left, (run, head[0], head[1], head[3], head[5], self.schema)
+        self.guessed = Q.as_left, (run, head[0], head[1], head[3], head[5], self.schema, head[2])
         self._before = [*self._before[:-1], self.guessed, self._before[-1]]
         self._heads[run] = head
         self._alone.add(run)

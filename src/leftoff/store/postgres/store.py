@@ -47,10 +47,6 @@ TRIES = 100  # of a transaction that others are always faster than
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
 _SCHEMA = ("run", "schema")  # the record that says in which schema a run is
 _MISSING = ("42P01", "3F000")
-_STANDS_ELSEWHERE = (
-    "23502",
-    "22012",
-)  # nothing where something must be, and a division by zero: see ``Q.add_version``
 
 
 class PostgresStore(Store):
@@ -122,7 +118,11 @@ class PostgresStore(Store):
             raise
         self._reached = True
         if link.patience != self.patience:
-            link.tell(f"SET lock_timeout = {max(1, int(min(self.patience, 1e6) * 1000))}")
+            try:
+                link.tell(f"SET lock_timeout = {max(1, int(min(self.patience, 1e6) * 1000))}")
+            except BaseException:
+                self.pool.drop(link)
+                raise
             link.patience = self.patience
         return link
 
@@ -173,11 +173,12 @@ class PostgresStore(Store):
             lost = sent and is_lost(error)
             self._give_up(link, tx)
             if lost and self._happened(tx):
+                self._tell_again(tx)
                 return result
             if code_of(error) in _MISSING and not self._there:
                 self._create()
                 raise Again from None
-            if code_of(error) in _STANDS_ELSEWHERE:
+            if _stands_elsewhere(error):
                 raise Again from None
             raise
         except BaseException as error:
@@ -210,6 +211,13 @@ class PostgresStore(Store):
         """What those hear who watch; asked for behind the last ``flushed``."""
         runs = tx.changed()
         return [(Q.tell, (self.place.schema, told(tx.xid, runs)))] if runs else []
+
+    def _tell_again(self, tx: PostgresTx) -> None:
+        """Of a commit whose answer was lost; what is told behind it may be, too."""
+        try:
+            self._with_link(lambda link: link.ask(self._telling(tx)))
+        except psycopg.Error as error:
+            log.debug("could not tell who watches: %s", error)
 
     def _check_schema(self, tx: PostgresTx) -> None:
         schema = migrate.check(dict(tx.ask(Q.meta)), self.place, writing=True)
@@ -395,6 +403,13 @@ class _Snapshot(PostgresView):
             self._store._readable = True
 
 
+def _stands_elsewhere(error: psycopg.Error) -> bool:
+    """Whether a run is not where it was taken to be: a division by zero (``Q.as_left``), or a version without a number
+    (``Q.add_version``)."""
+    code = code_of(error)
+    return code == "22012" or (code == "23502" and error.diag.table_name == "version")
+
+
 def _ended(link: Link, xid: str | None) -> Any:
     """What became of a transaction, when it is over. One that the server lost all trace of, as it crashed, did not
     happen."""
@@ -415,6 +430,7 @@ def _forget_all() -> None:
         store = entry()
         if store is not None:
             store.pool.forget()
+            store._left.forget()
 
 
 os.register_at_fork(after_in_child=_forget_all)

@@ -183,6 +183,7 @@ class PostgresTx(HoldingView, Tx):
     ) -> None:
         head = self.hold(run)
         stood = (head[0], head[1], head[3], head[5]) if head is not None else (None,) * 4
+        before = head[2] if head is not None else None
         self._change(run, seq=seq, digest=digest, counts=counts)
         self.made.append((run, seq, token))
         sealed = (seal[0], seal[1], plain(seal[2]), plain(seal[3])) if seal else _NOT_SEALED
@@ -190,7 +191,7 @@ class PostgresTx(HoldingView, Tx):
         if not isinstance(last, Batch) or last.version or (last.run, last.seq) != (run, seq):
             last = Batch(run, seq)
             self._pending.append(last)
-        last.version = (token, digest, epoch, at, counts, *sealed, *stood, self.schema)
+        last.version = (token, digest, epoch, at, counts, *sealed, *stood, self.schema, before)
 
     def add_alias(self, run: int, seq: int, name: str) -> None:
         self.note(Q.add_alias, (plain(name), run, seq))

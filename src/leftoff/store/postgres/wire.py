@@ -40,6 +40,7 @@ class Wire:
         self._pg = conn.pgconn
         self._loader = Transformer(conn)
         self._names: dict[str, bytes] = {}
+        self._given = 0  # names: one that was given is not given again, whatever became of its statement
         # Per answer that is to come: the statement that it prepares, if it does; None: the end of a pipeline.
         self._owed: deque[str | None] = deque()
         self._poll = select.poll()
@@ -55,7 +56,8 @@ class Wire:
         for sql, values in statements:
             name = self._names.get(sql)
             if name is None:
-                name = b"s%d" % len(self._names)
+                name = b"s%d" % self._given
+                self._given += 1
                 self._names[sql] = name
                 self._pg.send_prepare(name, sql.encode())
                 self._owed.append(sql)

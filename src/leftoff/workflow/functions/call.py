@@ -13,7 +13,16 @@ from leftoff.api.step_log import StepLog, listen
 from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
-from leftoff.errors import BadData, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
+from leftoff.errors import (
+    BadData,
+    LeftoffError,
+    NeedsPerson,
+    Redacted,
+    Rewound,
+    StepFailed,
+    StepTimeout,
+    Usage,
+)
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
@@ -239,7 +248,8 @@ class Call:
         try:
             return work()
         except LeftoffError as error:
-            if not isinstance(error, BadData):  # a value that cannot be kept is the step's own failure
+            # A value that cannot be kept is the step's own failure.
+            if not isinstance(error, BadData) or isinstance(error, Rewound):
                 self.scope.flow.breaks(error)
             raise
 

@@ -302,7 +302,7 @@ UPDATE run SET hidden = 1, run_id = $1 WHERE run = $2
 -- not so, the version gets no number, and so all fails.
 WITH m AS (
     UPDATE run SET n = nextval('commit_number'), seq = $2, digest = $4, counts = $7, updated_at = $6, checkpoint = $8
-    WHERE run = $1 AND seq = $12 AND digest = $13 AND epoch = $14 AND hidden = $15
+    WHERE run = $1 AND seq = $12 AND digest = $13 AND epoch = $14 AND hidden = $15 AND counts = $17
       AND (SELECT value FROM meta WHERE name = 'schema') = $16
     RETURNING n
 )
@@ -352,7 +352,7 @@ WHERE r.run = $1 AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C"
 -- Hold a run of which this process knows where it stands. Where it stands elsewhere, this divides by zero.
 SELECT 1 / count(*) FROM (
     SELECT FROM run, meta
-    WHERE run.run = $1 AND run.seq = $2 AND run.digest = $3 AND run.epoch = $4 AND run.hidden = $5
+    WHERE run.run = $1 AND run.seq = $2 AND run.digest = $3 AND run.epoch = $4 AND run.hidden = $5 AND run.counts = $7
       AND meta.name = 'schema' AND meta.value = $6
     FOR UPDATE OF run
 ) AS found
