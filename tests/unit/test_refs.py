@@ -271,7 +271,7 @@ def test_a_ref_names_what_the_rules_say(store: Store, text: str) -> None:
     assert expected(text) == found_by(store, text)
 
 
-@pytest.mark.parametrize("base", ["", "r1@", "r1~", "migration@", "#42~", "@", "nope@"])
+@pytest.mark.parametrize("base", ["", "r1@", "r1~", "migration@", "#42~", "@", "nope@", "abcd@"])
 def test_every_word_alone_and_behind_a_run(store: Store, base: str) -> None:
     """The same for each of the words, alone, as a version, and behind what names no run."""
     refs = [base + word for word in WORDS if base + word]

@@ -193,8 +193,16 @@ def _nothing(view: View, ref: Ref) -> NotFound:
     known = [row.run_id for row in view.list_runs({}, 200)]
     near = get_close_matches(ref.base, known, 3, 0.5)
     hint = f"Did you mean {', '.join(near)}?" if near else ""
-    if ref.has_version and _checkpoint(view, ref.base) is not None:
+    if ref.has_version and _is_checkpoint(view, ref.base):
         hint = f"{ref.base} is a checkpoint; a version is counted from its run."
     if any(each.row.run_id == ref.base for each in view.trashed()):
         hint = f"It lies in the trash: `leftoff undelete {ref.base}` brings it back."
     return NotFound(f"Nothing is called {ref.text}: no run, checkpoint, issue, workflow or title.", hint=hint)
+
+
+def _is_checkpoint(view: View, text: str) -> bool:
+    """Whether a hint may say so: of one that is a checkpoint, or several."""
+    try:
+        return _checkpoint(view, text) is not None
+    except Ambiguous:
+        return True
