@@ -100,6 +100,67 @@ def test_a_step_done_stays_done_whatever_others_commit(run: leftoff.Run, store_p
     assert {"completed"} == {step["status"] for step in run.steps.values()}
 
 
+def test_a_thread_remembers_no_steps_from_before_another_ones_commit(
+    run: leftoff.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads the steps while another thread ends one, has it too afterwards."""
+    buffer, reading, ended = run._buffer, threading.Event(), threading.Event()
+    at_head = buffer.at_head
+
+    def slowly(work: Any) -> Any:
+        found = at_head(work)
+        if threading.current_thread() is reader:
+            reading.set()
+            ended.wait(0.3)  # as long as it takes the other one, unless that has to wait for us
+        return found
+
+    monkeypatch.setattr(buffer, "at_head", slowly)
+    reader = threading.Thread(target=buffer.steps.known)
+    buffer.steps.look_again()
+    reader.start()
+    assert reading.wait(60)
+    run.do("a", lambda: None)
+    ended.set()
+    reader.join()
+    assert run.done("a")
+
+
+def test_a_step_removed_is_not_seen_again(run: leftoff.Run, store_path: Path) -> None:
+    """Nor where others commit before its removal is durable."""
+    run.do("a", lambda: None)
+    run._buffer.steps.remove("a")
+    elsewhere(store_path, run.id, {("knowledge", "tick"): 1})
+    run.refresh()
+    assert "a" not in run.steps
+    run.commit()
+    assert "a" not in run.steps
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["committed", "failed"])
+def test_a_record_is_seen_while_another_thread_commits_it(
+    run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    """What was put does not vanish between being put and being durable."""
+    seen, write = [], store._store.write
+
+    def look_first(*args: Any, **options: Any) -> Any:
+        reader = threading.Thread(target=lambda: seen.append(dict(run.records["knowledge"])))
+        reader.start()
+        reader.join()
+        return write(*args, **options) if kept else out_of_reach()
+
+    run.put("knowledge", "k", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(store._store, "write", look_first)
+        if kept:
+            run.commit()
+        else:
+            with pytest.raises(leftoff.StoreUnavailable):
+                run.commit()
+    assert [{"k": 1}] == seen
+    assert {"k": 1} == dict(run.records["knowledge"])
+
+
 def test_batches_of_several_threads(run: leftoff.Run) -> None:
     """Each thread may loop over items of its own batch."""
 

@@ -61,6 +61,7 @@ class Buffer:
         self.heart: Heart | None = None
         self.burst = Burst()
         self.pending = ChangeSet(redactor)
+        self._sent = ChangeSet(redactor)  # what a commit of another thread is about to make durable
         self.blobs: list[BlobRow] = []
         self.steps = BufferedSteps(self)
         self._doubt: Doubt | None = None  # a commit that failed, or so it seems
@@ -236,6 +237,7 @@ class Buffer:
                 # What is being written stays readable while it is: other threads see it through the copy.
                 self.pending, self._assigned = ChangeSet(self.redactor), assigned.copy()
                 self.blobs = []
+            self._sent = pending
         token = new_token()
         try:
             version, adopt = commit_apart(
@@ -279,6 +281,7 @@ class Buffer:
                 else:
                     pending.changes[address] = newer
             self.pending, self.blobs, self._doubt = pending, blobs + self.blobs, doubt
+            self._sent = ChangeSet(self.redactor)
             for (collection, name), change in pending.changes.items():
                 if collection == "variable":
                     self._assigned[name] = None if change.kind == DELETE else change
@@ -297,6 +300,7 @@ class Buffer:
         with self.lock:
             if adopt is not None:
                 adopt()
+            self._sent = ChangeSet(self.redactor)
             self.steps.saved(changes)
             self.secrets.grow(assigned)
             ours = version is None or version.seq == self._folded + 1
@@ -352,10 +356,15 @@ class Buffer:
             else:
                 self.secrets.keep(self.pending.put(collection, key, value))
 
+    def not_durable(self) -> dict[tuple[str, str], Change]:
+        """What waits for a commit, or is being committed, by its address."""
+        with self.lock:
+            return {**self._sent.changes, **self.pending.changes}
+
     def names(self) -> set[str]:
         """The collections that something waits for."""
         return {
-            collection for (collection, _), change in self.pending.changes.items() if change.kind != DELETE
+            collection for (collection, _), change in self.not_durable().items() if change.kind != DELETE
         }
 
     def read(self, collection: str) -> dict[str, Value]:
@@ -364,8 +373,9 @@ class Buffer:
         def work(view: View, seq: int | None) -> Any:
             return Reader(self.store, view, self.run, self.run_id, seq).values(collection)
 
-        found = self.secrets.show(collection, self.at_head(work))
-        return cells.overlay(found, self.pending, collection)
+        with self.lock:
+            found = self.secrets.show(collection, self.at_head(work))
+            return cells.overlay(found, self.not_durable(), collection)
 
     # -- its end
 

@@ -6,6 +6,7 @@ from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.reports import needs_decision
+from leftoff.model.changes import DELETE
 from leftoff.model.codec import REDACTED, payload
 from leftoff.model.frozen import freeze, marks
 from leftoff.model.ids import check_step, parent_of
@@ -38,21 +39,27 @@ class BufferedSteps:
     # -- reading
 
     def known(self) -> dict[str, Entry]:
-        """Every step: path to (plain record, redacted paths)."""
-        if self._known is None:
-            buffer = self._buffer
+        """Every step: path to (plain record, redacted paths). Whoever goes through them holds the buffer's lock."""
+        with self._buffer.lock:  # or a thread could remember what it read before another one's commit
+            if self._known is None:
+                self._known = self._read()
+            return self._known
 
-            def work(view: View, seq: int | None) -> Any:
-                reader = Reader(buffer.store, view, buffer.run, buffer.run_id, seq)
-                return reader.values("step"), set(reader.raw("approval"))
+    def _read(self) -> dict[str, Entry]:
+        buffer = self._buffer
 
-            found, self._approvals = buffer.at_head(work)
-            self._known = {
-                p: buffer.secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
-            }
-            self._known.update((path, entry) for path, (entry, _) in self._unsaved.items())
-            self._orders.clear()  # others may have put steps beside ours
-        return self._known
+        def work(view: View, seq: int | None) -> Any:
+            reader = Reader(buffer.store, view, buffer.run, buffer.run_id, seq)
+            return reader.values("step"), set(reader.raw("approval"))
+
+        found, self._approvals = buffer.at_head(work)
+        self._orders.clear()  # others may have put steps beside ours
+        known = {p: buffer.secrets.held("step", p, value.plain, value.holes) for p, value in found.items()}
+        known.update((path, entry) for path, (entry, _) in self._unsaved.items())
+        for (collection, path), change in buffer.not_durable().items():
+            if collection == "step" and change.kind == DELETE:
+                known.pop(path, None)
+        return known
 
     def get(self, path: str) -> Record | None:
         with self._buffer.lock:
@@ -112,12 +119,13 @@ class BufferedSteps:
 
     def remove(self, path: str) -> None:
         """A step that is none any more; it stays in the history."""
-        before = self.known().pop(path, None)
-        lifecycle.remove(self._buffer.pending, path)
-        self._approvals.discard(path)
-        self._unsaved.pop(path, None)
-        if before is not None and before[0]["status"] == "blocked":
-            self._settle_run()
+        with self._buffer.lock:
+            before = self.known().pop(path, None)
+            lifecycle.remove(self._buffer.pending, path)
+            self._approvals.discard(path)
+            self._unsaved.pop(path, None)
+            if before is not None and before[0]["status"] == "blocked":
+                self._settle_run()
 
     def refuse_approval(self, path: str) -> None:
         """What only a person decides is not for a program to report on."""
@@ -128,7 +136,7 @@ class BufferedSteps:
     def _settle_run(self) -> None:
         """A run is blocked while a step of it is."""
         buffer = self._buffer
-        waits = buffer.pending.changes.get(("run", "status"))
+        waits = buffer.not_durable().get(("run", "status"))
         before = payload(waits.stored, "status") if waits else buffer.store.read(buffer.row).status
         blocked = any(record["status"] == "blocked" for record, _ in self.known().values())
         after = lifecycle.run_status(before, blocked=blocked)

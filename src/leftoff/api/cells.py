@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.model.changes import Change, ChangeSet, Spread
+    from leftoff.model.changes import Change, Spread
 
 
 class Cell:
@@ -76,10 +76,12 @@ def grown(name: str, before: Any, change: Change) -> Any:
     return guard([*before, *(payload(s, name) if kept is NOTHING else kept for kept, s in parts)], name)
 
 
-def overlay(values: dict[str, Value], changes: ChangeSet, collection: str) -> dict[str, Value]:
-    """The records of a collection with the changes that wait for the next commit, in key order."""
+def overlay(
+    values: dict[str, Value], changes: dict[tuple[str, str], Change], collection: str
+) -> dict[str, Value]:
+    """The records of a collection with the changes that are not durable yet, in key order."""
     out = dict(values)
-    for (of, key), change in changes.changes.items():
+    for (of, key), change in changes.items():
         if of == collection and change.kind == DELETE:
             out.pop(key, None)
         elif of == collection:

@@ -383,7 +383,7 @@ class StepsMixin:
         """A loop was left in the middle of an item. By an exception: it will be told by whoever catches it."""
         if (
             not self._buffer.driving
-            or self._buffer.steps.known().get(step.path, ({},))[0].get("status") != "running"
+            or (self._buffer.steps.get(step.path) or {}).get("status") != "running"
         ):
             return
         self._leave_stack(step)
