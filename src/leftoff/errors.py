@@ -31,8 +31,8 @@
     └── Frozen             2   a value read from a run was changed in place (also a TypeError)
 
 Each class fixes ``code`` (a stable word), ``exit_code`` (of the command), ``retry`` (whether the same call may
-succeed later) and a default ``hint``. Errors of SQLite and the operating system are translated in one place,
-``leftoff.store.sqlite.failures``.
+succeed later) and a default ``hint``. Errors of the operating system become ours in ``leftoff.files``, those of a
+server or of SQLite in the store's ``failures``.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ import pytest
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.errors import Conflict, LeaseHeld
+from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.operations.files import Rollback, rollback
 from leftoff.operations.upkeep import archive
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
-from leftoff.store.sqlite.location import sync_folder
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
@@ -110,7 +110,7 @@ def test_the_folder_is_durable_before_the_run_goes(over: Path, monkeypatch: pyte
         synced.append(path)
         sync_folder(path)
 
-    for module in ("leftoff.engine.retention.archive", "leftoff.store.sqlite.location"):
+    for module in ("leftoff.engine.retention.archive", "leftoff.files"):
         monkeypatch.setattr(f"{module}.sync_folder", sync)
     succeed("archive", "old", cwd=over)
     assert [str(over / ".leftoff"), str(over / ".leftoff/archive")] == synced

@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
+from leftoff import files
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.store import blobs
 from leftoff.store.sqlite import connection, location
@@ -147,7 +148,7 @@ def test_the_usual_folder_is_made_private(before: int, after: int, tmp_path: Pat
     folder.mkdir()
     folder.chmod(before)
     with suppress(PermissionError):  # nobody but root makes a .gitignore in one that is read-only
-        location.make_folder(str(folder))
+        files.make_folder(str(folder))
     assert after == stat.S_IMODE(folder.stat().st_mode)
 
 
@@ -156,10 +157,10 @@ def test_a_folder_of_somebody_else_keeps_its_mode(tmp_path: Path, monkeypatch: p
     there, link = tmp_path / "there", tmp_path / ".leftoff"
     there.mkdir(mode=0o755)
     link.symlink_to(there)
-    location.make_folder(str(link))
+    files.make_folder(str(link))
     assert 0o755 == stat.S_IMODE(there.stat().st_mode)
     monkeypatch.setattr(os, "geteuid", lambda: there.stat().st_uid + 1)
-    location.make_private(str(there))
+    files.make_private(str(there))
     assert 0o755 == stat.S_IMODE(there.stat().st_mode)
 
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from leftoff import files
 from leftoff.errors import StoreUnavailable
+from leftoff.files import lock_within
 from leftoff.store.sqlite import writer
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.sqlite.writer import lock_within
 from tests.agents.hooking import event_of
 from tests.cli.command import call, spawn, succeed
 from tests.store.processes import Child, child
@@ -133,7 +134,7 @@ def test_one_that_moves_on_is_not_stuck(tmp_path: Path, monkeypatch: pytest.Monk
             os.close(holder)
         return b"%d" % len(looks)
 
-    monkeypatch.setattr(writer, "_content", signed)
+    monkeypatch.setattr(files, "_content", signed)
     assert lock_within(again, fcntl.LOCK_EX, PATIENCE, stuck=0.01)
     assert 4 <= len(looks)
     os.close(again)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.store.sqlite import location
+from leftoff.files import sync as sync_fd
 from leftoff.workflow.processes import files, groups, shim
 from leftoff.workflow.processes.client import Ended
 from leftoff.workflow.processes.job import Exit, Order
@@ -102,7 +102,7 @@ def test_what_an_exit_vouches_for_is_synced(tmp_path: Path, monkeypatch: pytest.
     for name in ("vars", "result"):
         (tmp_path / name).touch()
     synced: list[str] = []
-    real = location.sync
+    real = sync_fd
 
     def sync(fd: int) -> None:
         synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))

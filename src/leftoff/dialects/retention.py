@@ -10,8 +10,8 @@ from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, outlived, plan, policy
 from leftoff.engine.retention.prune import sweep
 from leftoff.errors import Conflict, LeftoffError, NotFound
+from leftoff.files import is_due, mark_done
 from leftoff.model.fields import Fields
-from leftoff.store.sqlite.location import is_due, mark_done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

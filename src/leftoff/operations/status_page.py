@@ -64,7 +64,7 @@ def keep_current(path: str, make: Callable[[], str], project: str = "") -> bool:
     """
     import fcntl
 
-    from leftoff.store.sqlite.writer import lock_within
+    from leftoff.files import lock_within
 
     root = project if project and path.startswith(os.path.join(project, "")) else os.path.dirname(path)
     with ProjectFiles(root).open(os.path.relpath(path, root)) as at:

@@ -14,9 +14,9 @@ import os
 import sys
 
 from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.files import sync, sync_folder
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
-from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
+from leftoff.files import write_private
 from leftoff.host import GONE
 from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
 from leftoff.store.rows import COPYING, MOST_OUTPUT, end_of
-from leftoff.store.sqlite.location import write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

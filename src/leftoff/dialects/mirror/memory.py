@@ -22,11 +22,10 @@ from leftoff.dialects.mirror import swap
 from leftoff.engine.workspace.paths import Place
 from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, write_new
 from leftoff.errors import UnsafePath
+from leftoff.files import lock_within, make_private, sync
+from leftoff.lock_holder import held_by_another
 from leftoff.model.hashing import sha256
 from leftoff.store.base import Store
-from leftoff.store.sqlite.location import make_private, sync
-from leftoff.store.sqlite.lock_holder import held_by_another
-from leftoff.store.sqlite.writer import lock_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.engine.retention.archive import bundle_of
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
-from leftoff.store.sqlite.location import make_folder
+from leftoff.files import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -89,7 +89,7 @@ def store_location(project: str, given: str | None = None, configured: str | Non
 def _refuse_strange(project: str, store: str) -> None:
     """A link in the place of the store or in its folder, or a folder of another user: where we write is not for a
     project to say."""
-    from leftoff.store.sqlite.location import links_in, stranger
+    from leftoff.files import links_in, stranger
 
     path = os.path.join(project, store)
     try:
@@ -158,8 +158,8 @@ def without_password(location: str) -> str:
     """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
     if location.partition("://")[0] not in ("postgresql", "postgres"):
         return location
+    from leftoff.files import make_folder
     from leftoff.store.postgres.location import Place, without_secrets
-    from leftoff.store.sqlite.location import make_folder
 
     folder = local_folder(location)
     if Place(location).secrets:
@@ -405,7 +405,7 @@ class Project:
         names tells whether anything can be due."""
         assert self._store is not None
         folder = self._store.folder
-        from leftoff.store.sqlite.location import SWEPT, is_due
+        from leftoff.files import SWEPT, is_due
 
         if os.path.exists(f"{folder}/trash") or is_due(f"{folder}/{SWEPT}", self.now):
             from leftoff.engine.retention.tidy import tidy

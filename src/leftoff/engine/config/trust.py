@@ -72,7 +72,7 @@ def store_items(folder: str, store: str = LINK) -> list[Item]:
         return [Item(store, os.readlink(path), LEADS, target)]
     if not os.path.isdir(path):
         return []
-    from leftoff.store.sqlite.location import links_in, stranger
+    from leftoff.files import links_in, stranger
 
     owner = stranger(path)
     if owner is not None:

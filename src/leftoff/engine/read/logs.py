@@ -20,13 +20,13 @@ from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
+from leftoff.files import write_private
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.fields import Fields
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
 from leftoff.model.times import millis
 from leftoff.model.versions import counts_of
-from leftoff.store.sqlite.location import write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from leftoff.engine.retention.prune import check_removable, refuse_driven, remov
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Conflict, LeftoffError, Unsupported
+from leftoff.files import sync_folder
 from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
 from leftoff.model.ids import LEAST, parse_ref
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
-from leftoff.store.sqlite.location import sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from leftoff.engine.retention import trash
 from leftoff.engine.retention.policy import trash_age
 from leftoff.engine.retention.prune import sweep
 from leftoff.errors import LeftoffError
-from leftoff.store.sqlite.location import SWEPT, is_due, mark_done
+from leftoff.files import SWEPT, is_due, mark_done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -93,7 +93,7 @@ class OnItsWay:
 
 
 def _make(folder: str) -> None:
-    from leftoff.store.sqlite.location import make_folder
+    from leftoff.files import make_folder
 
     if not os.path.isdir(folder):
         if not os.path.isdir(os.path.dirname(folder)):
@@ -114,7 +114,7 @@ def _over(folder: str, names: list[str], patience: float) -> bool:
     """Whether the events of these files are over, after so many seconds at most."""
     import fcntl
 
-    from leftoff.store.sqlite.writer import lock_within
+    from leftoff.files import lock_within
 
     end = time.monotonic() + patience
     for name in names:
@@ -193,7 +193,7 @@ class InOrder:
     def __enter__(self) -> None:
         import fcntl
 
-        from leftoff.store.sqlite.writer import lock_within
+        from leftoff.files import lock_within
 
         if not os.path.isdir(self._folder):
             return
@@ -215,7 +215,7 @@ class InOrder:
 
     def forget(self) -> None:
         """The session is over: leave nothing behind, not even the store's folder where nothing else is in there."""
-        from leftoff.store.sqlite.location import forget_folder
+        from leftoff.files import forget_folder
 
         try:
             self._way.done()

@@ -13,9 +13,9 @@ import os
 from leftoff.engine.workspace.content import ABSENT, FILE, LINK, PERMISSIONS, Content
 from leftoff.engine.workspace.paths import check_path
 from leftoff.errors import Conflict, Corrupt
+from leftoff.files import sync, sync_folder
 from leftoff.model.codec import decode, encode
 from leftoff.model.fields import Fields
-from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

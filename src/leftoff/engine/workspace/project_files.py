@@ -13,7 +13,7 @@ import os
 
 from leftoff.engine.workspace.paths import check_path, place
 from leftoff.errors import Invalid, UnsafePath
-from leftoff.store.sqlite.location import sync
+from leftoff.files import sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
 from leftoff.engine.workspace.project_files import write_new
 from leftoff.errors import Corrupt
+from leftoff.files import sync
 from leftoff.model.fields import Fields
 from leftoff.model.hashing import long_sha256 as sha256
-from leftoff.store.sqlite.location import sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import stat
 import apsw
 
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Unsupported, Usage
+from leftoff.files import sync_file, sync_folder
 from leftoff.store.blobs import LEVEL, zstd
 from leftoff.store.bundle.read import APPLICATION_ID, PACK, PIECE, ROWS, SCHEMA, TOTAL, Q, Sum, make_tables
 from leftoff.store.sqlite.failures import translate
-from leftoff.store.sqlite.location import sync_file, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

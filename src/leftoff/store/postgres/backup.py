@@ -9,7 +9,7 @@ import os
 import shutil
 
 from leftoff.errors import Invalid, NotFound
-from leftoff.store.sqlite.location import sync_folder
+from leftoff.files import sync_folder
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.transfer import copy
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 import os
 
 from leftoff.errors import Corrupt, Invalid, StoreUnavailable
+from leftoff.files import ARCHIVE, failure, make_archive, write_private
 from leftoff.store.blobs import GRACE_S, Blobs, Packing, proved, pruned, unpacked
 from leftoff.store.postgres.queries import Q
-from leftoff.store.sqlite.failures import translate
-from leftoff.store.sqlite.location import ARCHIVE, make_archive, write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class PostgresBlobs:
         try:
             return work()
         except OSError as error:
-            raise translate(error, self.folder or "") from error
+            raise failure(error, self.folder or "") from error
 
     def _in_pieces(self, work: Callable[[Save], T]) -> T:
         made: dict[bytes, tuple[int, BlobRow]] = {}

@@ -13,9 +13,9 @@ import os
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from leftoff.errors import StoreUnavailable, Usage
+from leftoff.files import write_private
 from leftoff.model.codec import decode, text
 from leftoff.model.hashing import sha256
-from leftoff.store.sqlite.location import write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import psycopg
 
 from leftoff import log
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
+from leftoff.files import make_folder
 from leftoff.store.base import Store
 from leftoff.store.postgres import migrate
 from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
@@ -27,7 +28,6 @@ from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.view import PostgresView
-from leftoff.store.sqlite.location import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

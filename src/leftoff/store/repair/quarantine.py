@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import compact
-from leftoff.store.sqlite.location import sync, sync_folder
+from leftoff.files import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import apsw
 
 from leftoff.clock import iso
 from leftoff.errors import LeaseHeld, LeftoffError, StoreUnavailable
+from leftoff.files import sync, sync_folder
 from leftoff.host import GONE, this_process
 from leftoff.model.card import card_of
 from leftoff.model.codec import sha256
@@ -27,7 +28,6 @@ from leftoff.store.repair.rebuild import Rebuild, lines
 from leftoff.store.repair.salvage import Salvage, Source
 from leftoff.store.sqlite import connection
 from leftoff.store.sqlite import wal_check as walcheck
-from leftoff.store.sqlite.location import sync, sync_folder
 from leftoff.store.sqlite.pages import USABLE, PageFile, checksum, mends
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.tx import SqliteTx

@@ -8,10 +8,11 @@ import shutil
 import apsw
 
 from leftoff.errors import Invalid, NotFound
+from leftoff.files import make_folder, sync_file, sync_folder
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import connection
-from leftoff.store.sqlite.location import make_folder, refuse_network, sync_file, sync_folder
+from leftoff.store.sqlite.location import refuse_network
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False

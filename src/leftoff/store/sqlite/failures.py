@@ -1,18 +1,13 @@
-"""The one place where errors of SQLite and of the operating system become ours."""
+"""The one place where errors of SQLite become ours; those of the operating system do in ``leftoff.files``."""
 
 from __future__ import annotations
-
-import errno
 
 import apsw
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
+from leftoff.files import failure, full, read_only
 
 IOERR_CHECKSUM = 8202  # SQLITE_IOERR_DATA: a page whose checksum is off
-
-_FULL = "Nothing was changed. Free some space, then try again: what was committed before is safe."
-READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
-
 
 # What taking a row apart raises where its columns are not those of its table: a sound page lies in another's place.
 NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError)
@@ -38,7 +33,7 @@ def translate(error: BaseException, where: str) -> LeftoffError:
     if isinstance(error, apsw.Error):
         return _sqlite(error, where)
     if isinstance(error, OSError):
-        return _system(error, where)
+        return failure(error, where)
     raise error
 
 
@@ -49,9 +44,9 @@ def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return Corrupt(f"{where} is damaged, or is not a leftoff store: {error}", where=where)
     if isinstance(error, apsw.FullError):
-        return StoreUnavailable(f"The disk that holds {where} is full.", hint=_FULL)
+        return full(where)
     if isinstance(error, apsw.ReadOnlyError):
-        return StoreUnavailable(f"{where} cannot be written to.", hint=READ_ONLY)
+        return read_only(where)
     if isinstance(error, (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)):
         return StoreUnavailable(
             f"{where} is locked by another program.",
@@ -62,12 +57,3 @@ def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
     if isinstance(error, apsw.SQLError) and "no such" in str(error):
         return Unsupported(f"{where} has another layout than this leftoff knows: {error}")
     raise error
-
-
-def _system(error: OSError, where: str) -> LeftoffError:
-    place = error.filename or where
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreUnavailable(f"The disk that holds {place} is full.", hint=_FULL)
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreUnavailable(f"{place} cannot be written to: {error.strerror}.", hint=READ_ONLY)
-    return StoreUnavailable(f"{place}: {error.strerror or error}")

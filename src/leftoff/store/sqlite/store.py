@@ -14,12 +14,12 @@ from _weakref import ref
 
 import apsw
 
-from leftoff import log
+from leftoff import files, log
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
-from leftoff.store.sqlite import connection, location, migrate
-from leftoff.store.sqlite.failures import NONSENSE, READ_ONLY, explained, translate
+from leftoff.store.sqlite import connection, migrate
+from leftoff.store.sqlite.failures import NONSENSE, explained, translate
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.view import SqliteView
 from leftoff.store.sqlite.writer import Presence, Ticket, Turn, WriteQueue, all_done, share
@@ -82,6 +82,8 @@ class SqliteStore(Store):
         size = self._size()
         if size:
             return True
+        from leftoff.store.sqlite import location
+
         remains = location.remains_of(self.path)
         if not remains and size == 0:
             remains = "is empty: the database was cut off"
@@ -245,8 +247,8 @@ class SqliteStore(Store):
         os.unlink(part + "-wal")
         os.unlink(part + "-shm")
         os.rename(part, self.path)
-        location.mark_done(os.path.join(self.folder, location.SWEPT), self.clock.now())
-        location.sync_folder(self.folder)
+        files.mark_done(os.path.join(self.folder, files.SWEPT), self.clock.now())
+        files.sync_folder(self.folder)
 
     def _migrate(self, db: apsw.Connection) -> None:
         from leftoff._version import __version__
@@ -283,8 +285,11 @@ class SqliteStore(Store):
         Ctrl-C may strike after any call: what was taken is given back, what was begun is ended.
         """
         if not self._ready:
-            location.make_folder(self.folder)
-            location.refuse_network(self.folder)
+            files.make_folder(self.folder)
+            if connection.may_be_network():
+                from leftoff.store.sqlite.location import refuse_network
+
+                refuse_network(self.folder)
         try:
             self._take_turn(batch)
             if not self._ready:
@@ -312,7 +317,7 @@ class SqliteStore(Store):
             "main"
         ):  # opened so where it could not be otherwise: good for reading, and only for now
             self._shut(db)
-            raise StoreUnavailable(f"{self.path} cannot be written to.", hint=READ_ONLY)
+            raise files.read_only(self.path)
         db.set_wal_hook(self._saw_wal)
         self._relaxed = 0
         self._writer = SqliteTx(db, self.blobs, self._proved)
@@ -452,9 +457,9 @@ class SqliteStore(Store):
         self._typed(lambda: backup(self, folder))
 
     def archive_folder(self, *, make: bool = False) -> str | None:
-        folder = os.path.join(self.folder, location.ARCHIVE)
+        folder = os.path.join(self.folder, files.ARCHIVE)
         if make:
-            location.make_archive(folder)
+            files.make_archive(folder)
         return folder
 
     def about(self) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock
 from itertools import takewhile
 
 from leftoff import log
+from leftoff.files import FOREVER, lock_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from leftoff.store.sqlite.tx import SqliteTx
 
 MOST = 64  # in one transaction
-FOREVER = 1e6  # seconds
 
 
 class Ticket:
@@ -210,7 +210,7 @@ class Turn:
             self.open()
         try:
             if not lock_within(self._fd, fcntl.LOCK_EX, patience, stuck):
-                from leftoff.store.sqlite.lock_holder import held_by_another
+                from leftoff.lock_holder import held_by_another
 
                 raise held_by_another(self._path, self._fd)
         except BaseException:
@@ -230,65 +230,3 @@ class Turn:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def lock_within(fd: int, kind: int, patience: float, stuck: float = FOREVER) -> bool:
-    """Take an flock (``LOCK_EX`` or ``LOCK_SH``); whether that took no longer than so many seconds, and nobody had it
-    for longer than ``stuck`` (as far as those who take it write into the file).
-
-    The system knows no end of waiting. So a thread waits in its place in the queue, and gives back at once what it gets
-    after we have left. After that, close ``fd``: a lock belongs to all who have it from the same opening.
-    """
-    try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        if patience <= 0:
-            return False
-    end, signed = time.monotonic() + min(patience, FOREVER), _content(fd)
-    waiter = _Waiter(fd, kind)
-    try:
-        while not waiter.gate.acquire(timeout=max(min(stuck, end - time.monotonic()), 0)):
-            before, signed = signed, _content(fd)
-            if signed == before or time.monotonic() >= end:
-                break
-    except BaseException:  # Ctrl-C
-        waiter.leave()
-        raise
-    return not waiter.leave()
-
-
-def _content(fd: int) -> bytes:
-    try:
-        return os.pread(fd, 100, 0)
-    except OSError:  # a folder
-        return b""
-
-
-class _Waiter:
-    """A thread that waits for an flock, on a descriptor of its own."""
-
-    def __init__(self, fd: int, kind: int) -> None:
-        self._fd, self._kind = os.dup(fd), kind
-        self._mutex = allocate_lock()
-        self._got = self._left = False
-        self.gate = allocate_lock()  # open once it has the lock
-        self.gate.acquire()
-        start_new_thread(self._wait, ())
-
-    def _wait(self) -> None:
-        try:
-            fcntl.flock(self._fd, self._kind)
-            with self._mutex:
-                self._got = True
-                if self._left:
-                    fcntl.flock(self._fd, fcntl.LOCK_UN)
-        finally:
-            os.close(self._fd)
-            self.gate.release()
-
-    def leave(self) -> bool:
-        """Wait no longer; whether it was still to come."""
-        with self._mutex:
-            self._left = not self._got
-            return self._left

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
+from leftoff.files import failure, sync_folder
 from leftoff.model import typed
 from leftoff.model.ids import check_key
-from leftoff.store.sqlite.location import sync_folder
 from leftoff.workflow.processes.job import Exit
 
 TYPE_CHECKING = False
@@ -45,9 +45,7 @@ def prepare(folder: str) -> None:
             _make_parents(above)
             os.mkdir(folder, 0o700)
     except OSError as error:
-        from leftoff.store.sqlite.failures import translate
-
-        raise translate(error, folder) from error
+        raise failure(error, folder) from error
 
 
 def _make_parents(path: str) -> None:

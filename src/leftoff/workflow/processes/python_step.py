@@ -11,8 +11,8 @@ import os
 import sys
 
 from leftoff.errors import LeftoffError
+from leftoff.files import sync
 from leftoff.model.codec import decode, text
-from leftoff.store.sqlite.location import sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import signal
 import time
 from time import monotonic
 
-from leftoff.store.sqlite.location import sync, sync_folder
+from leftoff.files import sync, sync_folder
 from leftoff.workflow.processes.job import (
     ENDED,
     FREE,

@@ -1,0 +1,241 @@
+"""Files and folders of our own: private to their owner, durable, whole or not at all, written by one at a time.
+
+Whatever store a project has, facts of this machine lie in a folder beside it (``Store.folder``); the embedded one is in
+there itself. This module knows how such files are made, synced, locked and judged, and nothing of what is in them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sys
+import time
+from _thread import allocate_lock, start_new_thread
+
+from leftoff.errors import StoreUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAME = ".leftoff"  # of a store's folder, where nobody named another
+GITIGNORE = "*\n"
+FOLDER = 0o040000  # in a mode
+SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
+DAY_MS = 86_400_000
+ARCHIVE = "archive"
+BY_RUN = ("attempts", ARCHIVE, "trash", "quarantine")  # folders in it that may hold very many names
+FOREVER = 1e6  # seconds
+_READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
+
+
+def links_in(folder: str, deep: bool = True) -> list[str]:
+    """The links in a store's folder and in the folders there: what is kept would be written through them. Where there
+    are very many names, whoever writes looks out for himself."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if entry.is_symlink():
+                found.append(name)
+            elif deep and name not in BY_RUN and entry.is_dir():
+                found += [f"{name}/{inside}" for inside in links_in(entry.path, False)]
+    return found
+
+
+def stranger(folder: str) -> int | None:
+    """The user that a folder belongs to, where that is neither whoever asks nor the machine's own; for that one nobody
+    is."""
+    me = os.geteuid()
+    owner = os.stat(folder).st_uid if me else 0
+    return owner if owner not in (0, me) else None
+
+
+def make_folder(folder: str) -> None:
+    """Create the store's folder, private to its owner and ignored by git, with its parents durable.
+
+    One that is there under the usual name is made private; what somebody named is left as they made it.
+    """
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        hint = "Move it away, or use another store."
+        raise StoreUnavailable(f"{folder} is a file, not a folder.", hint=hint)
+    missing = []
+    path = os.path.abspath(folder)
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for path in reversed(missing):
+        try:
+            os.mkdir(path, 0o700 if path == missing[0] else 0o777)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        sync_folder(os.path.dirname(path))
+    if not missing and os.path.basename(folder) == NAME:
+        make_private(folder)
+    ignore = os.path.join(folder, ".gitignore")
+    if not os.path.exists(ignore):
+        with open(os.open(ignore, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write(GITIGNORE)
+
+
+def make_private(folder: str) -> None:
+    """Take everybody else's rights to a folder of our own away; one of somebody else stays as it is, as does a link."""
+    try:
+        facts = os.lstat(folder)
+        mode = facts.st_mode
+        if mode & 0o170000 == FOLDER and mode & 0o077 and facts.st_uid == os.geteuid():
+            os.chmod(folder, mode & 0o7700)
+    except OSError:  # gone, or on a disk that takes nothing: whoever writes there says so
+        pass
+
+
+def forget_folder(folder: str) -> None:
+    """Remove a store's folder in which there never was a store; one that has anything in it stays as it is."""
+    if os.listdir(folder) != [".gitignore"]:
+        return
+    os.unlink(os.path.join(folder, ".gitignore"))
+    try:
+        os.rmdir(folder)
+    except OSError:  # somebody made a store in it just now
+        make_folder(folder)
+
+
+def make_archive(folder: str) -> None:
+    """The folder of bundles; its name is durable before anything is moved there."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    sync_folder(os.path.dirname(folder))
+
+
+def write_private(path: str, content: Iterable[bytes]) -> None:
+    """A file that only its owner reads, whole or not at all; its folder is made."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    temp = f"{path}.{os.getpid()}"
+    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        for piece in content:
+            file.write(piece)
+    os.replace(temp, path)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable."""
+    sync_file(path, os.O_DIRECTORY)
+
+
+def sync_file(path: str, flags: int = 0) -> None:
+    """Make what is in a file durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync(fd: int) -> None:
+    """fsync that reaches the platter: on macOS that is F_FULLFSYNC."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
+
+
+def is_due(stamp: str, now: int) -> bool:
+    """Whether the time of a file is a day ago, or a day ahead: then a clock was wrong."""
+    try:
+        return abs(now - os.stat(stamp).st_mtime_ns // 1_000_000) >= DAY_MS
+    except OSError:
+        return True
+
+
+def mark_done(stamp: str, now: int) -> None:
+    """What is due once a day is done for today."""
+    os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.utime(stamp, ns=(now * 1_000_000, now * 1_000_000))
+
+
+def lock_within(fd: int, kind: int, patience: float, stuck: float = FOREVER) -> bool:
+    """Take an flock (``LOCK_EX`` or ``LOCK_SH``); whether that took no longer than so many seconds, and nobody had it
+    for longer than ``stuck`` (as far as those who take it write into the file).
+
+    The system knows no end of waiting. So a thread waits in its place in the queue, and gives back at once what it gets
+    after we have left. After that, close ``fd``: a lock belongs to all who have it from the same opening.
+    """
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        if patience <= 0:
+            return False
+    end, signed = time.monotonic() + min(patience, FOREVER), _content(fd)
+    waiter = _Waiter(fd, kind)
+    try:
+        while not waiter.gate.acquire(timeout=max(min(stuck, end - time.monotonic()), 0)):
+            before, signed = signed, _content(fd)
+            if signed == before or time.monotonic() >= end:
+                break
+    except BaseException:  # Ctrl-C
+        waiter.leave()
+        raise
+    return not waiter.leave()
+
+
+def _content(fd: int) -> bytes:
+    try:
+        return os.pread(fd, 100, 0)
+    except OSError:  # a folder
+        return b""
+
+
+class _Waiter:
+    """A thread that waits for an flock, on a descriptor of its own."""
+
+    def __init__(self, fd: int, kind: int) -> None:
+        self._fd, self._kind = os.dup(fd), kind
+        self._mutex = allocate_lock()
+        self._got = self._left = False
+        self.gate = allocate_lock()  # open once it has the lock
+        self.gate.acquire()
+        start_new_thread(self._wait, ())
+
+    def _wait(self) -> None:
+        try:
+            fcntl.flock(self._fd, self._kind)
+            with self._mutex:
+                self._got = True
+                if self._left:
+                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            os.close(self._fd)
+            self.gate.release()
+
+    def leave(self) -> bool:
+        """Wait no longer; whether it was still to come."""
+        with self._mutex:
+            self._left = not self._got
+            return self._left
+
+
+def failure(error: OSError, where: str) -> StoreUnavailable:
+    """The typed error for a system call on a file that failed."""
+    place = error.filename or where
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return full(place)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StoreUnavailable(f"{place} cannot be written to: {error.strerror}.", hint=_READ_ONLY)
+    return StoreUnavailable(f"{place}: {error.strerror or error}")
+
+
+def full(place: str) -> StoreUnavailable:
+    """The error for a disk without room."""
+    return StoreUnavailable(
+        f"The disk that holds {place} is full.",
+        hint="Nothing was changed. Free some space, then try again: what was committed before is safe.",
+    )
+
+
+def read_only(place: str) -> StoreUnavailable:
+    """The error for a place that takes nothing."""
+    return StoreUnavailable(f"{place} cannot be written to.", hint=_READ_ONLY)
