@@ -363,9 +363,7 @@ class Buffer:
 
     def names(self) -> set[str]:
         """The collections that something waits for."""
-        return {
-            collection for (collection, _), change in self.not_durable().items() if change.kind != DELETE
-        }
+        return {collection for (collection, _), change in self.not_durable().items() if change.kind != DELETE}
 
     def read(self, collection: str) -> dict[str, Value]:
         """The records of a collection, with what waits for the next commit."""

@@ -381,10 +381,7 @@ class StepsMixin:
 
     def _left(self, step: Step, how: str) -> None:
         """A loop was left in the middle of an item. By an exception: it will be told by whoever catches it."""
-        if (
-            not self._buffer.driving
-            or (self._buffer.steps.get(step.path) or {}).get("status") != "running"
-        ):
+        if not self._buffer.driving or (self._buffer.steps.get(step.path) or {}).get("status") != "running":
             return
         self._leave_stack(step)
         if how == BROKE:
