@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import leftoff
-from leftoff.store.base import Store
+from leftoff.store.base import Store, View
 from tests.crash.verdict import check
+from tests.postgres.machine import HOLD
 from tests.postgres.proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,9 +97,11 @@ def _ip(*words: str) -> None:
 class Machine:
     """A process with a folder of its own; what it says is heard by a thread."""
 
-    def __init__(self, line: Line, folder: Path, number: int, *words: str) -> None:
-        self.line, self.number = line, number
+    def __init__(self, line: Line, folder: Path, number: int, *words: str, holds: bool = False) -> None:
+        self.line, self.number, self.hold = line, number, folder / HOLD
         folder.mkdir()
+        if holds:
+            self.hold.touch()
         (folder / "leftoff.toml").write_text("[heartbeat]\ninterval = 0.3\n")
         command = [
             *line.prefix,
@@ -124,11 +127,10 @@ class Machine:
         for line in self.process.stdout:
             self.said.append(line.split())
 
-    @property
-    def driven(self) -> str | None:
-        """The run that it drives, as far as it said."""
+    def found(self, doing: str) -> str | None:
+        """The run that it `drives` or `holds`, as far as it said."""
         last = self.said[-1] if self.said else [""]
-        return last[1] if last[0] == "drives" else None
+        return last[1] if last[0] == doing else None
 
     def wait_for(self, found: Callable[[], Any], what: str) -> Any:
         end = time.monotonic() + PATIENCE_S
@@ -139,6 +141,11 @@ class Machine:
             )
             time.sleep(0.02)
         return got
+
+    def held(self) -> str:
+        """The run in whose step it stops, while it is told to."""
+        run_id: str = self.wait_for(lambda: self.found("holds"), "it ends no step")
+        return run_id
 
     def end(self, *, kill: bool = False) -> None:
         if kill:
@@ -151,41 +158,50 @@ class Machine:
             assert ["over"] == self.said[-1], self._errors.read_text()[-2000:]
 
 
-def epoch(store: Store, run_id: str) -> int:
-    row = store.read(lambda view: view.find_run(run_id))
-    found = store.read(lambda view: view.lease(row.run)) if row is not None else None
-    return found.epoch if found is not None else 0
-
-
-def cut_off(machine: Machine, store: Store) -> None:
-    """Cut a machine off until somebody else drives its run, and let it come back."""
-    while True:
-        run_id = machine.wait_for(lambda: machine.driven, "it drives nothing")
-        machine.line.cut()
-        before = epoch(store, run_id)
-        if machine.driven == run_id:
-            break
-        machine.line.mend()  # it was faster
+def cut_off(machine: Machine, store: Store) -> str:
+    """Cut a machine off at the end of a step, and let it come back when somebody else has done that step: the commit
+    that it makes then is too late for certain. The run that it was."""
+    machine.hold.touch()
+    run_id = machine.held()
+    machine.line.cut()
+    mine = steps_of(store, run_id)
     try:
-        machine.wait_for(lambda: epoch(store, run_id) > before, f"nobody took {run_id} over")
+        machine.wait_for(lambda: len(steps_of(store, run_id)) > len(mine), f"nobody took {run_id} over")
     finally:
         machine.line.mend()
+        machine.hold.unlink()
+    return run_id
+
+
+def steps_of(store: Store, run_id: str) -> list[tuple[str | None, int]]:
+    """The steps of a run as they were committed, and at which epoch it was by then."""
+
+    def look(view: View) -> list[tuple[str | None, int]]:
+        row = view.find_run(run_id)
+        assert row is not None
+        found = [
+            (v.step, v.epoch) for v in view.versions(row.run, sealed=True) if v.trigger == "step_complete"
+        ]
+        return found[::-1]
+
+    return store.read(look)
 
 
 def judge(location: str, runs: int, steps: int) -> None:
-    """Every run is finished, each step was committed once, none under an older epoch than before it; fsck is clean."""
+    """Every run is finished, each step was committed once, by whoever drove the run just then; fsck is clean."""
     store = leftoff.open(location)
     try:
-        left = [info.id for info in store.list() if info.status != "completed"]
-        check(not left and len(store.list()) == runs, f"not finished: {left}")
         for info in store.list():
             done = store.get(info.id).variables["done"]
+            told = [(f"s{one['step']}", one["epoch"]) for one in done]
+            committed = steps_of(store._store, info.id)
+            check(told == committed, f"{info.id}, an old epoch: told {told}, committed {committed}")
             check(
-                list(range(steps)) == [one["step"] for one in done],
-                f"{info.id}, a step twice or never: {done}",
+                [f"s{step}" for step in range(steps)] == [step for step, _ in told],
+                f"{info.id}, twice: {told}",
             )
-            epochs = [one["epoch"] for one in done]
-            check(sorted(epochs) == epochs, f"{info.id}, an old epoch: {done}")
+        left = [info.id for info in store.list() if info.status != "completed"]
+        check(not left and len(store.list()) == runs, f"not finished: {left}")
         found = store.fsck()
         check(found.ok, f"damaged: {found.problems}")
     finally:
