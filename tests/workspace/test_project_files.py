@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -133,20 +134,21 @@ def test_swapped_while_it_is_written(
 ) -> None:
     """Between the look and the rename, a link takes the place: it is replaced, or left behind, and never followed."""
     (project / "d/victim").write_text("old")
-    write = project_files.write_new
+    fill = project_files._fill
 
-    def swapped(*words: object) -> int:
-        done = write(*words)  # type: ignore[arg-type]
+    def swapped(*words: object) -> None:
+        fill(*words)  # type: ignore[arg-type]
         if what == "file":
             (project / "d/victim").unlink()
             (project / "d/victim").symlink_to(outside / "victim")
         else:
             (project / "d").rename(project / "moved")
             (project / "d").symlink_to(outside)
-        return done
+        monkeypatch.setattr(project_files, "_fill", None)
 
-    monkeypatch.setattr(project_files, "write_new", swapped)
+    monkeypatch.setattr(project_files, "_fill", swapped)
     ProjectFiles(str(project)).replace("d/victim", b"new")
+    assert project_files._fill is None  # it was swapped
     assert {"victim": "untouched"} == whole(outside)
     assert "new" == (project / ("d" if what == "file" else "moved") / "victim").read_text()
 
@@ -193,3 +195,57 @@ def test_removing_follows_nothing(project: Path, outside: Path) -> None:
     (project / "d/way").symlink_to(outside)
     files.remove_folder("d")
     assert ({"victim": "untouched"}, ["mine"]) == (whole(outside), os.listdir(project))
+
+
+# -- a file is made beside the one that it replaces
+
+
+def test_what_a_writer_who_died_left_is_taken_away(project: Path) -> None:
+    """Of a file and of a link: the next write of the same uses the same name."""
+    (project / "d/.page.leftoff").write_text("hal")
+    (project / "d/.now.leftoff").symlink_to("old")
+    ProjectFiles(str(project)).replace("d/page", b"new")
+    ProjectFiles(str(project)).link("d/now", "target")
+    assert ["now", "page"] == sorted(os.listdir(project / "d"))
+    assert "new" == (project / "d/page").read_text()
+
+
+def test_who_is_still_writing_is_left_alone(project: Path) -> None:
+    """Two who write the same file at once: each is whole, the later one stays, nothing is left over."""
+    other = ProjectFiles(str(project))
+
+    def slowly() -> Iterator[bytes]:
+        yield b"first "
+        other.replace("d/page", b"second")
+        assert "second" == (project / "d/page").read_text()
+        yield b"whole"
+
+    with ProjectFiles(str(project)).open("d/page") as at:
+        project_files.replace_at(at, slowly(), None)
+    assert {"page": "first whole"} == whole(project / "d")
+
+
+def test_a_file_system_without_locks(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written under a name of its own, and nothing is left over."""
+
+    def unknown(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(project_files.fcntl, "flock", unknown)
+    ProjectFiles(str(project)).replace("d/page", b"new")
+    assert {"page": "new"} == whole(project / "d")
+
+
+@pytest.mark.parametrize("there", ["link", "folder", "pipe"])
+def test_something_else_under_that_name(project: Path, outside: Path, there: str) -> None:
+    """It stays as it is, and is not written to."""
+    name = project / "d/.page.leftoff"
+    if there == "link":
+        name.symlink_to(outside / "victim")
+    elif there == "folder":
+        name.mkdir()
+    else:
+        os.mkfifo(name)
+    ProjectFiles(str(project)).replace("d/page", b"new")
+    assert [".page.leftoff", "page"] == sorted(os.listdir(project / "d"))
+    assert {"victim": "untouched"} == whole(outside)

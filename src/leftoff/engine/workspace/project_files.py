@@ -9,6 +9,7 @@ was opened: a link that somebody puts there meanwhile is replaced, and not follo
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 
 from leftoff.engine.workspace.paths import check_path, place
@@ -132,6 +133,11 @@ class ProjectFiles:
             if st is not None and os.readlink(at.name, dir_fd=at.folder) == target:
                 return
             temp = _beside(at)
+            try:
+                os.readlink(temp, dir_fd=at.folder)
+                os.unlink(temp, dir_fd=at.folder)  # of a writer who died
+            except OSError:
+                pass
             os.symlink(target, temp, dir_fd=at.folder)
             _rename(at, temp)
 
@@ -207,26 +213,86 @@ def read_at(at: Place) -> bytes | None:
 
 
 def replace_at(at: Place, chunks: Iterable[bytes], mode: int | None, new: int = PRIVATE) -> None:
-    temp = _beside(at)
-    write_new(at, temp, chunks, mode, new)
-    _rename(at, temp)
+    """A whole file in the place of another. ``new``: its permissions without a mode."""
+    temp, fd = _make_beside(at, PRIVATE if mode is not None else new)
+    try:
+        _fill(at, temp, fd, chunks, mode)
+        _rename(at, temp)
+    finally:
+        os.close(fd)
 
 
 def write_new(at: Place, name: str, chunks: Iterable[bytes], mode: int | None, new: int = PRIVATE) -> int:
     """A whole file under a name in the folder, on disk; its inode. ``new``: its permissions without a mode."""
     fd = os.open(name, _NEW, PRIVATE if mode is not None else new, dir_fd=at.folder)
     try:
+        _fill(at, name, fd, chunks, mode)
+        return os.fstat(fd).st_ino
+    finally:
+        os.close(fd)
+
+
+def _fill(at: Place, name: str, fd: int, chunks: Iterable[bytes], mode: int | None) -> None:
+    try:
         for chunk in chunks:
             write_all(fd, chunk)
         if mode is not None:
             os.fchmod(fd, mode)
         sync(fd)
-        return os.fstat(fd).st_ino
     except BaseException:
         os.unlink(name, dir_fd=at.folder)
         raise
+
+
+def _make_beside(at: Place, mode: int) -> tuple[str, int]:
+    """A new file under which another is written before it gets its name, locked for as long as it is open.
+
+    Its name is the same each time, so that the next writer takes away what one who died left there. Where another one
+    is writing, or something else has that name, it gets a name of its own.
+    """
+    temp = _beside(at)
+    _take_away(at, temp)
+    try:
+        fd = os.open(temp, _NEW, mode, dir_fd=at.folder)
+    except FileExistsError:
+        pass
+    else:
+        if _is_locked(at, temp, fd):
+            return temp, fd
+        if _has_name(at, temp, fd):  # a file system without locks
+            os.unlink(temp, dir_fd=at.folder)
+        os.close(fd)
+    temp = _beside(at, os.urandom(4).hex())
+    return temp, os.open(temp, _NEW, mode, dir_fd=at.folder)
+
+
+def _take_away(at: Place, temp: str) -> None:
+    """What a writer who died left behind."""
+    try:
+        fd = os.open(temp, _READ, dir_fd=at.folder)
+    except OSError:
+        return
+    try:
+        if _kind(os.fstat(fd)) == _FILE and _is_locked(at, temp, fd):
+            os.unlink(temp, dir_fd=at.folder)
     finally:
         os.close(fd)
+
+
+def _is_locked(at: Place, name: str, fd: int) -> bool:
+    """Whether we could lock a file at once, and it still has its name then."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return _has_name(at, name, fd)
+
+
+def _has_name(at: Place, name: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(name, dir_fd=at.folder))
+    except OSError:
+        return False
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -244,9 +310,9 @@ def _rename(at: Place, temp: str) -> None:
     sync(at.folder)
 
 
-def _beside(at: Place) -> str:
+def _beside(at: Place, own: str = "") -> str:
     """The name under which a file is made before it gets its own."""
-    return f".{at.name[:60]}.{os.urandom(4).hex()}.leftoff"
+    return f".{at.name[:60]}.{own}.leftoff" if own else f".{at.name[:60]}.leftoff"
 
 
 def _kind(st: os.stat_result) -> int:
