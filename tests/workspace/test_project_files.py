@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import socket
 import threading
@@ -231,7 +232,7 @@ def test_a_file_system_without_locks(project: Path, monkeypatch: pytest.MonkeyPa
     def unknown(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(project_files.fcntl, "flock", unknown)
+    monkeypatch.setattr(fcntl, "flock", unknown)
     ProjectFiles(str(project)).replace("d/page", b"new")
     assert {"page": "new"} == whole(project / "d")
 
