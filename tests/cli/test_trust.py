@@ -217,6 +217,17 @@ def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: 
     assert f".leftoff/{name}" in call("trust", cwd=project).out
 
 
+def test_a_folder_is_the_same_as_a_url(project: Path, tmp_path: Path) -> None:
+    """`store = "sqlite://DIR"` is a folder of the project, from wherever it is used, and no way around its links."""
+    settings(project, 'store = "sqlite://state"\n')
+    (project / "below").mkdir()
+    succeed("start", "w", cwd=project / "below")
+    assert (project / "state/store.db").exists()
+    (project / "state/hook.log").symlink_to(tmp_path / "victim")
+    assert 7 == call("ls", cwd=project).code
+    assert "state/hook.log" in call("trust", cwd=project).out
+
+
 def test_an_agent_of_a_cloned_repository(project: Path) -> None:
     """`[agents.NAME]` runs a command: without trust there is no such agent, also under a name that leftoff knows."""
     settings(

@@ -27,9 +27,7 @@ def open(location: str | os.PathLike[str] | None = None) -> Store:
     """A store by its folder or URL (left out: the project's own). It need not exist yet: the first write creates it."""
     if location is None:
         return project_store()
-    text = os.fspath(location)
-    if "://" not in text:
-        text = os.path.abspath(text)
+    text = project.absolute(os.fspath(location))
     home = os.path.dirname(text) if os.path.basename(text) == project.FOLDER else project.find_project()
     return Store(text, home)
 

@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
         except OSError:  # nobody reads it, or the disk is full
             return 8
         return 0
-    if argv is None and any(["://" in word and "postgres" in word for word in args]):
+    if argv is None and any(["://" in word and ("@" in word or "password" in word) for word in args]):
         from leftoff.cli.secrets import hide
 
         hide(args)

@@ -46,10 +46,9 @@ def info(project: Project) -> StoreInfo:
 
 
 def projects_beside(project: Project) -> dict[str, str]:
-    """Where the store is on a server, and its URL names no project: all projects there, with what opens each."""
+    """All projects that are kept where the store is, with what opens each; none where it was named."""
     project.takes_in_edits = False
-    store = project.store
-    return store.siblings() if store.shared and "project=" not in store.location else {}
+    return project.store.siblings()
 
 
 def migrate(project: Project) -> StoreInfo:

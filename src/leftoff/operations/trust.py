@@ -13,6 +13,7 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
+from leftoff.store import folder_of
 from leftoff.workflow.definition.commands import commands_of
 from leftoff.workflow.recovery.provider import definitions_of
 
@@ -71,7 +72,8 @@ def look(project: Project) -> Trust:
 def _stores(tables: dict[str, Any]) -> list[str]:
     """The folder that the settings name as the store's, where they do."""
     named = tables.get("store")
-    return [named] if isinstance(named, str) and "://" not in named else []
+    path = folder_of(named) if isinstance(named, str) else None
+    return [] if path is None else [path]
 
 
 def _runs(project: Project) -> list[Run]:

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 
 class Initialized(Fields):
-    """Where the store of a project is, whether it was made just now; how a run begins. Of a protocol: its name, whether
-    its files show every run, which files were written for it, and which of its files are not for git."""
+    """Where the store of a project is, whether it was made just now, its folder below the project's (or nothing); how a
+    run begins. Of a protocol: its name, whether its files show every run, which files were written for it, and which of
+    its files are not for git."""
 
     store: str
     created: bool
+    inside: str
     starts: str = "leftoff start NAME --steps a,b,c"
     dialect: str | None = None
     shows_all: bool = True
@@ -47,7 +49,8 @@ def init(project: Project, dialect: str | None = None, *, utilities: bool = Fals
     told = _follow(project, dialect, utilities=utilities) if dialect is not None else ()
     created = not project.store.exists()
     project.store.write(lambda tx: None)  # that makes the store, or brings an old schema up to date
-    return Initialized(project.store.name, created, *told)
+    inside = os.path.relpath(project.store.folder, project.folder)
+    return Initialized(project.store.name, created, "" if inside.split(os.sep)[0] == ".." else inside, *told)
 
 
 def _follow(project: Project, name: str, *, utilities: bool) -> tuple[str, str, bool, list[str], list[str]]:

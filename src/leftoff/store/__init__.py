@@ -1,4 +1,84 @@
 """Rows and bytes: what is kept, where, and in which order it becomes durable. Knows no workflow.
 
-``leftoff.store.base`` states what every store owes; ``leftoff.store.sqlite.store`` is the embedded one.
+``leftoff.store.base`` states what every store owes. Which store a location means, and how it is written, is known here
+alone: nobody above asks whether it is the embedded one (``leftoff.store.sqlite``) or one on a server
+(``leftoff.store.postgres``).
 """
+
+from __future__ import annotations
+
+from leftoff.errors import Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.clock import Clock
+    from leftoff.store.base import Store
+
+_FOLDERS, _SERVERS = ("sqlite", "file"), ("postgresql", "postgres")  # how URLs begin
+
+
+def folder_of(location: str) -> str | None:
+    """The folder that a store's location names; ``None`` where it is no folder."""
+    scheme, mark, rest = location.partition("://")
+    return location if not mark else rest if scheme in _FOLDERS else None
+
+
+def open_store(location: str, folders: str, clock: Clock | None = None, blobs: str | None = None) -> Store:
+    """A store by its folder or URL. Nothing is created before the first write.
+
+    ``folders``: where facts of this machine lie about stores that are elsewhere, in a folder for each. ``blobs``: the
+    folder that all machines share, where a store on a server keeps its blobs as files.
+    """
+    folder = folder_of(location)
+    if folder is not None:
+        from leftoff.store.sqlite.store import SqliteStore
+
+        return SqliteStore(folder, clock)
+    if not _is_server(location):
+        scheme = location.partition("://")[0]
+        raise Unsupported(
+            f"This leftoff has no store for {scheme}:// URLs.",
+            hint="Use a folder (LEFTOFF_STORE=.leftoff), or postgresql://USER@HOST/DATABASE?project=NAME.",
+        )
+    try:
+        from leftoff.store.postgres.store import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "psycopg":
+            raise
+        raise Unsupported(
+            "A store on PostgreSQL needs psycopg, which is not installed.",
+            hint="pip install 'leftoff[postgres]'",
+        ) from None
+    return PostgresStore(location, folders, clock, blobs)
+
+
+def local_folder(location: str, folders: str) -> str:
+    """``Store.folder`` of a store by its folder or URL, which is not opened for it."""
+    folder = folder_of(location)
+    if folder is not None or not _is_server(location):
+        return folder or location
+    from leftoff.store.postgres.location import local_folder
+
+    return local_folder(location, folders)
+
+
+def without_password(location: str, folders: str) -> str:
+    """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
+    if not _is_server(location):
+        return location
+    from leftoff.store.postgres.location import local_folder, without_secrets
+
+    return without_secrets(location, local_folder(location, folders))
+
+
+def shown(location: str) -> str:
+    """A store's folder or URL as people may see it."""
+    if not _is_server(location):
+        return location
+    from leftoff.store.postgres.location import Place
+
+    return Place(location).name
+
+
+def _is_server(location: str) -> bool:
+    return location.partition("://")[0] in _SERVERS

@@ -448,6 +448,8 @@ class Store:
     shared = False
     #: whether asking twice costs more than asking at once for more than is needed
     far = False
+    #: commits that it may show later than others that are newer
+    late = 0
     #: whether anything was written through this object
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``
@@ -529,7 +531,7 @@ class Store:
         raise NotImplementedError
 
     def siblings(self) -> dict[str, str]:
-        """The projects that are kept in the same place, this one among them: their names, and what opens each."""
+        """All projects that are kept in the same place, where its location names none of them: what opens each."""
         return {}
 
     def about(self) -> dict[str, Any]:

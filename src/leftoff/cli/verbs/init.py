@@ -42,7 +42,6 @@ names = []                    # more names whose values are secret
 [heartbeat]
 stalled = "30m"               # without a sign of life for so long, a run is shown as stalled
 """
-GITIGNORE = ".leftoff/"
 AGENTS = """\
 Report your progress with `leftoff` (`leftoff help`): `{starts}` first, then
 `leftoff step start` and `leftoff step done` for each step, and `leftoff note` for the next one at work.
@@ -54,7 +53,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import init
 
     done = init(ctx.project, args.dialect, utilities=bool(args.utils))
-    ignore = "\n".join([*([] if ctx.project.store.shared else [GITIGNORE]), *done.ignored])
+    ignore = "\n".join([*([f"{done.inside}/"] if done.inside else []), *done.ignored])
     if args.json:
         suggestions = {
             "leftoff.toml": TOML,
@@ -74,7 +73,7 @@ def page(ctx: Context, done: Initialized, ignore: str) -> str:
     if not os.path.exists(os.path.join(ctx.project.folder, "leftoff.toml")):
         lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(TOML)]
     if ignore:
-        itself = "" if ctx.project.store.shared else "The store ignores itself in git; to say so in "
+        itself = "The store ignores itself in git; to say so in " if done.inside else ""
         lines += ["", f"{itself or 'For '}your own .gitignore:", "", *_indented(ignore)]
     lines += [
         "",

@@ -11,9 +11,10 @@ import os
 import sys
 
 from leftoff import seams
+from leftoff import store as stores
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER
-from leftoff.errors import NeedsPerson, Unsupported, Usage
+from leftoff.errors import NeedsPerson, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,11 +70,13 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     """A folder or URL: as given, LEFTOFF_STORE, leftoff.toml, the project's own, a worktree's main one."""
     chosen = given or CALLER.store
     if chosen:
-        return chosen if "://" in chosen else os.path.abspath(chosen)
+        return absolute(chosen)
     if configured:
-        if "://" not in configured:
-            _refuse_strange(project, configured)
-        return configured if "://" in configured else os.path.join(project, configured)
+        folder = stores.folder_of(configured)
+        if folder is None:
+            return configured
+        _refuse_strange(project, folder)
+        return os.path.join(project, folder)
     own = os.path.join(project, FOLDER)
     _refuse_strange(project, FOLDER)
     if os.path.isdir(own):
@@ -84,6 +87,12 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     if main:
         _refuse_strange(main, FOLDER)
     return os.path.join(main, FOLDER) if main else own
+
+
+def absolute(location: str) -> str:
+    """A store's location that means the same from every folder."""
+    folder = stores.folder_of(location)
+    return location if folder is None else os.path.abspath(folder)
 
 
 def _refuse_strange(project: str, store: str) -> None:
@@ -115,56 +124,21 @@ def _refuse_strange(project: str, store: str) -> None:
 def open_store(location: str, clock: Clock | None = None, blobs: str | None = None) -> Store:
     """A store by its folder or URL. Nothing is created before the first write. ``blobs``: the folder that all machines
     share, where a store on a server keeps its blobs as files."""
-    scheme, mark, rest = location.partition("://")
-    if mark and scheme in ("postgresql", "postgres"):
-        return _open_server(location, clock, blobs)
-    if mark and scheme in ("sqlite", "file"):
-        location = rest
-    elif mark:
-        raise Unsupported(
-            f"This leftoff has no store for {scheme}:// URLs.",
-            hint="Use a folder (LEFTOFF_STORE=.leftoff), or postgresql://USER@HOST/DATABASE?project=NAME.",
-        )
-    from leftoff.store.sqlite.store import SqliteStore
-
-    return SqliteStore(location, clock)
-
-
-def _open_server(location: str, clock: Clock | None, blobs: str | None) -> Store:
-    """A store on a server; what is a fact of this machine lies in the user's own folder, apart for each store."""
-    try:
-        from leftoff.store.postgres.store import PostgresStore
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "psycopg":
-            raise
-        raise Unsupported(
-            "A store on PostgreSQL needs psycopg, which is not installed.",
-            hint="pip install 'leftoff[postgres]'",
-        ) from None
-    return PostgresStore(location, os.path.join(CALLER.user_folder, STORES), clock, blobs)
+    return stores.open_store(location, _folders(), clock, blobs)
 
 
 def local_folder(location: str) -> str:
     """``Store.folder`` of a store by its folder or URL, which is not opened for it."""
-    scheme, mark, rest = location.partition("://")
-    if mark and scheme in ("postgresql", "postgres"):
-        from leftoff.store.postgres.location import Place
-
-        return os.path.join(CALLER.user_folder, STORES, Place(location).key)
-    return rest if mark else location
+    return stores.local_folder(location, _folders())
 
 
 def without_password(location: str) -> str:
     """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
-    if location.partition("://")[0] not in ("postgresql", "postgres"):
-        return location
-    from leftoff.files import make_folder
-    from leftoff.store.postgres.location import Place, without_secrets
+    return stores.without_password(location, _folders())
 
-    folder = local_folder(location)
-    if Place(location).secrets:
-        make_folder(folder)
-    return without_secrets(location, folder)
+
+def _folders() -> str:
+    return os.path.join(CALLER.user_folder, STORES)
 
 
 def blobs_folder(project: str, settings: Settings) -> str | None:
@@ -285,7 +259,7 @@ class Project:
         if self._store is None:
             location = store_location(self.folder, self._given, self.settings.store)
             self._store = open_followed(self.folder, location, self.settings, self.clock, self.say)
-            if "://" in location and location == CALLER.store != self._store.location:
+            if location == CALLER.store != self._store.location:
                 CALLER.pass_on_store(self._store.location)
             self._be_patient()
             if self.takes_in_edits:

@@ -13,6 +13,7 @@ import os
 from leftoff.engine.config.caller import CALLER
 from leftoff.errors import StoreUnavailable
 from leftoff.model.fields import Fields
+from leftoff.store import folder_of, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,12 +102,10 @@ def _command(key: str, value: Any) -> list[Item]:
 def _path(folder: str, key: str, value: Any) -> list[Item]:
     if not isinstance(value, str) or "\0" in value:
         return []
-    scheme, mark, rest = value.partition("://")
-    if mark and scheme not in ("sqlite", "file"):
-        from leftoff.store.postgres.location import shown
-
+    path = folder_of(value)
+    if path is None:
         return [Item(key, shown(value), LEADS, shown(value))]
-    target = _outside(folder, rest if mark else value, own=key == "store")
+    target = _outside(folder, path, own=key == "store")
     return [Item(key, value, LEADS, target)] if target else []
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
 
 MOST = 200  # runs that are named; where more of them changed, all may have
-LATE = 64  # commits that a shared store may show later than others that are newer
 
 
 class Happened(Fields):
@@ -38,6 +37,6 @@ def since(project: Project, position: int) -> Happened:
     newest = rows[0].n if rows else 0
     if position <= 0 or position > newest:  # nobody was told before, or of another store
         return Happened(newest, others=position != newest)
-    told = position - (LATE if store.shared else 0)
+    told = position - store.late
     runs = [row.run_id for row in rows if row.n > told] if position < newest else []
     return Happened(newest, runs, others=len(runs) == MOST)

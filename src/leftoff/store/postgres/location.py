@@ -13,7 +13,7 @@ import os
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from leftoff.errors import StoreUnavailable, Usage
-from leftoff.files import write_private
+from leftoff.files import make_folder, write_private
 from leftoff.model.codec import decode, text
 from leftoff.model.hashing import sha256
 
@@ -21,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-SCHEMES = ("postgresql", "postgres")
 SCHEMA = "leftoff"
 MOST = 50  # characters of a project's name: PostgreSQL cuts names at 63 bytes
 HIDDEN = "***"
@@ -85,9 +84,9 @@ def of_project(url: str, project: str) -> str:
     return _joined(parts, urlencode(query, quote_via=quote))
 
 
-def shown(location: str) -> str:
-    """A store's folder or URL as people may see it."""
-    return Place(location).name if location.partition("://")[0] in SCHEMES else location
+def local_folder(url: str, folders: str) -> str:
+    """Where facts of this machine about that store lie, among such folders."""
+    return os.path.join(folders, Place(url).key)
 
 
 def without_secrets(url: str, folder: str) -> str:
@@ -102,6 +101,7 @@ def without_secrets(url: str, folder: str) -> str:
     content = text(found).encode()
     path = os.path.join(folder, _FILE + sha256(content).hexdigest()[:16])
     if not os.path.exists(path):
+        make_folder(folder)
         write_private(path, [content])
     kept = [(name, value) for name, value in asked if name not in found]
     query = urlencode([*kept, ("secrets", path)], quote_via=quote, safe="/")

@@ -23,7 +23,7 @@ from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
 from leftoff.store.postgres.held import END, Again, Left
-from leftoff.store.postgres.location import SCHEMA, Place, of_project, without_secrets
+from leftoff.store.postgres.location import SCHEMA, Place, local_folder, of_project, without_secrets
 from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import PostgresTx
@@ -55,12 +55,13 @@ class PostgresStore(Store):
 
     shared = True
     far = True
+    late = 64
 
     def __init__(self, url: str, folders: str, clock: Clock | None = None, blobs: str | None = None) -> None:
         from leftoff.clock import SYSTEM
 
         self.place = Place(url)
-        self.folder = os.path.join(folders, self.place.key)
+        self.folder = local_folder(url, folders)
         self.name = self.place.name
         self._url = url
         self.clock = clock or SYSTEM
@@ -79,10 +80,11 @@ class PostgresStore(Store):
         """What opens it again. A password is in a file of the folder then, for other processes of the same user."""
         if not self.place.secrets:
             return self._url
-        make_folder(self.folder)
         return without_secrets(self._url, self.folder)
 
     def siblings(self) -> dict[str, str]:
+        if self.place.project:
+            return {}
         rows = self.on_link(lambda link: link.ask([(Q.projects, ())]))[0]
         names = [str(schema).removeprefix(SCHEMA).removeprefix("_") for (schema,) in rows]
         return {name: of_project(self._url, name) for name in names}
