@@ -40,8 +40,19 @@ def links_in(folder: str, deep: bool = True) -> list[str]:
             if entry.is_symlink():
                 found.append(name)
             elif deep and name not in BY_RUN and entry.is_dir():
-                found += [f"{name}/{inside}" for inside in links_in(entry.path, False)]
+                found += [f"{name}/{inside}" for inside in _links_inside(entry.path)]
     return found
+
+
+def _links_inside(folder: str) -> list[str]:
+    try:
+        return links_in(folder, False)
+    except FileNotFoundError:  # gone meanwhile
+        return []
+    except PermissionError:
+        if os.access(folder, os.X_OK):  # closed to a look, and not to whoever knows a name in it
+            raise
+        return []
 
 
 def stranger(folder: str) -> int | None:
@@ -223,9 +234,26 @@ def failure(error: OSError, where: str) -> StoreUnavailable:
     place = error.filename or where
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full(place)
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return StoreUnavailable(f"{place}: {error.strerror}.", hint=_denied(os.fsdecode(place)))
+    if error.errno == errno.EROFS:
         return StoreUnavailable(f"{place} cannot be written to: {error.strerror}.", hint=_READ_ONLY)
     return StoreUnavailable(f"{place}: {error.strerror or error}")
+
+
+def _denied(path: str) -> str:
+    """What to do about a file or folder that this user may not read or write: often another one made it, as root."""
+    while True:
+        try:
+            owner = os.lstat(path).st_uid
+            break
+        except OSError:  # not there, or not to be seen: its folder says who keeps us out
+            path = os.path.dirname(os.path.abspath(path))
+    if owner == os.geteuid():
+        return f"Give yourself the right to read and write {path}, or point LEFTOFF_STORE at another folder."
+    from leftoff.host import user_name
+
+    return f"{path} belongs to {user_name(owner)}. Work as that user, or have it given to you (chown -R)."
 
 
 def full(place: str) -> StoreUnavailable:

@@ -203,10 +203,17 @@ def _name(pid: int) -> str:
 
 def user() -> str:
     """Whose process this is, as user@host."""
+    name = user_name(os.getuid())
+    if name.isdecimal():  # a container may run under a number that has no name
+        name = os.environ.get("LOGNAME") or os.environ.get("USER") or name
+    return f"{name}@{os.uname().nodename}".encode("utf-8", "replace").decode()
+
+
+def user_name(number: int) -> str:
+    """Of a user of this machine; the number itself where that has no name."""
     try:
         import pwd
 
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError):  # a container may run under a number that has no name
-        name = os.environ.get("LOGNAME") or os.environ.get("USER") or str(os.getuid())
-    return f"{name}@{os.uname().nodename}".encode("utf-8", "replace").decode()
+        return pwd.getpwuid(number).pw_name
+    except (ImportError, KeyError):
+        return str(number)

@@ -129,6 +129,19 @@ def test_a_store_that_cannot_be_used(
     assert code in (project / ".leftoff" / "hook.log").read_text()
 
 
+def test_a_store_of_another_user(session: Session, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written into their folder before somebody trusts it, no log either; the session is told."""
+    if os.geteuid() == 0:
+        os.chown(project / ".leftoff", 1234, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    monkeypatch.chdir(project)
+    before = sorted((project / ".leftoff").rglob("*"))
+    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in run._TOLD]
+    assert all("not trusted" in (line or "") for line in told), told
+    assert [""] * 6 == fire_all(Session(project, "new"))[2:]
+    assert before == sorted((project / ".leftoff").rglob("*"))
+
+
 @pytest.mark.damages_store
 def test_a_store_that_can_only_be_read(left: str, project: Path) -> None:
     """One of a newer leftoff, which lets this one read: what was left is told, and that nothing is kept."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +116,30 @@ def test_a_damaged_blob(filled: Path) -> None:
     assert 4 == as_json.code and not as_json.json["ok"] and "error" not in as_json.json
     (problem,) = [p for p in as_json.json["problems"] if p["code"] == "blob"]
     assert str(blob) in problem["where"] and problem["message"]
+
+
+@pytest.mark.parametrize("words", [("fsck",), ("fsck", "--repair"), ("get", "huge")])
+def test_a_blob_that_is_not_ours_to_read(
+    filled: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no damage: exit 8, whose it is is said, and nothing is set aside."""
+    blob = blob_of(filled)
+    if os.geteuid() == 0:
+        os.chown(blob, 1, -1)
+
+    opened: Any = open
+
+    def denied(path: object, *more: object, **also: object) -> object:
+        if str(path) == str(blob):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *more, **also)
+
+    monkeypatch.setattr(builtins, "open", denied)
+    done = call(*words, cwd=filled)
+    assert 8 == done.code and f"{blob}: Permission denied." in done.err, str(done)
+    assert "chown" in done.err or os.geteuid() != 0
+    monkeypatch.undo()
+    assert HUGE == succeed("get", "huge", cwd=filled).out.strip()
 
 
 @pytest.mark.damages_store

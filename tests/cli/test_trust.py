@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -169,6 +170,45 @@ def test_a_store_of_another_user(
     assert THEIRS in call("trust", cwd=below).out
     succeed("start", "w", cwd=below, LEFTOFF_TRUST="1")
     succeed("--store", str(project / ".leftoff"), "start", "w", cwd=below)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o300])
+def test_a_folder_in_it_that_cannot_be_looked_at(
+    project: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """It hides neither whose the store is, nor a link that lies beside it or in it."""
+    succeed("start", "theirs", cwd=project)
+    closed(project / ".leftoff/a", mode, monkeypatch)
+    if mode == 0o300:
+        done = call("ls", cwd=project)
+        assert 8 == done.code and f"{project}/.leftoff/a: Permission denied." in done.err, str(done)
+    else:
+        succeed("ls", cwd=project)
+        (project / ".leftoff/blobs").symlink_to(project.parent)
+        assert 7 == call("set", "k=v", cwd=project).code
+        (project / ".leftoff/blobs").unlink()
+    if os.geteuid() == 0:
+        os.chown(project / ".leftoff", 1234, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    done = call("set", "k=v", cwd=project)
+    assert 7 == done.code and "belongs to another user" in done.err, str(done)
+
+
+def closed(folder: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with rights that hold for whoever runs the tests, too: for root none do."""
+    folder.mkdir()
+    look, may = os.scandir, os.access
+
+    def scandir(path: str) -> object:
+        if path == str(folder):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return look(path)
+
+    def access(path: str, asked: int) -> bool:
+        return mode & 0o100 != 0 if path == str(folder) and asked == os.X_OK else may(path, asked)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "access", access)
 
 
 def test_a_project_without_a_store(project: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

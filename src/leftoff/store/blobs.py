@@ -14,7 +14,7 @@ import os
 import sys
 
 from leftoff.errors import Corrupt, StoreUnavailable
-from leftoff.files import sync, sync_folder
+from leftoff.files import failure, sync, sync_folder
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
 
@@ -107,6 +107,8 @@ class Blobs:
             with self._open(row.hash) as file:
                 where = file.name
                 yield from proved(row, _content(file, row.encoding), where)
+        except PermissionError as error:  # whole for all we know, and not ours to read
+            raise failure(error, where) from error
         except OSError as error:
             if isinstance(error, FileNotFoundError) and forgotten is not None and forgotten():
                 raise pruned(row.hash) from None
@@ -132,6 +134,8 @@ class Blobs:
                     for piece in _content(file, encoding):
                         digest.update(piece)
                         size += len(piece)
+            except PermissionError as error:
+                raise failure(error, path) from error
             except (Corrupt, OSError):
                 continue
             if digest.digest() == hash:

@@ -28,6 +28,7 @@ _FAULTS = {
     "unsupported": "its store is not one that this leftoff can use. `leftoff fsck` says why.",
     "bad_settings": "its leftoff.toml is wrong. `leftoff status` says where.",
     "store_unavailable": "its store is locked, read-only, full or out of reach: see `leftoff status`.",
+    "needs_person": "its store is not trusted, or another question is open: see `leftoff status`.",
     "unsafe_path": "a link or a file is where its store would be: see `leftoff status`.",
 }
 

@@ -15,7 +15,7 @@ def note(folder: str, *words: str) -> None:
     line = " ".join(" ".join(word.split()) for word in (iso(SYSTEM.now()), *words))
     path = os.path.join(folder, FILE)
     try:
-        if not os.path.isdir(folder) or (folder == ".leftoff" and os.path.islink(folder)):
+        if not os.path.isdir(folder) or (folder == ".leftoff" and _is_strange(folder)):
             return
         if os.path.exists(path) and os.path.getsize(path) > LARGEST:
             os.replace(path, f"{path}.1")
@@ -26,3 +26,8 @@ def note(folder: str, *words: str) -> None:
             os.close(fd)
     except OSError:
         pass
+
+
+def _is_strange(folder: str) -> bool:
+    """A link, or a folder of another user, which nobody may have trusted."""
+    return os.path.islink(folder) or os.stat(folder).st_uid != os.geteuid()

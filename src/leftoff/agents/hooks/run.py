@@ -41,7 +41,7 @@ class Call(Fields):
 
 def run_hook(call: Call, data: bytes) -> bytes:
     """What to print."""
-    folder = ""
+    folder, event = "", None
     try:
         event = read_event(data)
         from leftoff.operations.sessions import find_place, on_its_way
@@ -59,7 +59,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
         log.note(
             folder or ".leftoff", call.agent, _told(error)
         )  # a link there was not trusted, and is not followed
-        return b""
+        return _fault(event, error) if event is not None else b""
 
 
 def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way: Way) -> bytes:

@@ -98,15 +98,17 @@ def absolute(location: str) -> str:
 def _refuse_strange(project: str, store: str) -> None:
     """A link in the place of the store or in its folder, or a folder of another user: where we write is not for a
     project to say."""
-    from leftoff.files import links_in, stranger
+    from leftoff.files import failure, links_in, stranger
 
     path = os.path.join(project, store)
     try:
-        if not os.path.islink(path) and not links_in(path) and stranger(path) is None:
+        if not os.path.islink(path) and stranger(path) is None and not links_in(path):
             return
-    except OSError:  # it is not there, or no folder: whoever opens it says so
+    except (FileNotFoundError, NotADirectoryError):  # whoever opens it says so
         if not os.path.islink(path):
             return
+    except OSError as error:  # what lies in it cannot be looked at
+        raise failure(error, path) from None
     from leftoff.engine.config.trust import HOW, THEIRS, not_trusted, store_items
 
     for item in not_trusted(project, store_items(project, store)):

@@ -15,7 +15,7 @@ from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.export import export, import_bundle
-from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts
+from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts, take_away
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Conflict, LeftoffError, Unsupported
@@ -99,7 +99,7 @@ def _archive(
         if not _same_file(path, written):
             raise Moved(f"The bundle {path} is no longer there.")
 
-    freed = store.remove(row.run, allowed)
+    freed = take_away(store, row.run, f"Run {run_id} is archived", allowed)
     logs = remove_attempts(store, run_id)
     return Archived(path, about, freed + logs, logs)
 

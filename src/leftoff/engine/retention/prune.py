@@ -10,13 +10,13 @@ from leftoff.engine.retention.disk import ATTEMPTS, attempts_folder, disk_use
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import describe, state
 from leftoff.engine.write.unmoved import need_unmoved
-from leftoff.errors import LeaseHeld, NotFound
+from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.ids import of_run, parse_ref, shown_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
@@ -60,8 +60,21 @@ def remove(store: Store, run_id: str, now: int, decided: RunRow | None = None) -
             need_unmoved(view, decided)
         refuse_driven(view, run, run_id, now)  # it may have been taken up since
 
-    freed = store.remove(run, allowed)
+    freed = take_away(store, run, f"Run {run_id} is removed", allowed)
     return freed + remove_attempts(store, run_id)
+
+
+def take_away(store: Store, run: int, told: str, allowed: Callable[[View], None]) -> int:
+    """``Store.remove``. A failure once the run is out of sight leaves its remains, and not the run: so it is
+    ``told``."""
+    try:
+        return store.remove(run, allowed)
+    except StoreUnavailable as error:
+        row = store.read(lambda view: view.run_row(run))
+        if row is not None and not row.hidden:
+            raise
+        message = f"{told}, but the space that it took could not be given back: {error.message}"
+        raise StoreUnavailable(message, hint="`leftoff prune` gives it back, once that is mended.") from error
 
 
 def check_removable(store: Store, run_id: str, now: int) -> int:
