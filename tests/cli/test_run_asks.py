@@ -86,3 +86,46 @@ def test_an_approval_may_wait(tmp_path: Path) -> None:
         terminal.type("later\n")
         assert 7 == terminal.end(), terminal.shown
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_question_that_is_put_anew_meanwhile(tmp_path: Path) -> None:
+    """It is not decided by who saw the old one: that is said, and the new one is asked."""
+    write(tmp_path, APPROVAL)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect("Which one? [1-4]: ")
+        assert 7 == call("resume", "--from-step", "sign-off", cwd=tmp_path).code
+        terminal.type("hold\n")
+        terminal.expect("asks something else than what was shown")
+        terminal.expect("Which one? [1-4]: ")
+        terminal.type("approve\n")
+        assert 0 == terminal.end(), terminal.shown
+    assert ["approve"] == lines(tmp_path, "ran")
+
+
+def test_somebody_else_decides_meanwhile(tmp_path: Path) -> None:
+    """What they said counts; whoever answered too late is told so, and the run goes on."""
+    write(tmp_path, APPROVAL)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect("Which one? [1-4]: ")
+        succeed("approve", "--choice", "hold", cwd=tmp_path)
+        terminal.type("approve\n")
+        assert 0 == terminal.end(), terminal.shown
+        assert "already decided: hold" in " ".join(terminal.shown.split())
+    assert ["hold"] == lines(tmp_path, "ran")
+
+
+def test_what_failed_is_done_by_somebody_else_meanwhile(tmp_path: Path) -> None:
+    """Skipping is about what failed as it was shown: what was done since stays done."""
+    write(tmp_path, FLOW)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect("(q)uit: ")
+        (tmp_path / "fixed").touch()
+        assert 1 == call("resume", cwd=tmp_path).code  # a is done now, and one of each failed
+        terminal.type("skip\n")
+        terminal.expect("each/y failed: It ended with exit code 1.\n")
+        terminal.expect("(q)uit: ")
+        terminal.type("q\n")
+        assert 1 == terminal.end(), terminal.shown
+    (run,) = succeed("ls", "--all", "--json", cwd=tmp_path).json["runs"]
+    steps = succeed("show", run["run_id"], "--json", cwd=tmp_path).json["step_records"]
+    assert "completed" == {step["step"]: step["status"] for step in steps}["a"]

@@ -226,9 +226,18 @@ def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path
     (main / ".git/worktrees/linked/commondir").write_text("../..\n")
     linked.mkdir()
     (linked / ".git").write_text(f"gitdir: {main}/.git/worktrees/linked\n")
-    (main / ".leftoff").symlink_to(tmp_path)
-    assert 7 == call("start", "w", cwd=linked).code
-    assert not (tmp_path / "store.db").exists()
+    (main / ".leftoff").symlink_to(tmp_path / "else")
+    (tmp_path / "else").mkdir()
+    told = call("start", "w", cwd=linked)
+    assert 7 == told.code and "`leftoff trust` shows it" in told.err
+    assert str(tmp_path / "else") in call("trust", cwd=linked).out
+    assert not (tmp_path / "else/store.db").exists()
+    succeed("--trust", "start", "w", "--run-id", "r", cwd=linked)
+    assert 7 == call("show", "r", cwd=linked).code
+    succeed("trust", "--yes", cwd=linked)
+    succeed("show", "r", cwd=linked)
+    succeed("trust", "--revoke", cwd=linked)
+    assert 7 == call("show", "r", cwd=linked).code
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.errors import Conflict, Invalid, NotFound
+from leftoff.errors import Conflict, Invalid, NotFound, StoreUnavailable
 from leftoff.host import this_process
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.postgres.store import PostgresStore
@@ -17,6 +17,7 @@ from leftoff.store.transfer import OWN_FACTS, TABLES, copy, refuse_driven
 from leftoff.testing.rules.blobs import refer
 from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import call
+from tests.races.between import Seam
 
 LONG = "k" * 4000 + "/"  # longer than an index of PostgreSQL can hold
 
@@ -158,6 +159,26 @@ def test_a_source_that_moved_since(embedded: Store, remote: PostgresStore) -> No
     Scribe(embedded, "later")
     copy(embedded, remote)
     assert everything(embedded) == everything(remote)
+
+
+def test_a_report_while_the_runs_arrive(
+    embedded: Store, remote: PostgresStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waits, as long as it may: nothing is acknowledged by the server that the copy has not."""
+    copy(embedded, remote)
+    other = PostgresStore(url, str(tmp_path / "other"))
+    other.patience = 0.1
+
+    def report() -> None:
+        with pytest.raises(StoreUnavailable, match="too long"):
+            Scribe(other, "late")
+
+    Seam(monkeypatch).before("leftoff.store.transfer._reveal", report)
+    back = SqliteStore(str(tmp_path / "back" / ".leftoff"))
+    copy(remote, back)
+    assert everything(remote) == everything(back)
+    other.close()
+    back.close()
 
 
 def test_a_target_with_runs(embedded: Store, remote: PostgresStore) -> None:

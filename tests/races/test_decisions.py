@@ -136,6 +136,23 @@ def test_another_question_while_somebody_picks(project: Path) -> None:
         decide(here_, caller, Decision(("r", "sign-off")))
 
 
+def test_another_question_while_somebody_picks_the_step(project: Path) -> None:
+    """Of several questions one is picked by what it asks: that is the one which is decided."""
+    ask(project, "Delete the copy?")
+    for name, kind in (("other", "step"), ("other", "approval")):
+        asked = {"status": "waiting", "kind": "approval", "ask": "Publish?", "options": ["approve", "reject"]}
+        succeed("put", kind, name, json.dumps(asked), "--run", "r", cwd=project)
+
+    def pick(*_: object) -> str:
+        succeed("put", "approval", "other", '{"status":"waiting","ask":"Delete it?"}', cwd=project)
+        return "other"
+
+    caller = Caller()
+    caller.pick = pick
+    with here(project) as here_, pytest.raises(Conflict, match="asks something else"):
+        decide(here_, caller, Decision(("r",)))
+
+
 def test_a_run_that_is_removed_before_it_is_written_down(project: Path, seam: Seam) -> None:
     """The decision was taken, and that is what its person hears."""
     ask(project, "Ship it?")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from leftoff.engine.lifecycle.opening import open_run
+from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, Process, scope, started
 from leftoff.store.base import Tx
+from leftoff.store.rows import Holder
 from leftoff.store.sqlite.store import SqliteStore
-from tests.cli.command import call
+from leftoff.workflow.processes.groups import signal_all
+from leftoff.workflow.recovery.stop import stop_driver
+from tests.cli.command import call, succeed
 from tests.races.between import Seam, taken_up
 
 
@@ -47,3 +54,48 @@ def test_steps_of_a_driver_that_came_since(project: Path, orphan: Process, seam:
     seam.after("leftoff.workflow.recovery.stop.left_running", lambda: taken_up(project, "r"))
     assert 5 == call(verb, "r", *(["--yes"] if verb == "rollback" else []), cwd=project).code
     assert ALIVE == orphan.state()
+
+
+def test_nobody_drives_it_while_its_steps_end(project: Path, orphan: Process, seam: Seam) -> None:
+    """Whoever resumes meanwhile is told, instead of following steps that are being ended."""
+    seen: list[str] = []
+
+    def resumes() -> None:
+        store = SqliteStore(str(project / ".leftoff"))
+        with pytest.raises(LeaseHeld) as told:
+            open_run(store, "r", store.clock.now(), driver=(orphan, "another process"))
+        store.close()
+        seen.append(str(told.value))
+
+    seam.before("leftoff.workflow.recovery.stop.end_processes", resumes)
+    assert 0 == call("stop", "r", cwd=project).code
+    assert "driven by who ends its steps" in seen[0]
+    taken_up(project, "r")
+
+
+def test_a_driver_that_let_go_since(project: Path, seam: Seam) -> None:
+    """Its process works on something else by now, and is not told to end."""
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as other:
+        process = Process(scope(), other.pid, started(other.pid))
+        store = SqliteStore(str(project / ".leftoff"))
+        row = store.read(lambda view: view.find_run("r"))
+        assert row is not None
+        store.write(lambda tx: tx.put_lease(row.run, 7, Holder("process", process, None, "it", 1)))
+        seam.after(
+            "leftoff.workflow.processes.groups.handle",
+            lambda: store.write(lambda tx: tx.put_lease(row.run, 7)),
+        )
+        stop_driver(store, row, 2)
+        store.close()
+        assert ALIVE == process.state()
+        other.kill()
+
+
+def test_a_pid_that_is_anothers_by_now() -> None:
+    """Is not signalled: of a session only who is in it."""
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as other:
+        signal_all([other.pid], signal.SIGKILL, os.getsid(0))
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.05)
+        signal_all([other.pid], signal.SIGKILL, other.pid)

@@ -9,8 +9,9 @@ import pytest
 
 from leftoff.errors import Conflict
 from leftoff.operations.stores import copy
+from leftoff.store.transfer import TABLES
 from tests.cli.command import Called, call, succeed
-from tests.races.between import here, note, notes
+from tests.races.between import Seam, here, note, notes, taken_up
 
 
 @pytest.fixture
@@ -64,10 +65,89 @@ def test_a_run_that_is_begun_in_the_target(old: Path, tmp_path: Path) -> None:
 
 def test_two_copies_into_one(old: Path, tmp_path: Path) -> None:
     """Of two sources only one arrives, whole; the other is told."""
-    target, other = tmp_path / "new", tmp_path / "other"
-    other.mkdir()
-    succeed("--project", str(other), "start", "w", "--run-id", "theirs", cwd=other)
+    target, other = tmp_path / "new", stranger(tmp_path)
     with pytest.raises(Conflict, match="another copy"):
         move(old, lambda: move(other, lambda: None, target), target)
     assert {"theirs"} == {run["run_id"] for run in succeed("ls", "--json", cwd=target).json["runs"]}
     assert 0 == call("fsck", cwd=target).code
+
+
+def test_a_report_while_the_runs_arrive(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits: behind the last look at the source nothing is acknowledged that the copy has not."""
+    seen: list[Called] = []
+
+    def report() -> None:
+        seen.append(call("note", "late", "--run", "r", cwd=old, LEFTOFF_LOCK_TIMEOUT="0.05"))
+
+    Seam(monkeypatch).before("leftoff.store.transfer._reveal", report)
+    move(old, lambda: None, tmp_path / "new")
+    assert 8 == seen[0].code, seen[0]
+    succeed("note", "afterwards", "--run", "r", cwd=old)
+
+
+def test_somebody_takes_a_run_up(old: Path, tmp_path: Path) -> None:
+    """What they commit next would be in the old store only: nothing is copied."""
+    with pytest.raises(Conflict, match="driven by somebody"):
+        move(old, lambda: taken_up(old, "r"), tmp_path / "new")
+    assert [] == succeed("ls", "--all", "--json", cwd=tmp_path / "new").json["runs"]
+
+
+def test_another_copy_while_this_one_is_given_up(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the other one brought stays."""
+    target, other = tmp_path / "new", stranger(tmp_path)
+    monkeypatch.setattr("leftoff.store.transfer.TRIES", 1)
+    Seam(monkeypatch).before("leftoff.store.transfer._give_up", lambda: move(other, lambda: None, target))
+    with pytest.raises(Conflict, match="another copy"):
+        move(old, lambda: note(old, "r"), target)
+    assert ["theirs"] == [run["run_id"] for run in succeed("ls", "--json", cwd=target).json["runs"]]
+    assert 0 == call("fsck", cwd=target).code
+
+
+def test_another_store_of_the_same_name(old: Path, tmp_path: Path) -> None:
+    """A copy that was cut short is gone on with from the same store only, whatever lies in its place by now."""
+    target, other = tmp_path / "new", stranger(tmp_path)
+    succeed("set", "y=2", cwd=other)
+
+    def cut() -> None:
+        raise Conflict("cut")
+
+    with pytest.raises(Conflict, match="cut"):
+        move(old, cut, target, "record")
+    (old / ".leftoff").rename(tmp_path / "aside")
+    (other / ".leftoff").rename(old / ".leftoff")
+    move(old, lambda: None, target)
+    assert tables(old) == tables(target)
+
+
+def test_two_copies_of_the_same(old: Path, tmp_path: Path) -> None:
+    """The second goes on with what the first has done; the first hears of it."""
+    target = tmp_path / "new"
+    with pytest.raises(Conflict, match="another copy"):
+        move(old, lambda: move(old, lambda: None, target, "none"), target, "record")
+    assert tables(old) == tables(target)
+
+
+def test_a_run_that_is_removed_meanwhile(old: Path, tmp_path: Path) -> None:
+    """Does not come back by being copied."""
+    target = tmp_path / "new"
+    succeed("start", "w2", "--run-id", "gone", cwd=old)
+    move(old, lambda: succeed("rm", "gone", "--yes", cwd=old), target)
+    assert ["r"] == [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=target).json["runs"]]
+
+
+def stranger(folder: Path) -> Path:
+    """Another project, with a store of its own."""
+    other = folder / "other"
+    other.mkdir()
+    succeed("--project", str(other), "start", "w", "--run-id", "theirs", cwd=other)
+    return other
+
+
+def tables(folder: Path) -> dict[str, object]:
+    """All rows of a store but what it says of itself."""
+    with here(folder) as project:
+        return project.store.read(
+            lambda view: {"run": view.dump_runs(), **{name: view.dump(name, None, 1000) for name in TABLES}}
+        )

@@ -11,7 +11,7 @@ from leftoff.cli.prompts.ask import can_ask, choose, pick
 from leftoff.cli.render.text import clean, clean_lines, step_name
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.errors import NeedsPerson
+from leftoff.errors import Conflict, NeedsPerson
 from leftoff.model.ids import check_run_id
 from leftoff.operations import execution
 from leftoff.operations.reports import usage_errors
@@ -244,23 +244,28 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
 
 
 def _decide(ctx: Context, runner: Runner) -> bool:
-    """Ask the person at the terminal what only a person decides; whether anything was decided."""
+    """Ask the person at the terminal what only a person decides; whether anything is decided, or asked anew."""
     if ctx.away is not None or not can_ask(ctx):
         return False
-    from leftoff.operations.approvals import Decision, decide
+    from leftoff.operations.approvals import decide, questions_of
 
-    decided = False
-    for step, ask, options in execution.questions_of(ctx.project, runner):
+    moved = False
+    for decision, ask, options in questions_of(ctx.project, runner.ledger.run, runner.run_id):
         wait = [LATER] if LATER not in options else []  # else it is an answer like the others
         listed = [(option, "", "", 0) for option in (*options, *wait)]
+        step = step_name(decision.words[-1])
         try:
-            choice = pick(f"{step_name(step)} is waiting for a decision: {ask}", listed, ctx.project.now)
+            choice = pick(f"{step} is waiting for a decision: {ask}", listed, ctx.project.now)
         except NeedsPerson:
             break
-        if choice not in wait:
-            decide(ctx.project, ctx.caller, Decision((runner.run_id, step), choice))
-            decided = True
-    return decided
+        if choice in wait:
+            continue
+        try:
+            decide(ctx.project, ctx.caller, decision.but(choice=choice))
+        except Conflict as error:  # somebody else decided it meanwhile, or put another question: look again
+            ctx.say(f"leftoff: {clean(error.message)}")
+        moved = True
+    return moved
 
 
 LATER = "later"  # the run waits

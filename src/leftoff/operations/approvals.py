@@ -82,7 +82,10 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
             f"{decision.words[0]} is one version of run {row.run_id}; a decision is about the run as it is now.",
             hint=f"Name the run alone: {row.run_id}.",
         )
-    step = step_of(project, row, step) if step is not None else _only_step(project, caller, row)
+    if step is None:
+        step, seen = _only_step(project, caller, row)
+        decision = decision.but(seen=decision.seen or seen)
+    step = step_of(project, row, step)
     note = project.redactor.mask(decision.note) if decision.note else None
     options = _phase_options(project, row, step)
     choice, seen = _chosen(project, caller, row, step, decision, options)
@@ -94,6 +97,17 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
         _is_left(project, caller, row) if done.rejected and not driven and is_driven(project, row) else None
     )
     return Decided(info(project, row), done.step, done.choice, done.rejected, done.changed, driven, left)
+
+
+def questions_of(project: Project, run: int, run_id: str) -> list[tuple[Decision, str, list[str]]]:
+    """The steps of a run that wait for an approval: each as a decision to be taken, its question, and all answers that
+    it takes."""
+    row = project.store.read(this_run(run, run_id))
+    found = project.store.read(lambda view: waiting(project.store, view, row))
+    return [
+        (Decision((run_id, step), seen=asked.stamp), asked.ask, [*asked.offered, REJECT])
+        for step, asked in found.items()
+    ]
 
 
 def _is_left(project: Project, caller: Caller, row: RunRow) -> bool:
@@ -159,18 +173,19 @@ def _step_path(word: str) -> str:
     return usage_errors(lambda: given_step(word.removeprefix("/")))
 
 
-def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
-    """The only step of a run that waits for a decision; of several, the one that a person picks."""
+def _only_step(project: Project, caller: Caller, row: RunRow) -> tuple[str, str | None]:
+    """The only step of a run that waits for a decision; of several, the one that a person picks, and what stands for
+    the question that they saw."""
     found = project.store.read(lambda view: waiting(project.store, view, row))
     if len(found) == 1:
-        return next(iter(found))
+        return next(iter(found)), None
     if not found:
         raise NotFound(
             f"Nothing in run {row.run_id} is waiting for a decision.",
             hint=f"`leftoff show {row.run_id} --steps` lists its steps.",
         )
     listed = [
-        (step, str(asked.approval.get("ask", "")), "waiting", millis(asked.approval.get("asked_at")) or 0)
+        (step, asked.ask, "waiting", millis(asked.approval.get("asked_at")) or 0)
         for step, asked in found.items()
     ]
     error = Ambiguous(
@@ -181,7 +196,7 @@ def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
     picked = caller.pick(error.message, listed) if caller.pick is not None else None
     if picked is None:
         raise error
-    return picked
+    return picked, found[picked].stamp
 
 
 def _chosen(
@@ -197,7 +212,7 @@ def _chosen(
         return decision.choice, decision.seen
     told = f"Step {shown_step(step)} of run {row.run_id} offers several choices."
     picked = caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])
-    return picked, asked.stamp if asked is not None else None
+    return picked, decision.seen or (asked.stamp if asked is not None else None)
 
 
 def _phase_options(project: Project, row: RunRow, step: str) -> list[str]:

@@ -18,6 +18,7 @@ from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.retention.archive import bundle_of
+from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
@@ -342,31 +343,26 @@ def go_on(
 
 
 def skip_failed(project: Project, runner: Runner, failed: list[tuple[str, str]]) -> None:
-    """Steps that failed, and why, are skipped: a person decided that the run goes on without them."""
+    """Steps that failed, and why, are skipped: a person decided that the run goes on without them. One that has not
+    failed so any more stays as it is."""
     for path, why in failed:
         said = StepReport("skip", path, note=f"skipped after it failed: {why}", decided=True)
         said.masked(project.redactor)
-        _skip(project, runner, said)
+        _skip(project, runner, said, (why, project.redactor.mask(why)))
 
 
-def _skip(project: Project, runner: Runner, said: StepReport) -> None:
+def _skip(project: Project, runner: Runner, said: StepReport, shown: tuple[str, str]) -> None:
+    from leftoff.workflow.run.runner import why_failed
+
     at = project.now
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        now = steps_in(project.store, tx, row, changes, at).get_or_new(said.path)
+        if now.get("status") != "failed" or why_failed(now) not in shown:
+            return None
         return step_changes(project.store, tx, row, changes, said, at)
 
     report(project.store, this_run(runner.ledger.run, runner.run_id), make, Terms(at))
-
-
-def questions_of(project: Project, runner: Runner) -> list[tuple[str, str, list[str]]]:
-    """The steps of a run that wait for an approval: each with its question and all answers that it takes."""
-    from leftoff.engine.steps.approvals import REJECT, waiting
-
-    row = project.store.read(this_run(runner.ledger.run, runner.run_id))
-    found = project.store.read(lambda view: waiting(project.store, view, row))
-    return [
-        (step, str(asked.approval.get("ask", "")), [*asked.offered, REJECT]) for step, asked in found.items()
-    ]
 
 
 def once_more(project: Project, runner: Runner) -> ResumeRequest:

@@ -67,14 +67,13 @@ def copy(
     tell: Callable[[str, int, int], None] = lambda table, rows, total: None,
 ) -> Copied:
     """Everything of one store into another that is empty, while nobody drives a run."""
-    from leftoff.store.transfer import copy, refuse_driven
+    from leftoff.store.transfer import copy
 
     blobs = blobs_folder(project.folder, project.settings)
     old, new = (open_store(each, project.clock, blobs) for each in (source, target))
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:
-        refuse_driven(old, project.now)
         done = copy(old, new, tell)
     finally:
         old.close()

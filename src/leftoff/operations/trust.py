@@ -7,6 +7,7 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.config import trust
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.project import store_home
 from leftoff.engine.config.settings import tables_of
 from leftoff.engine.lifecycle.origin import TRUSTED, distrust, how_ours, is_ours, trust_run
 from leftoff.engine.read.find import Target
@@ -36,12 +37,15 @@ class Run(Fields):
 
 
 class Trust(Fields):
-    """What of a project needs trust: the settings that have it, and those that do not; and runs that do not."""
+    """What of a project needs trust: the settings that have it, and those that do not; and runs that do not.
+    ``home``: the work tree that its store is in; ``of_store``: what is asked about that."""
 
     project: str
     given: list[Item]
     asked: list[Item]
     runs: list[Run]
+    home: str
+    of_store: list[Item]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -61,19 +65,20 @@ def look(project: Project) -> Trust:
     """What in the project would run a command or lead outside of it."""
     folder = project.folder
     tables = tables_of(folder)
-    links = trust.store_items(folder, *_stores(tables))
-    items = [*trust.items_of(folder, tables), *links]
-    asked = trust.not_trusted(folder, items)
-    closed = any(link in asked for link in links)
-    runs = _runs(project) if not closed and not CALLER.trusts(folder) else []
-    return Trust(folder, [item for item in items if item not in asked], asked, runs)
+    home, links = _links(folder, tables)
+    items = trust.items_of(folder, tables)
+    of_store = [] if CALLER.trusts(folder) else trust.not_trusted(home, links)
+    asked = [*trust.not_trusted(folder, items), *of_store]
+    runs = _runs(project) if not of_store and not CALLER.trusts(folder) else []
+    given = [item for item in (*items, *links) if item not in asked]
+    return Trust(folder, given, asked, runs, home, of_store)
 
 
-def _stores(tables: dict[str, Any]) -> list[str]:
-    """The folder that the settings name as the store's, where they do."""
+def _links(folder: str, tables: dict[str, Any]) -> tuple[str, list[Item]]:
+    """The work tree that the store is in, and what of that place needs trust."""
     named = tables.get("store")
-    path = folder_of(named) if isinstance(named, str) else None
-    return [] if path is None else [path]
+    home, store = store_home(folder, folder_of(named) if isinstance(named, str) else None)
+    return home, trust.store_items(home, store)
 
 
 def _runs(project: Project) -> list[Run]:
@@ -91,7 +96,7 @@ def _runs(project: Project) -> list[Run]:
 def give(project: Project, asked: Trust) -> None:
     """A person has seen it, and says yes."""
     for item in asked.asked:
-        trust.remember(project.folder, item, iso(project.now))
+        trust.remember(asked.home if item in asked.of_store else project.folder, item, iso(project.now))
     project.forget_settings()
     for run in asked.runs:
         trust_run(project.store, run.row)
@@ -105,8 +110,14 @@ def given() -> list[Remembered]:
 def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
     """Nothing of this project is trusted any more: settings, and runs from elsewhere. What is damaged goes too."""
     runs = _distrust_runs(project)
-    here = os.path.realpath(project.folder)
-    found = [known for known in trust.remembered() if known.item is None or known.project == here]
+    here, (home, links) = os.path.realpath(project.folder), _links(project.folder, tables_of(project.folder))
+    found = [
+        known
+        for known in trust.remembered()
+        if known.item is None
+        or known.project == here
+        or (known.item in links and known.project == os.path.realpath(home))
+    ]
     for known in found:
         trust.forget(known)
     project.forget_settings()
@@ -114,8 +125,7 @@ def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
 
 
 def _distrust_runs(project: Project) -> list[str]:
-    links = trust.store_items(project.folder, *_stores(tables_of(project.folder)))
-    if trust.not_trusted(project.folder, links) or not project.store.exists():
+    if trust.not_trusted(*_links(project.folder, tables_of(project.folder))) or not project.store.exists():
         return []
 
     def find(view: View) -> list[RunRow]:

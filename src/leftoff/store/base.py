@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeVar
 
+    from leftoff.clock import Clock
     from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.rows import Attempt, BlobRow, Holder, Lease, Record, RunRow, Trashed
@@ -282,6 +283,10 @@ class View:
         """What was noted of the store, or of a run in it, under this name: no part of any run, and in no bundle."""
         raise NotImplementedError
 
+    def notes(self) -> Iterable[tuple[str, str]]:
+        """What the store says of itself: its id, its schema, who made it, and what was noted."""
+        raise NotImplementedError
+
     def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
         """The next rows of a table (``leftoff.store.transfer.TABLES``) behind a key, in an order of its own."""
         raise NotImplementedError
@@ -444,6 +449,8 @@ class Store:
     #: where facts of this machine lie that belong to it (attempts and their logs, journals, locks): private, and made
     #: by the first write. An embedded store is in there itself
     folder: str
+    #: the time, as this process sees it
+    clock: Clock
     #: whether several machines may use it: then nothing of a run may be kept in ``folder`` alone
     shared = False
     #: whether asking twice costs more than asking at once for more than is needed

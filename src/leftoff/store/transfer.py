@@ -1,8 +1,9 @@
 """Moving everything from one store to another, whatever each is made of: ids, numbers and history are kept.
 
 The runs' own rows come last, all at once: until then nobody sees any of it, and nobody can begin a run there. What was
-copied, and how far, is noted in the target, so that a copy that was cut short goes on; if the source has moved since,
-it begins again. In the end the target is checked as fsck does it: every version's digest follows from the records that
+copied, how far, and by whom is noted in the target, so that a copy that was cut short goes on, by one process; if the
+source has moved since, it begins again. While the runs arrive nobody commits to the source: what is acknowledged before
+is in the copy. In the end the target is checked as fsck does it: every version's digest follows from the records that
 are there.
 """
 
@@ -13,7 +14,7 @@ import os
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import write_private
 from leftoff.host import GONE
-from leftoff.model.codec import decode, text
+from leftoff.model.codec import decode, sha256, text
 from leftoff.model.fields import Fields
 from leftoff.store.rows import COPYING, MOST_OUTPUT, end_of
 
@@ -66,12 +67,15 @@ def copy(
     """
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
+    if not moves:
+        refuse_driven(source, source.clock.now())
+    ours = os.urandom(8).hex()
     for _ in range(TRIES):
-        runs, done = source.read(lambda view: _copy_rows(source, view, target, tell))
-        if _reveal(source, target, runs, moves=moves):
+        stamp, runs, done = source.read(lambda view: _copy_rows(source, view, target, ours, tell))
+        if _reveal(target, stamp, runs) if moves else _reveal_held(source, target, stamp, runs):
             break
     else:
-        target.write(lambda tx: tx.clear())
+        _give_up(target, stamp)
         raise Conflict(
             f"{source.name} went on while it was copied.",
             hint="Somebody works in it right now. Nothing was kept of the copy; try again when they have finished.",
@@ -86,7 +90,11 @@ def copy(
 
 def refuse_driven(source: Store, now: int) -> None:
     """Nobody may drive a run meanwhile: what they commit would be in the old store only."""
-    for run_id, lease in source.read(lambda view: view.leases()) if source.exists() else []:
+    source.read(lambda view: _refuse_driven(view, now))
+
+
+def _refuse_driven(view: View, now: int) -> None:
+    for run_id, lease in view.leases():
         state = lease.process.state() if lease.process is not None else "unknown"
         if state != GONE and not (state == "unknown" and lease.silence(now) > SILENT_MS):
             raise Conflict(
@@ -95,31 +103,54 @@ def refuse_driven(source: Store, now: int) -> None:
             )
 
 
-def _stamp(source: Store, runs: list[Row]) -> str:
-    """What stands for a source as it is: every commit changes it."""
-    return f"{source.name} {len(runs)} {max((row[2] for row in runs), default=0)}"
+def _state(view: View, runs: list[Row]) -> str:
+    """What stands for a source as it is, whatever its name: every commit, and all that is done to a run, changes it."""
+    return sha256(f"{dict(view.notes())['store_id']} {runs!r}".encode()).hexdigest()
 
 
-def _copy_rows(source: Store, view: View, target: Store, tell: Tell) -> tuple[list[Row], dict[str, Any]]:
-    """All but the rows of the runs, which are for the end; those, and of each table how many rows there were."""
+def _copy_rows(
+    source: Store, view: View, target: Store, ours: str, tell: Tell
+) -> tuple[str, list[Row], dict[str, Any]]:
+    """All but the rows of the runs, which are for the end; what stands for this copy, those rows, and of each table how
+    many there were."""
     runs = view.dump_runs()
-    stamp = _stamp(source, runs)
+    stamp = f"{_state(view, runs)} {ours}"
     done = _begin(target, stamp)
     rows = Copy(source, view, target, stamp, tell, view.dump_size())
     for table in TABLES:
         rows.table(table, done)
     _copy_logs(source, view, target)
-    return runs, done
+    return stamp, runs, done
 
 
-def _reveal(source: Store, target: Store, runs: list[Row], *, moves: bool) -> bool:
-    """The runs are there, if the source is still what was copied; whether it was."""
-    stamp = _stamp(source, runs)
+def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> bool:
+    """The runs are there, if the source is still what was copied, and nobody drives one; whether it was.
 
+    Nobody commits to the source meanwhile. Where we may not write to it (another disk, put in to be read) it can only
+    be looked at.
+    """
+    revealed = False
+
+    def work(view: View) -> bool:
+        nonlocal revealed
+        if not revealed:  # a server may have to be asked once more to let go
+            try:
+                _refuse_driven(view, source.clock.now())
+            except Conflict:
+                _give_up(target, stamp)
+                raise
+            revealed = _state(view, view.dump_runs()) == stamp.partition(" ")[0] and _reveal(
+                target, stamp, runs
+            )
+        return revealed
+
+    can_hold = source.shared or os.access(source.folder, os.W_OK)
+    return source.write(work) if can_hold else source.read(work)
+
+
+def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
     def work(tx: Tx) -> bool:
         _need_ours(tx, target, stamp)
-        if not moves and stamp != source.read(lambda view: _stamp(source, view.dump_runs())):
-            return False
         tx.load_runs(runs)
         tx.put_fact(COPYING, None)
         return True
@@ -127,15 +158,23 @@ def _reveal(source: Store, target: Store, runs: list[Row], *, moves: bool) -> bo
     return target.write(work)
 
 
-def _need_ours(tx: Tx, target: Store, stamp: str) -> str:
-    """How far this copy came; an error where another one has begun since, or has ended."""
-    known, _, done = (tx.fact(COPYING) or "").partition("\n")
-    if known != stamp or tx.dump_runs():
+def _give_up(target: Store, stamp: str) -> None:
+    """Nothing is left of this copy; another one that has begun since stays."""
+
+    def work(tx: Tx) -> None:
+        _need_ours(tx, target, stamp)
+        tx.clear()
+
+    target.write(work)
+
+
+def _need_ours(tx: Tx, target: Store, stamp: str) -> None:
+    """An error where another copy has begun since, goes on with ours, or has ended."""
+    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or tx.dump_runs():
         raise Conflict(
             f"Meanwhile, another copy was made into {target.name}.",
             hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",
         )
-    return done
 
 
 def _begin(target: Store, stamp: str) -> dict[str, Any]:
@@ -148,12 +187,11 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
                 hint="Choose another place (`?project=NAME` makes one on the same server).",
             )
         known, _, done = (tx.fact(COPYING) or "").partition("\n")
-        if known == stamp:
-            return decode(done)  # type: ignore[no-any-return]
-        if known:
+        same = known.partition(" ")[0] == stamp.partition(" ")[0]
+        if known and not same:
             tx.clear()
-        tx.put_fact(COPYING, f"{stamp}\n{{}}")
-        return {}
+        tx.put_fact(COPYING, f"{stamp}\n{done if same else '{}'}")
+        return decode(done) if same else {}
 
     return target.write(work)
 

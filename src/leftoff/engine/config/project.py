@@ -71,22 +71,24 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     chosen = given or CALLER.store
     if chosen:
         return absolute(chosen)
-    if configured:
-        folder = stores.folder_of(configured)
-        if folder is None:
-            return configured
-        _refuse_strange(project, folder)
-        return os.path.join(project, folder)
+    folder = stores.folder_of(configured) if configured else None
+    if configured and folder is None:
+        return configured
+    home, store = store_home(project, folder)
+    if home == project or not CALLER.trusts(project):
+        _refuse_strange(home, store)
+    return os.path.join(home, store)
+
+
+def store_home(project: str, configured: str | None = None) -> tuple[str, str]:
+    """The work tree that a project's store is in, and its path there: the project's own, or a linked one's main one.
+    ``configured``: the folder that the settings name."""
     own = os.path.join(project, FOLDER)
-    _refuse_strange(project, FOLDER)
-    if os.path.isdir(own):
-        return own
+    if configured or os.path.isdir(own) or os.path.islink(own):
+        return project, configured or FOLDER
     from leftoff.engine.config.git_head import main_worktree
 
-    main = main_worktree(project)
-    if main:
-        _refuse_strange(main, FOLDER)
-    return os.path.join(main, FOLDER) if main else own
+    return main_worktree(project) or project, FOLDER
 
 
 def absolute(location: str) -> str:

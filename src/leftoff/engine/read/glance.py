@@ -91,7 +91,7 @@ def glance(
     questions = [
         Question(
             step,
-            str(about.approval.get("ask") or ""),
+            about.ask,
             about.offered,
             about.approval.get("asked_at"),
             about.approval.get("deadline"),

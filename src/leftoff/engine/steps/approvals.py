@@ -211,6 +211,10 @@ class Asked:
         return [str(option) for option in known] if isinstance(known, list) and known else list(OPTIONS)
 
     @property
+    def ask(self) -> str:
+        return str(self.approval.get("ask") or "")
+
+    @property
     def stamp(self) -> str:
         """What stands for the question as it is put: another text, or the same put once more, is another one."""
         asked = [self.approval.get(name) for name in ("ask", "asked_at", "options")]

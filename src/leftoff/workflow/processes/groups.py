@@ -80,12 +80,23 @@ def _listed() -> list[int]:
     return [int(pid) for pid, state, *_ in words if not state.startswith("Z")]
 
 
-def signal_all(pids: Iterable[int], number: int) -> None:
+def signal_all(pids: Iterable[int], number: int, session: int = 0) -> None:
+    """Signal processes; with a session, only those that are its own still: a pid may be another's by now."""
     for pid in pids:
+        fd = -1
         try:
-            os.kill(pid, number)
+            fd = os.pidfd_open(pid) if session and hasattr(os, "pidfd_open") else -1
+            if session and _session(pid) != session:
+                continue
+            if fd < 0:
+                os.kill(pid, number)
+            else:
+                signal.pidfd_send_signal(fd, number)
         except OSError:  # gone meanwhile, or another user's (sudo)
             pass
+        finally:
+            if fd >= 0:
+                os.close(fd)
 
 
 def alive(process: Process, folder: str | None = None) -> bool:
@@ -109,8 +120,8 @@ def terminate(process: Process) -> None:
     """Ask for the end: the shim sends SIGTERM, after the job's grace SIGKILL, and records the exit."""
     if not _send(process, STOP):
         left = _left(process)
-        signal_all(left, signal.SIGTERM)
-        signal_all(left, signal.SIGCONT)
+        signal_all(left, signal.SIGTERM, process.pid)
+        signal_all(left, signal.SIGCONT, process.pid)
 
 
 def kill(process: Process) -> None:
@@ -118,10 +129,11 @@ def kill(process: Process) -> None:
     for _ in range(ROUNDS):
         if process.state() == ALIVE:
             # The shim is still there, so the number is still its session's; it goes last.
-            signal_all([pid for pid in members(process.pid) if pid != process.pid], signal.SIGKILL)
+            others = [pid for pid in members(process.pid) if pid != process.pid]
+            signal_all(others, signal.SIGKILL, process.pid)
             _send_group(process.pid)
         else:
-            signal_all(_left(process), signal.SIGKILL)
+            signal_all(_left(process), signal.SIGKILL, process.pid)
         if process.scope != scope() or not alive(process):
             return
         time.sleep(ROUND_S)

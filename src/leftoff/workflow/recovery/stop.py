@@ -14,10 +14,10 @@ from leftoff.engine.steps.lifecycle import put_back, steps_in
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.head import need_run
-from leftoff.engine.write.lease import describe, refuse_driven, release, state
+from leftoff.engine.write.lease import describe, free, refuse_driven, release, state, take
 from leftoff.engine.write.report import report
 from leftoff.errors import LeaseHeld, StoreUnavailable
-from leftoff.host import ALIVE
+from leftoff.host import ALIVE, this_process
 from leftoff.model.words import FINISHED
 from leftoff.workflow.processes import groups
 from leftoff.workflow.recovery.attempts import folder_of, lives
@@ -26,6 +26,8 @@ from leftoff.workflow.run.leftovers import tidy
 from leftoff.workflow.run.turn import GRACE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leftoff.host import Process
     from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.store.base import Store, Tx
@@ -51,39 +53,43 @@ def stop_driver(store: Store, row: RunRow, now: int, grace: float = GRACE) -> bo
         )
     if found != ALIVE or lease.process.pid == os.getpid():
         return False
-    _ask(lease.process, signal.SIGTERM)
+    _ask(lease.process, signal.SIGTERM, lambda: _drives(store, row, lease))
     _await(store, row, lease, grace)
     return True
 
 
-def _ask(process: Process, number: int) -> None:
-    """Signal a process, never another one that has its pid by now."""
+def _ask(process: Process, number: int, drives: Callable[[], bool]) -> None:
+    """Signal a process, never another one that has its pid by now, nor one that no longer drives the run."""
+    fd = groups.handle(process)
     try:
-        fd = groups.handle(process)
-        if fd is None:
-            if process.state() == ALIVE:
-                os.kill(process.pid, number)
+        if not drives():
             return
-        try:
+        if fd is not None:
             signal.pidfd_send_signal(fd, number)
-        finally:
-            os.close(fd)
+        elif process.state() == ALIVE:
+            os.kill(process.pid, number)
     except PermissionError:
         raise StoreUnavailable(
             f"{process} belongs to another user, and cannot be told to stop.", hint="Stop it as that user."
         ) from None
     except ProcessLookupError:
         pass  # it is gone already
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _drives(store: Store, row: RunRow, before: Lease) -> bool:
+    """Whether who drove a run still does, under the same epoch."""
+    lease = store.read(lambda view: view.lease(row.run))
+    return lease is not None and lease.held and lease.epoch == before.epoch
 
 
 def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
     assert before.process is not None
     deadline = time.monotonic() + grace + PATIENCE
     while time.monotonic() < deadline:
-        lease = store.read(lambda view: view.lease(row.run))
-        if lease is None or not lease.held or lease.epoch != before.epoch:
-            return
-        if before.process.state() != ALIVE:
+        if not _drives(store, row, before) or before.process.state() != ALIVE:
             return
         time.sleep(LOOK)
     raise LeaseHeld(
@@ -109,12 +115,26 @@ def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Proce
 
 def end_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
     """End what lives of this run's steps without a driver; the steps. ``LeaseHeld`` where there is one by now: they are
-    its own."""
-    alive = left_running(store, row, folder)
-    if alive:
-        store.read(lambda view: refuse_driven(view, row.run, row.run_id, now, None))
-    end_processes([process for found in alive.values() for process in found], grace)
+    its own. Nobody becomes the driver before they have ended."""
+    if not left_running(store, row, folder):
+        return []
+    epoch = store.write(lambda tx: _hold(tx, row, now))
+    try:
+        alive = left_running(store, row, folder)
+        end_processes([process for found in alive.values() for process in found], grace)
+    finally:
+        if epoch is not None:
+            store.write(lambda tx: free(tx, row.run, epoch))
     return list(alive)
+
+
+def _hold(tx: Tx, row: RunRow, now: int) -> int | None:
+    """The lease of a run that nobody drives, in place of a dead driver's; ``None`` where our own session has it."""
+    need_run(tx, row.run, row.run_id)
+    lease = refuse_driven(tx, row.run, row.run_id, now, None)
+    if lease is not None and state(lease, now) == ALIVE:
+        return None
+    return take(tx, row.run, row.run_id, (this_process(), "who ends its steps"), now, take_over=True)
 
 
 def forsake_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:

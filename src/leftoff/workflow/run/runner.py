@@ -106,8 +106,7 @@ class Runner:
             own = path in asking and "items" not in record
             item = "item" in record and any(path.startswith(f"{leaf}/") for leaf in asking)
             if record["status"] == "failed" and (own or item):
-                error = record.get("error") or {}
-                found.append((path, str(error.get("message", "no reason is on record"))))
+                found.append((path, why_failed(record)))
         return found
 
     def close(self) -> None:
@@ -192,6 +191,11 @@ def context_of(workflow: Workflow, project: str) -> dict[str, Any]:
 
 
 # -- what must be there
+
+
+def why_failed(record: Mapping[str, Any]) -> str:
+    """What the record of a failed step says of that."""
+    return str((record.get("error") or {}).get("message", "no reason is on record"))
 
 
 def missing(workflow: Workflow, project: str) -> list[str]:
