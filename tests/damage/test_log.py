@@ -176,13 +176,16 @@ def test_one_commit_that_the_index_knows(killed: Path, tmp_path: Path, index: bo
 
 
 def test_a_log_that_is_gone(killed: Path, tmp_path: Path) -> None:
-    """A log that was removed or emptied is missed where its index is left."""
+    """A log that was removed or emptied is missed where its index is left; a repair does without it, and says so."""
     for remove in (Path.unlink, lambda wal: wal.write_bytes(b"")):
         wal = copied(killed, tmp_path, index=True) / "store.db-wal"
         remove(wal)
         with leftoff.open(wal.parent) as store, pytest.raises(leftoff.Corrupt, match="The log is gone"):
             store.list()
         assert ["wal"] == [p["code"] for p in problems(wal.parent)]
+        with leftoff.open(wal.parent) as store:
+            assert ["wal"] == [problem["code"] for problem in store.fsck(repair=True).repaired]
+        assert [] == problems(wal.parent)
 
 
 def test_large_damage_is_found(killed: Path, tmp_path: Path) -> None:

@@ -132,6 +132,37 @@ def check_pages(reported: Reported, folder: Path, total: int) -> int:
     return told
 
 
+def _pages(folder: Path) -> list[bytes]:
+    """Those of a store, once its log is empty."""
+    with leftoff.open(folder / ".leftoff") as store:
+        store._store.truncate()  # type: ignore[attr-defined]
+    data = (folder / ".leftoff" / "store.db").read_bytes()
+    return [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
+
+
+def test_a_page_that_was_never_written(reported: Reported, tmp_path: Path) -> None:
+    """A disk that forgot a write leaves a page as it was, with a right checksum: what is read is what was written, or
+    the damage is told; no verb calls it an error of its own."""
+    whole, told = reported.copy(tmp_path / "whole"), 0
+    older = _pages(whole)
+    many = json.dumps([{"n": n, "text": "item " * 4} for n in range(200)])
+    for given in (("set", f"many:={many}"), ("step", "start", "e"), ("set", "n=9"), ("step", "done", "e")):
+        assert 0 == call(*given, cwd=whole).code
+    newer, expected = _pages(whole), Reported.answers(whole)
+    for number, (before, now) in enumerate(zip(older, newer, strict=False)):
+        if before == now:
+            continue
+        pages = [*newer[:number], before, *newer[number + 1 :]]
+        (whole / ".leftoff" / "store.db").write_bytes(b"".join(pages))
+        for words, one, right in zip(READS, Reported.answers(whole), expected, strict=True):
+            assert one in (right, 4), f"page {number + 1}: {words}"
+            told += one == 4
+        shutil.copytree(whole, tmp_path / "copy")
+        assert call("set", "more=1", cwd=tmp_path / "copy").code in (0, 4), f"page {number + 1}"
+        shutil.rmtree(tmp_path / "copy")
+    assert told
+
+
 def test_pages_in_other_places(reported: Reported, tmp_path: Path) -> None:
     """Two pages swapped, or one zeroed: what is read is what was written, or the damage is told."""
     assert check_pages(reported, tmp_path, 12)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import bundle_of, take_out
-from leftoff.errors import Conflict, LeaseHeld
+from leftoff.errors import Conflict, LeaseHeld, NotFound
 from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.operations.files import Rollback, rollback
 from leftoff.operations.upkeep import archive
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
+from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
@@ -92,14 +94,68 @@ def test_archived_again_while_it_is_taken_out(over: Path, seam: Seam) -> None:
     assert ["before"] == notes(over, "old")
 
 
-def test_taken_out_while_it_is_archived_again(over: Path, seam: Seam) -> None:
-    """A bundle that somebody took away is written again before the run leaves the store."""
-    path = over / ".leftoff/archive/old.leftoff"
-    seam.after("leftoff.engine.retention.archive._write_page", path.unlink)
+def test_archived_again_once_it_is_taken_out(over: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it touch a bundle that came right after its own had gone."""
+    succeed("archive", "old", cwd=over)
+    path, write = over / ".leftoff/archive/old.leftoff", SqliteStore.write
+    left = [1]
+
+    def then(store: SqliteStore, *words: Any, **named: Any) -> Any:
+        done = write(store, *words, **named)
+        if left and not path.exists():
+            left.pop()
+            with here(over) as project:
+                archive(project, NOBODY, "old")
+        return done
+
+    monkeypatch.setattr(SqliteStore, "write", then)
+    monkeypatch.setattr(
+        "leftoff.store.bundle.write.sweep_parts", lambda folder: None
+    )  # the other's was before
+    with here(over) as project:
+        take_out(project.store, str(path), project.store, project.now, (this_process(), "somebody"))
+    assert ["before"] == notes(over, "old")
+
+
+def test_archived_by_two_at_once(over: Path, seam: Seam) -> None:
+    """Whoever comes last with an older bundle does not put it in the place of the other's."""
+
+    def first() -> None:
+        note(over, "old")
+        with here(over) as other:
+            archive(other, NOBODY, "old")
+
+    seam.before("leftoff.store.bundle.write.BundleWriter.finish", first)
+    with here(over) as project, pytest.raises(NotFound, match="gone"):
+        archive(project, NOBODY, "old")
+    assert ["before", "in between"] == notes(over, "old")
+
+
+def test_a_bundle_that_is_swept_is_written_again(over: Path, seam: Seam) -> None:
+    """The run does not leave the store without it."""
+    folder = over / ".leftoff/archive"
+
+    def swept() -> None:
+        for part in folder.glob("*".join(PART)):
+            part.unlink()
+
+    seam.after(EXPORTED, swept)
     with here(over) as project:
         archive(project, NOBODY, "old")
-    assert path.exists()
+    assert ["old.json", "old.leftoff"] == sorted(os.listdir(folder))
     assert ["before"] == notes(over, "old")
+
+
+def test_a_part_is_not_swept_while_it_waits_for_its_name(over: Path, seam: Seam) -> None:
+    """It is held from when it is whole until the run leaves the store."""
+    seam.after(
+        "leftoff.engine.retention.archive.note_leaving", lambda: sweep_parts(str(over / ".leftoff/archive"))
+    )
+    exported = []
+    seam.after(EXPORTED, lambda: exported.append(1), 10)
+    with here(over) as project:
+        archive(project, NOBODY, "old")
+    assert [1] == exported
 
 
 def test_the_folder_is_durable_before_the_run_goes(over: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +200,40 @@ def test_a_journal_that_somebody_else_made(
     assert {"victim": "untouched"} == {p.name: p.read_text() for p in (tmp_path / "outside").iterdir()}
     assert {"outside", "project"} == {path.name for path in tmp_path.iterdir()}
     assert not (project / ".git").exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_journal_that_is_no_plain_file(make: Callable[[Path], None], project: Path) -> None:
+    """It is not waited for, nor read without end: that it cannot be read is told."""
+    run = succeed("save", "--json", cwd=project).json["run_id"]
+    (project / ".leftoff/restore").mkdir()
+    make(project / f".leftoff/restore/{run}.json")
+    assert 4 == call("rollback", f"{run}~0", "--files", "--yes", cwd=project).code
+    assert 7 == call("verify", run, cwd=project).code
+    assert "cut short" in succeed("status", cwd=project).out
+
+
+def test_the_command_that_completes_a_journal_is_one_command(project: Path) -> None:
+    """It is shown to people and agents, who may run it: what the journal says is a word of it, or not in it."""
+    saved = succeed("save", "--json", cwd=project).json
+    absent, file = {"kind": "absent"}, project / f".leftoff/restore/{saved['run_id']}.json"
+    one = {"path": "g; touch x", "was": absent, "want": absent, "commit": "", "folders": []}
+    journal = {
+        "kind": "restore",
+        "run": 1,
+        "run_id": saved["run_id"],
+        "project": "/x; touch x",
+        "ref": "x",
+        "seq": 1,
+    }
+    journal |= {"token": "ab", "todo": [one], "saved": 1, "placed": False}
+    file.parent.mkdir()
+    for change, said in (({}, "--project '/x; touch x' restore"), ({"seq": "1; touch x"}, "rollback")):
+        file.write_text(json.dumps({**journal, **change}))
+        (found,) = call("verify", saved["run_id"], "--json", cwd=project).json["findings"]
+        command = found["hint"].partition("`")[2].partition("`")[0]
+        assert said in command
+        assert "touch" not in shlex.split(command)
 
 
 def test_a_folder_that_looks_like_a_repository_runs_nothing(tmp_path: Path) -> None:

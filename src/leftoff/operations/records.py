@@ -208,7 +208,7 @@ def _seen(collection: str, plain: Any) -> Any:
 
 
 def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:
-    from leftoff.engine.read.state import Reader
+    from leftoff.engine.read.state import PROVED, Reader
     from leftoff.operations.runs import target
 
     found = target(project, caller, ref)  # of an archived run, that opens another store
@@ -217,7 +217,7 @@ def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:
     def look(view: View) -> Any:
         now = view.run_row(row.run) if seq is None else None
         if now is not None:
-            view.prove(now)
+            view.prove(now, PROVED)
         return read(Reader(store, view, row.run, row.run_id, seq))
 
     return store.read(look)

@@ -200,7 +200,7 @@ def remove(
 ) -> Removed | None:
     """Remove a run for good, an archived one with its bundle; ``None`` where somebody did not agree to it. One that
     went on meanwhile is asked about again."""
-    from leftoff.engine.retention.archive import bundle_of, drop
+    from leftoff.engine.retention import archive
     from leftoff.engine.retention.prune import check_removable
     from leftoff.engine.write.unmoved import until_unmoved
 
@@ -215,9 +215,13 @@ def remove(
                 f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
                 hint=f"`leftoff rm {row.run_id}` removes all of it.",
             )
-        bundle = bundle_of(store, row.run_id) if project.store is not store else None
+        bundle = archive.bundle_of(store, row.run_id) if project.store is not store else None
         if bundle is not None:
-            return Removed(row.run_id, drop(bundle)) if agree(row) else None
+            seen = os.stat(bundle)
+            try:
+                return Removed(row.run_id, archive.remove(store, bundle, seen)) if agree(row) else None
+            finally:
+                store.close()  # the project has the archived run's instead
         check_removable(project.store, row.run_id, project.now)
         return remove_run(project, row) if agree(row) else None
 

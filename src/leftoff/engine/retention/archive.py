@@ -1,13 +1,15 @@
 """The archive: runs that are over, each one bundle beside the store, opened again by whoever names it.
 
-A run goes into its bundle first, durably, and leaves the store after that, if it is still as the bundle has it; cut
-short in between it is in both, which the next archiving finds to be the same. A small
-page beside the bundle holds what listings show.
+A run goes into a bundle first, durably and aside. The transaction in which it leaves the store, if it is still as the
+bundle has it, gives the bundle its name: so nobody replaces the bundle of whoever was faster. Cut short in between, it
+is in both, which the next archiving finds to be the same. A small page beside the bundle holds what listings show.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, flock
 
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.lifecycle.origin import came_back, note_leaving
@@ -23,11 +25,11 @@ from leftoff.files import sync_folder
 from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
 from leftoff.model.ids import LEAST, parse_ref
-from leftoff.store.bundle.write import PART, open_part, sweep_parts
+from leftoff.store.bundle.write import PART, open_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from leftoff.engine.lifecycle.origin import Mark
@@ -82,26 +84,59 @@ def _archive(
     check_removable(store, run_id, now)
     row = store.read(lambda view: find(view, run_id))
     check(row)
-    done = export(store, row, path, inside=True)
-    written = os.stat(path)
-    info = run_info(store, row.run, now, limits)
-    if info is None:
-        raise gone(run_id)
-    about = {**info.to_json(), "archived": True}
-    ours = store.read(lambda view: note_leaving(view, done.row))
-    page = {**about, NAMES: done.names, ORDER: done.row.n, OURS: ours}
-    _write_page(path.removesuffix(SUFFIX) + PAGE, page)
-    sync_folder(os.path.dirname(path))
+    aside = _aside(path)
+    try:
+        done = export(store, row, aside, inside=True)
+        with _held(aside):
+            info = run_info(store, row.run, now, limits)
+            if info is None:
+                raise gone(run_id)
+            about = {**info.to_json(), "archived": True}
+            ours = store.read(lambda view: note_leaving(view, done.row))
+            page = {**about, NAMES: done.names, ORDER: done.row.n, OURS: ours}
+            written = os.stat(aside)
 
-    def allowed(view: View) -> None:
-        need_unmoved(view, done.row)
-        refuse_driven(view, row.run, run_id, now)
-        if not _same_file(path, written):
-            raise Moved(f"The bundle {path} is no longer there.")
+            def allowed(view: View) -> None:
+                view.head(row.run)  # on a server, too, nobody else changes it from here on
+                need_unmoved(view, done.row)
+                refuse_driven(view, row.run, run_id, now)
+                _place(aside, path, written, page)
 
-    freed = take_away(store, row.run, f"Run {run_id} is archived", allowed)
+            freed = take_away(store, row.run, f"Run {run_id} is archived", allowed)
+    finally:
+        _unlink(aside)
     logs = remove_attempts(store, run_id)
     return Archived(path, about, freed + logs, logs)
+
+
+def _aside(path: str) -> str:
+    """A new name beside a bundle's, of a part that is swept where nobody holds it any more."""
+    return os.path.join(os.path.dirname(path), os.urandom(6).hex().join(PART))
+
+
+@contextmanager
+def _held(part: str) -> Iterator[None]:
+    """A part that nobody sweeps meanwhile."""
+    try:
+        fd = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Moved(f"The bundle {part} is no longer there.") from None
+    try:
+        flock(fd, LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _place(aside: str, path: str, written: os.stat_result, page: dict[str, Any]) -> None:
+    """Give a bundle its name, and its page, durably. In a transaction, which may be tried again."""
+    try:
+        os.replace(aside, path)
+    except FileNotFoundError:
+        if not _same_file(path, written):
+            raise Moved(f"The bundle {path} is no longer there.") from None
+    _write_page(path.removesuffix(SUFFIX) + PAGE, page)
+    sync_folder(os.path.dirname(path))
 
 
 def _need_folder(store: Store) -> str:
@@ -116,11 +151,13 @@ def _need_folder(store: Store) -> str:
 
 
 def _same_file(path: str, written: os.stat_result) -> bool:
-    """Whether a file is the one that we wrote: whoever took the run out of the archive meanwhile took it away."""
+    """Whether a file is the one that we wrote: whoever took the run out of the archive meanwhile took it away, and a
+    new one may have got its number."""
     try:
-        return os.path.samestat(os.stat(path), written)
+        now = os.stat(path)
     except FileNotFoundError:
         return False
+    return os.path.samestat(now, written) and now.st_mtime_ns == written.st_mtime_ns
 
 
 def _refuse_other(store: Store, row: RunRow, path: str) -> None:
@@ -231,12 +268,13 @@ def take_out(store: Store, path: str, into: Store, now: int, driver: tuple[Proce
     """Bring an archived run back, into this store or another; its id. Back in its own, the bundle goes."""
     bundle = open_bundle(path)
     try:
+        opened = os.stat(path)
         import_bundle(into, bundle, now, driver, _mark(path, bundle))
         run_id = bundle.run_id
     finally:
         bundle.close()
     if into is store:
-        _drop_taken(store, path, run_id)
+        _drop_taken(store, path, run_id, opened)
     return run_id
 
 
@@ -248,18 +286,43 @@ def _mark(path: str, bundle: Bundle) -> Mark | None:
     return came_back(said, bundle.run_id, bundle.head.digest)
 
 
-def _drop_taken(store: Store, path: str, run_id: str) -> None:
-    """The bundle of a run goes if that is in the store. It may have been archived again: a transaction tells."""
-    aside = os.path.join(os.path.dirname(path), os.urandom(6).hex().join(PART))
+def _drop_taken(store: Store, path: str, run_id: str, opened: os.stat_result | None = None) -> None:
+    """The bundle of a run, the one that was ``opened``, goes if that run is in the store. It may have been archived
+    again: a transaction tells, and takes its page along."""
+    aside = _aside(path)
 
     def work(tx: Tx) -> None:
-        if tx.find_run(run_id) is not None and os.path.exists(path):
+        same = os.path.exists(path) if opened is None else _same_file(path, opened)
+        if same and tx.find_run(run_id) is not None:
             os.rename(path, aside)  # at once, however large it is
+            _unlink(path.removesuffix(SUFFIX) + PAGE)
 
     store.write(work)
-    if os.path.exists(aside):
-        sweep_parts(os.path.dirname(path))
-        drop(path)
+    _unlink(aside)
+
+
+def remove(store: Store, path: str, seen: os.stat_result) -> int:
+    """Delete the bundle of a run that somebody decided about, as it was ``seen`` then; the bytes that it took."""
+    aside, size = _aside(path), disk_use(path) + disk_use(path.removesuffix(SUFFIX) + PAGE)
+
+    def work(tx: Tx) -> None:
+        if not os.path.exists(aside):  # else this is tried again
+            if not _same_file(path, seen):
+                raise Conflict(
+                    f"The bundle {path} is not the one that was asked about.",
+                    hint="Somebody worked on its run meanwhile. Nothing was removed; look again.",
+                )
+            os.rename(path, aside)
+            _unlink(path.removesuffix(SUFFIX) + PAGE)
+
+    store.write(work)
+    _unlink(aside)
+    return size
+
+
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def drop(path: str) -> int:
@@ -290,10 +353,12 @@ def discard(store: Store, path: str, now: int) -> bool:
     def work(tx: Tx) -> bool:
         if _same_file(path, written):
             os.rename(path, stem + SUFFIX)
+            _unlink(page)
         return os.path.exists(stem + SUFFIX)  # also where this is tried again
 
     done = store.write(work)
-    os.unlink(page if done else stem + PAGE)
+    if not done:
+        os.unlink(stem + PAGE)
     sync_folder(folder)
     return done
 

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from leftoff.store.base import Store, View
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
 
@@ -107,8 +107,19 @@ def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
 
 
 def remove_attempts(store: Store, run_id: str) -> int:
-    """Delete the folder in which a run's attempts left their logs; bytes given back."""
-    return _delete(attempts_folder(store, run_id))
+    """Delete the folder in which the attempts of a run that is gone left their logs; bytes given back."""
+    folder = attempts_folder(store, run_id)
+    if not os.path.isdir(folder):
+        return 0
+    aside = os.path.join(os.path.dirname(folder), f"{os.urandom(6).hex()} removed")  # no run is called so
+
+    def work(tx: Tx) -> None:
+        """Another run may have got the id by now: its attempts are none of ours."""
+        if tx.find_run(run_id, hidden=True) is None and os.path.isdir(folder):
+            os.rename(folder, aside)
+
+    store.write(work)
+    return _delete(aside)
 
 
 def _sweep_attempts(store: Store) -> int:
@@ -116,7 +127,7 @@ def _sweep_attempts(store: Store) -> int:
     folder = os.path.join(store.folder, ATTEMPTS)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     gone = store.read(lambda view: [name for name in names if view.find_run(name, hidden=True) is None])
-    return sum(_delete(os.path.join(folder, name)) for name in gone)
+    return sum(remove_attempts(store, name) for name in gone)
 
 
 def _delete(folder: str) -> int:

@@ -12,10 +12,12 @@ import os
 
 from leftoff.engine.workspace.content import ABSENT, FILE, LINK, PERMISSIONS, Content
 from leftoff.engine.workspace.paths import check_path
+from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.errors import Conflict, Corrupt
 from leftoff.files import sync, sync_folder
 from leftoff.model.codec import decode, encode
 from leftoff.model.fields import Fields
+from leftoff.model.ids import as_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ class Journal(Fields):
         words = {name: found[name] for name in ("kind", "run", "run_id", "ref", "seq", "token", "saved")}
         if not _is_hex(words["token"]):
             raise ValueError("the token is part of names")
+        if words["kind"] not in (ROLLBACK, SINGLE) or not isinstance(words["seq"], int):
+            raise ValueError("nothing else is ever done")
         return cls(**words, todo=todo, placed=found.get("placed") is True)
 
 
@@ -131,24 +135,23 @@ class Journals:
         """The journal of a run that was cut short here; ``None``: there is none."""
         path = self.path(run_id)
         try:
-            with open(path, "rb") as file:
-                found = decode(file.read())
-            if found["run"] != run or found["run_id"] != run_id:
-                return None  # of one that was removed
-            if found["project"] != self.project:
-                raise Conflict(
-                    f"A rollback of run {run_id} was cut short in {found['project']}.",
-                    hint=f"Complete it there: leftoff --project {found['project']} rollback {found['ref']} --files",
-                )
-            return Journal.from_json(found)
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError):
+            found = _found(path)
+            if found is None or (found["run"], found["run_id"]) != (run, run_id):
+                return None  # or of one that was removed
+            journal, project = Journal.from_json(found), str(found["project"])
+        except (OSError, ValueError, KeyError, TypeError):
             raise Corrupt(
                 f"The journal {path} cannot be read.",
                 where=path,
                 hint="What was there before is in the checkpoint `before a rollback`. Move the journal away.",
             ) from None
+        if project != self.project:
+            there = f"--project {as_word(project)} rollback {as_word(str(journal.ref))}"
+            raise Conflict(
+                f"A rollback of run {run_id} was cut short in {project}.",
+                hint=f"Complete it there: leftoff {there} --files",
+            )
+        return journal
 
     def write(self, journal: Journal) -> None:
         """Durable when it returns."""
@@ -168,6 +171,15 @@ class Journals:
         except FileNotFoundError:
             return
         sync_folder(self._folder)
+
+
+def _found(path: str) -> dict[str, Any] | None:
+    """What a journal says, if there is one; an error, where it is no plain file."""
+    folder, name = os.path.split(path)
+    data = ProjectFiles(folder).read(name)
+    if data is None and os.path.lexists(path):
+        raise ValueError("not a plain file")
+    return None if data is None else decode(data)
 
 
 def _is_hex(text: object) -> bool:
@@ -192,19 +204,17 @@ def cut_short(store: Store, project: str, run: int, run_id: str) -> CutShort | N
     """What was begun with the files of a run and is not complete; for whoever wants to go on."""
     folder = os.path.join(store.folder, FOLDER)
     try:
-        with open(os.path.join(folder, f"{run_id}.json"), "rb") as file:
-            found = decode(file.read())
-        if found["run"] != run:
-            return None  # of one that was removed
-        ref = f"{run_id}@{found['seq']}"
-        there = "" if found["project"] == os.path.realpath(project) else f"--project {found['project']} "
-        if found["kind"] == ROLLBACK:
+        found = _found(os.path.join(folder, f"{run_id}.json"))
+        if found is None or found["run"] != run:
+            return None  # or of one that was removed
+        journal, ref = Journal.from_json(found), f"{run_id}@{found['seq']}"
+        same = found["project"] == os.path.realpath(project)
+        there = "" if same else f"--project {as_word(str(found['project']))} "
+        if journal.kind == ROLLBACK:
             what, command = f"A rollback to {ref} with its files", f"leftoff {there}rollback {ref} --files"
         else:
-            paths = " ".join(one["path"] for one in found["todo"] or ()) or "PATH…"
+            paths = " ".join(as_word(one.path) for one in journal.todo or ()) or "PATH…"
             what, command = f"Restoring files as {ref} has them", f"leftoff {there}restore {ref} {paths}"
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError, KeyError, TypeError):
         what, command = "A rollback with files", f"leftoff rollback {run_id}@SEQ --files"
     return CutShort(what, command, busy=_is_locked(folder))

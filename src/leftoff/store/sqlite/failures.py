@@ -9,8 +9,17 @@ from leftoff.files import failure, full, read_only
 
 IOERR_CHECKSUM = 8202  # SQLITE_IOERR_DATA: a page whose checksum is off
 
-# What taking a row apart raises where its columns are not those of its table: a sound page lies in another's place.
-NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError)
+# What taking a row apart raises where its columns are not those of its table: a sound page lies in another's place; and
+# what a row is refused with that cannot be there yet: a page is an older one of itself.
+NONSENSE = (
+    TypeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    AssertionError,
+    apsw.ConstraintError,
+)
 
 
 def explained(error: Exception, db: apsw.Connection, where: str) -> Exception:
@@ -19,6 +28,8 @@ def explained(error: Exception, db: apsw.Connection, where: str) -> Exception:
         return error
     try:
         found = [str(line) for (line,) in db.execute("PRAGMA integrity_check(1)")]
+        if isinstance(error, apsw.ConstraintError) and found == ["ok"]:
+            found = [f"a row is older than others ({error})"]
     except apsw.Error as other:
         found = [str(other)]
     if found == ["ok"]:

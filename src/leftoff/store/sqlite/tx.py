@@ -6,7 +6,7 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
-from leftoff.store.rows import COPYING, FACT, FREE, TRASH, TRASHED, half_copied, identity
+from leftoff.store.rows import COPYING, FACT, FREE, TRASH, TRASHED, half_copied, identity, run_from
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.view import SqliteView
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from leftoff.host import Process
     from leftoff.store.blobs import Blobs
-    from leftoff.store.rows import BlobRow, Holder
+    from leftoff.store.rows import BlobRow, Holder, RunRow
 
 _BLOB_TAG = ord("B")
 _SUPERSEDE, _PUT, _DROP = Q.supersede, Q.put_record, Q.drop_record
@@ -46,6 +46,10 @@ class SqliteTx(SqliteView, Tx):
 
     def _refuse_unlisted(self, run_id: str, seen: int) -> None:
         """Not where every new run would pay for it: that its id is free is checked when it is added."""
+
+    def _current(self, columns: tuple[Any, ...] | None) -> RunRow | None:
+        """Not where every commit would pay for it: one on an older head makes a version that is there already."""
+        return run_from(columns) if columns is not None else None
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         if self.fact(COPYING) is not None:

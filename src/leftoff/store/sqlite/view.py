@@ -83,7 +83,7 @@ class SqliteView(View):
         columns = self.execute(sql, (run_id, seen)).fetchone()
         if columns is None:
             self._refuse_unlisted(run_id, seen)
-        return run_from(columns) if columns else None
+        return self._current(columns)
 
     def _refuse_unlisted(self, run_id: str, seen: int) -> None:
         """A run that the index of ids does not know, and the table does: a page lies in another's place."""
@@ -91,8 +91,15 @@ class SqliteView(View):
             raise misplaced(f"run {run_id}")
 
     def run_row(self, run: int) -> RunRow | None:
-        columns = self.execute(f"{Q.run_columns} WHERE r.run = ?", (run,)).fetchone()
-        return run_from(columns) if columns else None
+        return self._current(self.execute(f"{Q.run_columns} WHERE r.run = ?", (run,)).fetchone())
+
+    def _current(self, columns: tuple[Any, ...] | None) -> RunRow | None:
+        """A run's row, if it is not an older one of itself."""
+        if columns is None:
+            return None
+        row = run_from(columns)
+        self._refuse_headless(row.run)
+        return row
 
     def prove(self, row: RunRow, most: int = SMALL) -> None:
         if row.run in self._proved or not self._is_settled():
@@ -122,7 +129,7 @@ class SqliteView(View):
             rows = list(map(run_from, self.execute(sql, values)))
             rows.sort(key=_by_n, reverse=True)  # sooner than SQLite, which would carry every column along
         if not rows or not values:
-            self._refuse_lost_runs()
+            self._refuse_lost_runs(rows[-1].n if rows else 0)
         return rows
 
     def _tests(self, where: dict[str, Any]) -> tuple[list[str], list[Any]]:
@@ -157,14 +164,19 @@ class SqliteView(View):
             values.append(_folded(where["name"]))
         return tests, values
 
-    def _refuse_lost_runs(self) -> None:
-        """Fewer runs in their table than in the index of their ids: a page lies in another's place."""
+    def _refuse_lost_runs(self, since: int) -> None:
+        """Fewer runs in their table than in the index of their ids, or older ones than their versions are: a page lies
+        in another's place, or was never written."""
         listed, indexed = self.execute(Q.count_runs).fetchone()
         if listed != indexed:
             raise misplaced(f"{abs(indexed - listed)} run(s)")
+        if found := self.execute(Q.any_headless, (since,)).fetchone():
+            raise misplaced(f"run {found[0]}")
 
     def leaf(self, run: int, status: str) -> str | None:
         row = self.execute(Q.current_leaf, (run, status)).fetchone()
+        if row and row[1] != status:
+            raise misplaced(f"run number {run}")
         return row[0] if row else None
 
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
@@ -283,9 +295,10 @@ class SqliteView(View):
         return version_from(row) if row else None
 
     def _refuse_headless(self, run: int) -> None:
-        """A run whose newest version has no row: a page lies in another's place."""
-        if self.refuses and self._is_settled() and self.execute(Q.headless, (run,)).fetchone() is not None:
-            raise misplaced(f"run number {run}")
+        """A run whose head is not its newest version: a page lies in another's place, or was never written."""
+        found = self.execute(Q.headless, (run,)).fetchone() if self.refuses and self._is_settled() else None
+        if found is not None:
+            raise misplaced(f"run {found[0]}")
 
     def versions(
         self, run: int, *, sealed: bool, before: int | None = None, limit: int | None = None

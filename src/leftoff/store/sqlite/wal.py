@@ -148,6 +148,8 @@ class Log:
         return self.data[:offset] + frame + self.data[offset + STEP :]
 
     def _headers(self) -> Iterator[bytes]:
+        if len(self.data) < HEADER:
+            return
         told = struct.unpack(">II", self.data[24:32])
         for order in ("little", "big"):
             found = sums(self.data[:24], order)

@@ -27,9 +27,14 @@ SELECT collection, key, hash FROM record WHERE run = ? LIMIT ?
 SELECT 1 FROM run NOT INDEXED WHERE run_id = ? AND hidden <= ? AND run > 0
 
 -- name: headless
--- A run that can be seen, and whose newest version is not there.
-SELECT 1 FROM run r WHERE r.run = ? AND r.seq > 0 AND r.hidden = 0
-AND NOT EXISTS (SELECT 1 FROM version v WHERE v.run = r.run AND v.seq = r.seq)
+-- A run that can be seen, and whose head is not its newest version.
+SELECT r.run_id FROM run r WHERE r.run = ? AND r.hidden = 0
+AND r.seq <> coalesce((SELECT max(v.seq) FROM version v WHERE v.run = r.run), 0)
+
+-- name: any_headless
+-- The same, of all runs that have a commit since a number.
+SELECT r.run_id FROM run r WHERE r.n >= ? AND r.hidden = 0
+AND r.seq <> coalesce((SELECT max(v.seq) FROM version v WHERE v.run = r.run), 0) LIMIT 1
 
 -- name: count_runs
 -- How many runs their table has, and how many the index of their ids.
@@ -155,8 +160,9 @@ SELECT r.run, r.run_id, r.n, r.seq, r.digest, r.counts, r.updated_at, r.created_
 FROM run r
 
 -- name: current_leaf
--- The first leaf step of a status, in declared order.
-SELECT key FROM record INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT 1
+-- The first leaf step of a status, in declared order; and the status that it has itself, which no index is asked for.
+SELECT key, (SELECT r.status FROM record r NOT INDEXED WHERE r.run = l.run AND r.collection = 'step' AND r.key = l.key)
+FROM record l INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT 1
 
 -- name: leaves
 -- The first leaf steps of a status, in declared order.
