@@ -235,25 +235,28 @@ def failure(error: OSError, where: str) -> StoreUnavailable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full(place)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return StoreUnavailable(f"{place}: {error.strerror}.", hint=_denied(os.fsdecode(place)))
+        return _denied(place, error.strerror or str(error))
     if error.errno == errno.EROFS:
         return StoreUnavailable(f"{place} cannot be written to: {error.strerror}.", hint=_READ_ONLY)
     return StoreUnavailable(f"{place}: {error.strerror or error}")
 
 
-def _denied(path: str) -> str:
-    """What to do about a file or folder that this user may not read or write: often another one made it, as root."""
+def _denied(place: str, why: str) -> StoreUnavailable:
+    """The error for what this user may not read or write: often another one made it, as root."""
+    path = os.path.abspath(os.fsdecode(place))
     while True:
         try:
             owner = os.lstat(path).st_uid
             break
         except OSError:  # not there, or not to be seen: its folder says who keeps us out
-            path = os.path.dirname(os.path.abspath(path))
+            path = os.path.dirname(path)
+    message = f"{place} cannot be {'written to' if os.access(path, os.R_OK) else 'read or written'}: {why}."
     if owner == os.geteuid():
-        return f"Give yourself the right to read and write {path}, or point LEFTOFF_STORE at another folder."
+        return StoreUnavailable(message, hint=_READ_ONLY)
     from leftoff.host import user_name
 
-    return f"{path} belongs to {user_name(owner)}. Work as that user, or have it given to you (chown -R)."
+    hint = f"{path} belongs to {user_name(owner)}. Work as that user, or have it given to you (chown -R)."
+    return StoreUnavailable(message, hint=hint)
 
 
 def full(place: str) -> StoreUnavailable:

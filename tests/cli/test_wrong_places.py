@@ -42,7 +42,7 @@ def script(command: str, cwd: Path, **env: str) -> Called:
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=cwd,
-        env=environment(PATH=path, **env),
+        env=environment(PATH=path, PYTHONUNBUFFERED="", **env),  # as everybody has it
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -30,7 +30,7 @@ def dispatch(words: list[str]) -> int:
         sys.stderr.write("\n")
         return 130
     except BrokenPipeError:  # the reader had enough, as with `| head -1`
-        _give_up(1)
+        give_up(1)
         return 0
     except Exception as error:
         if log.debugging():
@@ -48,7 +48,7 @@ def _open_closed() -> None:
             setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - it stays open
 
 
-def _give_up(fd: int) -> None:
+def give_up(fd: int) -> None:
     """A stream that takes nothing any more: what Python still has for it goes nowhere, without a word at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
@@ -165,7 +165,7 @@ def tell(error: LeftoffError, *, as_json: bool) -> None:
     try:
         sys.stderr.write(printable("".join(f"{_short(clean(part))}\n" for part in parts)))
     except OSError:
-        _give_up(2)
+        give_up(2)
     if as_json:
         from leftoff.model.codec import text
 
@@ -177,4 +177,4 @@ def tell(error: LeftoffError, *, as_json: bool) -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        _give_up(1)
+        give_up(1)

@@ -16,10 +16,15 @@ NAME = (
     r"(?i)(?<![\w.-])(?P<flag>--?)?(?P<name>[a-z_][\w.-]{0,79})\\?[\"']?"
     r"(?:[^\S\n]{0,3}(?P<sign>:=|=>|=(?![=~>])|:(?!:))|(?(flag)[^\S\n]|(?!)))[^\S\n]{0,3}"
 )
-# Behind an HTTP scheme; in quotes; or up to what ends a word in code, in a shell, in a URL.
+# Behind an HTTP scheme; in quotes, escaped ones too; or up to what ends a word in code, in a shell, in a URL.
+_SCHEME = r"(?:bearer|basic|token|digest|negotiate)[^\S\n]++"
+_QUOTED = (
+    r"(?:(?<=\\\")[^\\\n]*+(?:\\(?!\")[^\\\n]*+)*|(?<=\\')[^\\\n]*+(?:\\(?!')[^\\\n]*+)*"
+    r"|(?<=\")[^\"\n]*+|(?<=')[^'\n]*+)"
+)
 VALUE = (
-    r"(?i)(?:(?:bearer|basic|token|digest|negotiate)[^\S\n]+(?=\S))?+"
-    r"(?P<value>(?P<open>\\?[\"'])(?:(?!(?P=open))[^\n])*+|[^\s\"'`,;&<>(){}\[\]|\\]++)(?P<after>[^\n]?)"
+    rf"(?i)(?:{_SCHEME}(?=\S)|(?!{_SCHEME}\S))"
+    rf"(?P<value>(?P<open>\\?[\"']){_QUOTED}|[^\s\"'`,;&<>(){{}}\[\]|\\]++)(?P<after>[^\n]?)"
 )
 COOKIE = r"(?P<value>(?P<open>)[^\n\"'=]{1,200}=[^\n\"']*+)(?P<after>)"
 _NOT_SECRET = word_set(
