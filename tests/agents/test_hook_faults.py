@@ -142,6 +142,26 @@ def test_a_store_of_another_user(session: Session, project: Path, monkeypatch: p
     assert before == sorted((project / ".leftoff").rglob("*"))
 
 
+def test_a_link_in_the_place_of_the_store(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Is followed by nobody; a session and a turn that begin are told so in one line."""
+    elsewhere = tmp_path_factory.mktemp("else")
+    (project / ".leftoff").symlink_to(elsewhere)
+    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in run._TOLD]
+    assert all("not trusted" in line and "\n" not in line for line in told if line) and all(told), told
+    assert [""] * 6 == fire_all(Session(project, "new"))[2:]
+    assert [] == list(elsewhere.iterdir())
+
+
+def test_broken_settings_leave_nothing(project: Path) -> None:
+    """A folder whose settings say nothing gets no store beside them; a session that begins is told."""
+    (project / "leftoff.toml").write_text("store = [1\n")
+    before = sorted(project.rglob("*"))
+    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in run._TOLD]
+    assert all("leftoff.toml is wrong" in (line or "") for line in told), told
+    fire_all(Session(project, "new"))
+    assert before == sorted(project.rglob("*"))
+
+
 @pytest.mark.damages_store
 def test_a_store_that_can_only_be_read(left: str, project: Path) -> None:
     """One of a newer leftoff, which lets this one read: what was left is told, and that nothing is kept."""

@@ -12,7 +12,8 @@ import pytest
 
 from leftoff import host
 from leftoff.agents.hooks import run
-from leftoff.engine.workspace.hook_order import OnItsWay, settled
+from leftoff.engine.workspace import hook_order
+from leftoff.engine.workspace.hook_order import OnItsWay, lost, name_of, settled, told_before
 from leftoff.host import Process, scope, started
 from leftoff.operations import sessions
 from tests.agents.hooking import Living, Session, event_of, runs, turns
@@ -124,6 +125,7 @@ def test_a_hook_at_work_is_seen(repository: Path) -> None:
     os.close(goes_on[1])
     os.waitpid(child, 0)
     assert is_settled(repository, "s1")
+    assert [name_of("s1")] == lost(str(repository / ".leftoff"))
     assert [] == os.listdir(repository / ".leftoff" / "pending")
 
 
@@ -287,3 +289,79 @@ def test_a_session_with_open_work_waits_for_nobody(
     told = other.context("UserPromptSubmit", prompt="resume")
     assert told is not None
     assert "other guide" in told
+
+
+# -- hooks that are killed
+
+
+def pending(folder: Path) -> list[str]:
+    """What lies in the folder of events."""
+    found = folder / ".leftoff" / "pending"
+    return sorted(path.name.partition(".")[2] for path in found.iterdir()) if found.is_dir() else []
+
+
+def test_an_event_whose_hook_was_killed_is_told(repository: Path) -> None:
+    """By the next one, in a line of the log; once."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    with at_work(repository, "s1"), at_work(repository, "gone"):
+        pass  # killed: their files stay, and nobody has them locked
+    assert is_settled(repository, "s1") and is_settled(repository, "gone")
+    session.fire("Stop")
+    session.fire("UserPromptSubmit", prompt="And now?")
+    log = (repository / ".leftoff" / "hook.log").read_text()
+    assert (1, 1) == (log.count("event of s1 was not kept"), log.count("event of another session"))
+    session.fire("SessionEnd", reason="exit")
+    assert [] == pending(repository)
+
+
+def test_a_hook_that_was_killed_before_its_event_had_a_name(repository: Path) -> None:
+    """What it left is taken away, once it is old enough that nobody can be about to name it."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    old, young = ((repository / ".leftoff" / "pending" / f"{n:032x}.1.1.event.new") for n in (1, 2))
+    for path in (old, young):
+        path.touch()
+    os.utime(old, (1, 1))
+    session.fire("Stop")
+    assert (False, True) == (old.exists(), young.exists())
+
+
+def test_a_session_that_never_ended(repository: Path) -> None:
+    """Its files go after some days, and not while it is at work."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    folder = repository / ".leftoff" / "pending"
+    gone, busy = (folder / f"{n:032x}.lock" for n in (1, 2))
+    for path in (gone, busy, folder / f"{2:032x}.5.5.event"):
+        path.touch()
+        os.utime(path, (1, 1))
+    assert [] == lost(str(repository / ".leftoff"))
+    assert (False, True) == (gone.exists(), busy.exists())
+
+
+def test_hooks_of_project_and_user_leave_nothing(repository: Path) -> None:
+    """Both hear that the session ends, at the same time: whoever is last tidies up."""
+    project, user = Session(repository), Session(repository, "s1", "claude", "--user")
+    for one in (project, user):
+        one.fire("UserPromptSubmit", prompt="Write the guide")
+    for one in (project, user):
+        one.fire("Stop")
+    with at_work(repository, "s1", turn=True) as other:
+        project.fire("SessionEnd", reason="exit")
+        other.done()
+    assert [] != pending(repository)
+    user.fire("SessionEnd", reason="exit")
+    assert [] == pending(repository)
+
+
+def test_hooks_do_not_wait_for_each_other_for_ever(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is stuck with what was told keeps no other: rather twice than never."""
+    monkeypatch.setattr(hook_order, "_MOMENT", 0.01)
+    Session(repository).fire("UserPromptSubmit", prompt="Write the guide")
+    store = str(repository / ".leftoff")
+    (path,) = (repository / ".leftoff" / "pending").glob("*.told")
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert not told_before(store, "s1", b"x", "user")
+        assert not told_before(store, "s1", b"x", "project")

@@ -14,7 +14,7 @@ from leftoff.engine.config.project import find_project, in_git, local_folder, st
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
-from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, settled, told_before
+from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, lost, name_of, settled, told_before
 from leftoff.engine.write.lease import NOBODY
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.model.fields import Fields
@@ -105,6 +105,17 @@ def _configured(project: str) -> str | None:
         return None
 
 
+def _is_broken(project: str) -> bool:
+    """Whether the settings of a project say nothing: then nothing is made there."""
+    from leftoff.engine.config.settings import load
+
+    try:
+        load(project)
+    except LeftoffError:
+        return True
+    return False
+
+
 def _looked_from(cwd: str, given: str | None) -> str:
     """Where to look for the project: in the session's folder, wherever the agent's shell may be by now."""
     here = cwd or given or os.getcwd()
@@ -142,13 +153,27 @@ def on_its_way(place: tuple[str, str], session: str, *, turn: bool, begins: bool
     ``turn``: a turn begins or ends, or the session does; ``begins``: that of a prompt, for which a store is made.
     """
     project, store = place
-    return Way(store, session, turn=turn, make=begins and (not anywhere or in_git(project)))
+    make = begins and (not anywhere or in_git(project)) and not _is_broken(project)
+    return Way(store, session, turn=turn, make=make)
 
 
-def is_told(session: Session, event: bytes) -> bool:
-    """Whether this very event was told already, by the hooks of the project where these are the user's, or else."""
+def not_kept(store: str, session: str) -> list[str]:
+    """What to say of events whose hooks were killed before they were kept. ``session``: our own."""
+    own = name_of(session)
+    return [
+        f"an event of {session if one == own else f'another session ({one})'} was not kept: its hook was killed"
+        for one in lost(store)
+    ]
+
+
+def is_told(session: Session, event: bytes, *, last: bool = False) -> bool:
+    """Whether this very event was told already, by the hooks of the project where these are the user's, or else.
+    ``last``: the session ends with it."""
     hooks = "user" if session.anywhere else "project"
-    return told_before(session.project.store_folder, session.who.session, event, hooks)
+    told = told_before(session.project.store_folder, session.who.session, event, hooks)
+    if told and last:
+        session.order().forget()  # whoever told of it saw that we are still at work
+    return told
 
 
 # -- which run

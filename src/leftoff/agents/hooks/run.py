@@ -74,6 +74,8 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
         react = EVENTS.get(event.name)
         if react is None:
             return b""
+        for line in sessions.not_kept(folder, event.session):
+            log.note(folder, call.agent, line)
         project = Project(place, call.store, lambda text: log.note(folder, call.agent, text))
         project.hurries = (
             event.name not in _ALONE
@@ -85,7 +87,8 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
             if event.name in _FIRST:
                 return b"" if sessions.is_told(session, event.source) else react(session, event)
             with session.order(alone=event.name in _ALONE):
-                return b"" if sessions.is_told(session, event.source) else react(session, event)
+                last = event.name == "SessionEnd"
+                return b"" if sessions.is_told(session, event.source, last=last) else react(session, event)
         finally:
             project.close()
     except Exception as error:

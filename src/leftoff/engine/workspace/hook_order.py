@@ -1,7 +1,8 @@
 """The events of a session at work: which there are, and in which order they began.
 
 Each hook is a process of its own, which may be overtaken by the next. So each event has a file here, from before its
-agent goes on until what it tells is in the store: whoever wants to know whether everything is told looks for these.
+agent goes on until what it tells is in the store: whoever wants to know whether everything is told looks for these. One
+whose process was killed before that stays, and is told by the next hook: nothing is lost without a word.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 FOLDER = "pending"
 _TURN, _OTHER, _NEW = ".turn", ".event", ".new"  # how the files of events end
+_DIED = ".died"  # how those end whose process was killed
+_OF_SESSION = (".lock", ".told")  # and those of a session
+_OLD_S = 60.0  # after which a file that has no name yet never will
+_GONE_S = 7 * 86400.0  # after which a session without an event is over, whoever was to tell of it
+_MOMENT = 2.0  # seconds that hooks wait for each other to look whether one has told of an event
 _TRIES = 100  # to make a folder that others may remove
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
@@ -126,7 +132,7 @@ def _over(folder: str, names: list[str], patience: float) -> bool:
         try:
             if not lock_within(fd, fcntl.LOCK_SH, max(end - time.monotonic(), 0)):
                 return False
-            os.unlink(path)
+            os.rename(path, path + _DIED)  # who comes to an end takes it away first
         except FileNotFoundError:
             pass
         finally:
@@ -146,6 +152,47 @@ def on_their_way(store: str) -> set[str]:
     return {name.partition(".")[0] for name in _of(folder) if not _over(folder, [name], 0)}
 
 
+def lost(store: str) -> list[str]:
+    """The events whose process was killed, each told once: their sessions, by ``name_of``. What hooks that were killed
+    left behind is taken away."""
+    folder = os.path.join(store, FOLDER)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    busy = {name.partition(".")[0] for name in names if name.endswith((_TURN, _OTHER))}
+    found = []
+    for name in names:
+        session, limit = name.partition(".")[0], 0.0
+        if name.endswith(_NEW):
+            limit = _OLD_S
+        elif name.endswith(_OF_SESSION) and session not in busy:
+            limit = _GONE_S
+        elif not name.endswith(_DIED):
+            continue
+        if _taken_away(os.path.join(folder, name), limit) and name.endswith(_DIED):
+            found.append(session)
+    return found
+
+
+def _taken_away(path: str, limit: float) -> bool:
+    """Whether a file was removed, by us: one that is so many seconds old, and that nobody has locked."""
+    import fcntl
+
+    try:
+        if time.time() - os.stat(path).st_mtime < limit:
+            return False
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return True
+
+
 def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
     """Whether other hooks of leftoff's have told of this very event: of two that hear of it, the first keeps it.
 
@@ -153,6 +200,7 @@ def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
     """
     import fcntl
 
+    from leftoff.files import lock_within
     from leftoff.model.hashing import sha256
 
     digest = sha256(event).hexdigest()[:16]
@@ -161,7 +209,8 @@ def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
     except OSError:  # no store yet: there is nothing to tell of, or to keep twice
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        if not lock_within(fd, fcntl.LOCK_EX, _MOMENT):
+            return False  # rather twice than never
         known = os.read(fd, 1 << 16).decode("ascii", "replace").split()
         others = [one for one in known if one.endswith(digest) and not one.startswith(hooks)]
         if others:
