@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.retention.archive import bundle_of, take_out
+from leftoff.engine.retention.archive import kept, take_out
 from leftoff.errors import Conflict, LeaseHeld, NotFound
 from leftoff.files import sync_folder
 from leftoff.host import this_process
@@ -88,7 +88,7 @@ def test_archived_again_while_it_is_taken_out(over: Path, seam: Seam) -> None:
 
     seam.after("leftoff.engine.retention.archive.import_bundle", again)
     with here(over) as project:
-        path = bundle_of(project.store, "old")
+        path = kept(project.store, "old")
         assert path is not None
         take_out(project.store, path, project.store, project.now, (this_process(), "somebody"))
     assert ["before"] == notes(over, "old")

@@ -294,8 +294,10 @@ class Store:
         return retention.sweep(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
-        """A consistent copy into a new folder, while others write."""
-        retention.backup(self._store, os.path.abspath(os.fspath(folder)))
+        """A consistent copy into a new folder, with the archive, while others write."""
+        from leftoff.engine.retention.copies import backup
+
+        backup(self._store, os.path.abspath(os.fspath(folder)))
 
     def close(self) -> None:
         """Pause what is driven through this store, and release its files. It may be used again afterwards."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.project import Project
-    from leftoff.engine.retention.archive import Check
+    from leftoff.engine.retention.archive import Check, Kept
     from leftoff.engine.retention.policy import Plan, Policy, Removal
     from leftoff.engine.retention.trash import InTrash
     from leftoff.store.rows import RunRow
@@ -91,7 +91,7 @@ class Upkeep:
         found.freed = trash.size(self.store, there)
         found.removed = [_from_trash(each, why) for each in there]
         found.removed += [removal.to_json() for removal in made.removals]
-        found.removed += [_old_archive(path, rules) for path in self._old_archives(made, rules)]
+        found.removed += [_old_archive(each, rules) for each in self._old_archives(made, rules)]
         if made.doubted:
             found.warnings.append(_doubt(made.doubted))
         return found
@@ -175,8 +175,8 @@ class Upkeep:
         if self.dialect is not None:
             self.dialect.retire(self.project.folder, row.run_id, row.branch, self.now, removed=removed)
 
-    def _old_archives(self, made: Plan, rules: Policy) -> list[str]:
-        """The bundles that are too many once what is planned was archived, too."""
+    def _old_archives(self, made: Plan, rules: Policy) -> list[Kept]:
+        """The archived runs that are too many once what is planned was archived, too."""
         if rules.archives is None:
             return []
         new = sum(removal.seq is None and removal.action == ARCHIVE for removal in made.removals)
@@ -185,9 +185,9 @@ class Upkeep:
     def _archives(self, rules: Policy, done: Pruned) -> None:
         if rules.archives is None:
             return
-        for path in archive.oldest(self.store, rules.archives):
-            if archive.discard(self.store, path, self.now):
-                done.removed.append(_old_archive(path, rules))
+        for each in archive.oldest(self.store, rules.archives):
+            if archive.discard(self.store, each, self.now):
+                done.removed.append(_old_archive(each, rules))
 
     # -- by itself
 
@@ -209,10 +209,9 @@ def _from_trash(each: InTrash, why: str) -> dict[str, Any]:
     return {"kind": "trash", "run_id": each.run_id, "why": why, "action": "remove"}
 
 
-def _old_archive(path: str, rules: Policy) -> dict[str, Any]:
-    run_id = os.path.basename(path).removesuffix(archive.SUFFIX)
+def _old_archive(each: Kept, rules: Policy) -> dict[str, Any]:
     why = f"the last {rules.archives} archives are kept"
-    return {"kind": "archive", "run_id": run_id, "why": why, "action": "remove"}
+    return {"kind": "archive", "run_id": each.run_id, "why": why, "action": "remove"}
 
 
 def _doubt(runs: list[str]) -> str:

@@ -17,7 +17,7 @@ from leftoff.engine.read.which import twins
 from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.retention.archive import bundle_of
+from leftoff.engine.retention.archive import kept
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.write.commit import Terms
@@ -83,7 +83,7 @@ def find_twins(project: Project, caller: Caller, request: RunRequest) -> list[Ru
         return []
     named = request.run_id
     row = project.store.read(lambda view: view.find_run(named)) if named is not None else None
-    if row is None and named is not None and bundle_of(project.store, named) is not None:
+    if row is None and named is not None and kept(project.store, named) is not None:
         raise Conflict(
             f"Run {named} already exists, in the archive.",
             hint=f"`leftoff show {named}` shows it; choose another id for a new run.",

@@ -111,10 +111,10 @@ def _free_of_archive(project: Project, run_id: str | None) -> str | None:
     """An id that no archived run has: that one is over, so a new one gets a suffix."""
     if run_id is None:
         return None
-    from leftoff.engine.retention.archive import bundle_of
+    from leftoff.engine.retention.archive import kept
 
     number, free = 2, run_id
-    while bundle_of(project.store, free) is not None:
+    while kept(project.store, free) is not None:
         free, number = f"{run_id}-{number}", number + 1
     return free
 

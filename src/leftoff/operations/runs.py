@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.read.which import Which
+    from leftoff.engine.retention.archive import Kept
     from leftoff.engine.workspace.journal import CutShort
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
@@ -125,7 +126,7 @@ def _unnamed(project: Project, which: Which, *, back: bool | TakesBack | None) -
     try:
         return Target(project.store.read(which), None)
     except NotFound as error:
-        archived = len(_bundles(project.store))
+        archived = _count_archived(project.store)
         if archived and which.caller.run is not None:  # the run of the environment may be one of these
             return _resolved(project, which.caller.run, which, back=back)
         if archived and not error.listed:
@@ -133,8 +134,8 @@ def _unnamed(project: Project, which: Which, *, back: bool | TakesBack | None) -
         raise project.explain(error, "") from None
 
 
-def _archived_id(store: Store, text: str) -> str | None:
-    """The bundle of the run whose id a REF starts with, where that is archived: nothing else is meant by it."""
+def _archived_id(store: Store, text: str) -> Kept | None:
+    """The run whose id a REF starts with, where that is archived in a bundle: nothing else is meant by it."""
     if not _bundles(store):
         return None
     from leftoff.engine.retention.archive import run_in_archive
@@ -147,6 +148,11 @@ def _bundles(store: Store) -> list[str]:
     folder = store.archive_folder()
     names = os.listdir(folder) if folder is not None and os.path.isdir(folder) else []
     return [name for name in names if name.endswith(".leftoff")]
+
+
+def _count_archived(store: Store) -> int:
+    inside = len(store.read(lambda view: view.archived())) if store.exists() else 0
+    return inside + len(_bundles(store))
 
 
 def _with_base(text: str | None, run_id: str) -> str:
@@ -177,7 +183,7 @@ def _refuse_two(project: Project, which: Which, ref: str, found: Target) -> None
 
 def _from_archive(
     project: Project,
-    bundle: str,
+    bundle: Kept,
     find: Callable[[Store], Target],
     back: TakesBack | None,
 ) -> Target:
@@ -185,7 +191,7 @@ def _from_archive(
     that there is anything to do with it."""
     from tempfile import TemporaryDirectory
 
-    from leftoff.engine.retention.archive import SUFFIX, take_out
+    from leftoff.engine.retention.archive import take_out
     from leftoff.host import this_process
 
     store, process = project.store, (this_process(), "leftoff")
@@ -203,9 +209,7 @@ def _from_archive(
             aside.close(soon=True)
             folder.cleanup()
     take_out(store, bundle, store, project.now, process)
-    project.say(
-        f"leftoff: {os.path.basename(bundle).removesuffix(SUFFIX)} was archived; it is back in the store."
-    )
+    project.say(f"leftoff: {bundle.run_id} was archived; it is back in the store.")
     return find(store)
 
 
@@ -308,19 +312,21 @@ def list_runs(project: Project, wanted: Wanted) -> Listed:
     shown = found if wanted.limit is None else found[: wanted.limit]
     there = _archived(project, wanted) if wanted.archived else []
     sizes = _sizes(project, shown, there) if wanted.sizes else {}
-    aside = 0 if wanted.archived else len(_bundles(project.store))
+    asks = not (
+        found and project.store.far
+    )  # where asking twice is dear, only who sees no run is told of these
+    aside = _count_archived(project.store) if asks and not wanted.archived else 0
     return Listed(shown, len(found) > len(shown), there, sizes, aside)
 
 
 def _sizes(project: Project, runs: list[RunInfo], archived: list[dict[str, Any]]) -> dict[str, int]:
-    from leftoff.engine.retention.archive import bundle_of
-    from leftoff.engine.retention.disk import disk_use, run_size
+    from leftoff.engine.retention.archive import kept, size_of
+    from leftoff.engine.retention.disk import run_size
 
     store = project.store
     sizes = {run.run_id: run_size(store, run.row) for run in runs}
-    return sizes | {
-        name: disk_use(bundle_of(store, name) or "") for name in (run["run_id"] for run in archived)
-    }
+    found = [kept(store, run["run_id"]) for run in archived]
+    return sizes | {each.run_id: size_of(store, each) for each in found if each is not None}
 
 
 def _archived(project: Project, wanted: Wanted) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leftoff.engine.retention.archive import Archived
     from leftoff.engine.retention.fsck import FsckReport
     from leftoff.engine.retention.trash import InTrash
+    from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
 
@@ -152,7 +153,7 @@ def by_itself(project: Project) -> None:
 def archive(
     project: Project, caller: Caller, ref: str | None = None, before: Callable[[RunRow], None] | None = None
 ) -> Archived:
-    """Move a run that is over into a bundle beside the store; the files of a protocol go where that archives them.
+    """Move a run that is over into the archive; the files of a protocol go where that archives them.
     ``before``: what is done to it first, once nothing stands in the way."""
     from leftoff.dialects.retention import Upkeep
     from leftoff.engine.retention.policy import IN_PROGRESS
@@ -200,7 +201,6 @@ def remove(
 ) -> Removed | None:
     """Remove a run for good, an archived one with its bundle; ``None`` where somebody did not agree to it. One that
     went on meanwhile is asked about again."""
-    from leftoff.engine.retention import archive
     from leftoff.engine.retention.prune import check_removable
     from leftoff.engine.write.unmoved import until_unmoved
 
@@ -215,17 +215,27 @@ def remove(
                 f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
                 hint=f"`leftoff rm {row.run_id}` removes all of it.",
             )
-        bundle = archive.bundle_of(store, row.run_id) if project.store is not store else None
-        if bundle is not None:
-            seen = os.stat(bundle)
-            try:
-                return Removed(row.run_id, archive.remove(store, bundle, seen)) if agree(row) else None
-            finally:
-                store.close()  # the project has the archived run's instead
+        if project.store is not store:
+            return _remove_archived(store, row, agree)
         check_removable(project.store, row.run_id, project.now)
         return remove_run(project, row) if agree(row) else None
 
     return until_unmoved(work)
+
+
+def _remove_archived(store: Store, row: RunRow, agree: Callable[[RunRow], bool]) -> Removed | None:
+    """``store``: where it is archived; the project has the archived run's instead."""
+    from leftoff.engine.retention import archive
+
+    try:
+        found = archive.kept(store, row.run_id)
+        if found is None:
+            raise Conflict(
+                f"Run {row.run_id} is no longer archived.", hint="Nothing was removed; look again."
+            )
+        return Removed(row.run_id, archive.remove(store, found)) if agree(row) else None
+    finally:
+        store.close(soon=True)
 
 
 def remove_run(project: Project, row: RunRow) -> Removed:

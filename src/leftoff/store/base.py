@@ -101,7 +101,7 @@ class View:
     """What can be read inside a transaction. Runs are named by their number in this store (``RunRow.run``)."""
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
-        """The run of that id; one that is hidden (not complete yet, or in the trash) only where asked for."""
+        """The run of that id; one that is hidden (not complete yet, in the trash, archived) only where asked for."""
         raise NotImplementedError
 
     def run_row(self, run: int) -> RunRow | None:
@@ -270,6 +270,10 @@ class View:
         """The runs in the trash, the one that came last first."""
         raise NotImplementedError
 
+    def archived(self) -> list[RunRow]:
+        """The runs that are archived in the store itself, latest commit first."""
+        raise NotImplementedError
+
     def stamps(self) -> list[tuple[int, int]]:
         """When commits were made, by the clocks of then: of each hour the last time, oldest first; and the greatest
         number of a commit in that hour."""
@@ -334,8 +338,12 @@ class Tx(View):
         taken."""
         raise NotImplementedError
 
+    def archive(self, run: int) -> None:
+        """A run is seen no more, as one in the trash, and is kept so for good."""
+        raise NotImplementedError
+
     def untrash(self, run: int) -> None:
-        """A run in the trash is seen again."""
+        """A run in the trash, or an archived one, is seen again."""
         raise NotImplementedError
 
     def put(

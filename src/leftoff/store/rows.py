@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row
-TRASHED = 2  # in a run's `hidden`
+TRASHED, ARCHIVED = 2, 3  # in a run's `hidden`
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
 COPYING = "copying"  # noted in a store into which another one is being copied: how far that is

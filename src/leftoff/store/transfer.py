@@ -55,15 +55,22 @@ OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "mi
 SOME, SOME_LARGE = 1000, 32  # rows at a time
 TRIES = 3  # a source that moves more often than that is being worked on
 SILENT_MS = 600_000
+ARCHIVE_LEFT = "archive left"  # noted in a copy whose archive is not there yet: from where it comes
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
 
 
 def copy(
-    source: Store, target: Store, tell: Tell = lambda table, rows, total: None, *, moves: bool = False
+    source: Store,
+    target: Store,
+    tell: Tell = lambda table, rows, total: None,
+    *,
+    moves: bool = False,
+    left: str | None = None,
 ) -> dict[str, Any]:
     """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied.
 
     What is reported in the source meanwhile is taken in. ``moves``: others go on with it, and one moment of it will do.
+    ``left``: noted with the runs, while the files of an archive are still to follow: from where.
     """
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
@@ -72,7 +79,7 @@ def copy(
     ours = os.urandom(8).hex()
     for _ in range(TRIES):
         stamp, runs, done = source.read(lambda view: _copy_rows(source, view, target, ours, tell))
-        if _reveal(target, stamp, runs) if moves else _reveal_held(source, target, stamp, runs):
+        if _reveal(target, stamp, runs, left) if moves else _reveal_held(source, target, stamp, runs, left):
             break
     else:
         _give_up(target, stamp)
@@ -123,7 +130,7 @@ def _copy_rows(
     return stamp, runs, done
 
 
-def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> bool:
+def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], left: str | None) -> bool:
     """The runs are there, if the source is still what was copied, and nobody drives one; whether it was.
 
     Nobody commits to the source meanwhile. Where we may not write to it (another disk, put in to be read) it can only
@@ -140,7 +147,7 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> b
                 _give_up(target, stamp)
                 raise
             revealed = _state(view, view.dump_runs()) == stamp.partition(" ")[0] and _reveal(
-                target, stamp, runs
+                target, stamp, runs, left
             )
         return revealed
 
@@ -148,11 +155,12 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> b
     return source.write(work) if can_hold else source.read(work)
 
 
-def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
+def _reveal(target: Store, stamp: str, runs: list[Row], left: str | None) -> bool:
     def work(tx: Tx) -> bool:
         _need_ours(tx, target, stamp)
         tx.load_runs(runs)
         tx.put_fact(COPYING, None)
+        tx.put_fact(ARCHIVE_LEFT, left)
         return True
 
     return target.write(work)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "archive",
-    "Move a run into a bundle in the archive of the store. `ls` no longer lists it, `ls --all` does. "
-    "Naming it still works: `show` and `log` read the bundle, `resume` moves it back into the store.",
+    "Move a run into the archive of the store. `ls` no longer lists it, `ls --all` does. "
+    "Naming it still works: `show` and `log` look into it, `resume` moves it back into the store.",
     usage="[RUN]",
     most=1,
     options=CURRENT,
@@ -28,7 +28,7 @@ def run(args: Args, ctx: Context) -> int:
     if args.json:
         ctx.emit(done.about)
     else:
-        ctx.out(done.path)
+        ctx.out(done.path or done.about["run_id"])
         gone = f" What its steps printed is gone ({done.logs:,} bytes)." if done.logs else ""
         ctx.say(f"leftoff: run {done.about['run_id']} is archived.{gone}")
     return 0

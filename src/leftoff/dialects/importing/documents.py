@@ -13,7 +13,7 @@ from leftoff.dialects.core.versions import IMPORTED, run_named
 from leftoff.dialects.importing import places
 from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit, take_beat
 from leftoff.engine.lifecycle.bulk_import import create_runs, imported_versions, redacted, weight
-from leftoff.engine.retention.archive import bundle_of, take_out
+from leftoff.engine.retention.archive import kept, take_out
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, LeftoffError
@@ -156,7 +156,7 @@ class Importer:
 
     def _plan(self, each: ImportedRun, seen: set[str]) -> None:
         row = self._row(each.run_id)
-        each.archived = row is None and bundle_of(self.store, each.run_id) is not None
+        each.archived = row is None and kept(self.store, each.run_id) is not None
         each.new = row is None and each.run_id not in seen and not each.archived
         each.changed = each.new or row is None or self._hash(row) != each.loaded[-1].hash
         if each.archived:
@@ -205,7 +205,7 @@ class Importer:
                 aside.close()
 
     def _unarchive(self, each: ImportedRun, into: Store) -> None:
-        bundle = bundle_of(self.store, each.run_id)
+        bundle = kept(self.store, each.run_id)
         if bundle is not None:
             take_out(self.store, bundle, into, self.now, (this_process(), "leftoff import"))
 

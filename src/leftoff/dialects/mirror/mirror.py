@@ -21,7 +21,7 @@ from leftoff.dialects.mirror.file_changes import FileChanges
 from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.engine.redaction.credentials import MASK
-from leftoff.engine.retention.archive import bundle_of
+from leftoff.engine.retention.archive import kept
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
 from leftoff.files import make_folder
 
@@ -236,7 +236,7 @@ class Mirror:
             self.works(path)
         for path in [path for path, about in self.memory.files.items() if about["run"] in gone]:
             run_id = self.memory.files[path]["run"]
-            if bundle_of(self.store, run_id) is not None:
+            if kept(self.store, run_id) is not None:
                 self.memory.forget(path)
             else:
                 self.dialect.leave(self, path, run_id)

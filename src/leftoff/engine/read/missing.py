@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from leftoff.engine.retention.archive import SUFFIX, bundle_of, find_archived
+from leftoff.engine.retention.archive import find_archived, kept
 from leftoff.errors import NoCheckpoint, NotFound
 from leftoff.model.ids import parse_ref
 
@@ -31,5 +29,5 @@ def explain(project: Project, error: NotFound, name: str, view: View | None) -> 
 
 def _archived(store: Store, name: str) -> str | None:
     """The id of the archived run that a name fits."""
-    bundle = bundle_of(store, parse_ref(name).base) or find_archived(store, name, lambda found, _: found[0])
-    return os.path.basename(bundle).removesuffix(SUFFIX) if bundle is not None else None
+    found = kept(store, parse_ref(name).base) or find_archived(store, name, lambda found, _: found[0])
+    return found.run_id if found is not None else None

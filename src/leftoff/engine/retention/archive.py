@@ -1,8 +1,11 @@
-"""The archive: runs that are over, each one bundle beside the store, opened again by whoever names it.
+"""The archive: runs that are over, out of the way, and opened again by whoever names them.
 
-A run goes into a bundle first, durably and aside. The transaction in which it leaves the store, if it is still as the
-bundle has it, gives the bundle its name: so nobody replaces the bundle of whoever was faster. Cut short in between, it
-is in both, which the next archiving finds to be the same. A small page beside the bundle holds what listings show.
+Where the store has a folder for it, each is a bundle there. A run goes into its bundle first, durably and aside. The
+transaction in which it leaves the store, if it is still as the bundle has it, gives the bundle its name: so nobody
+replaces the bundle of whoever was faster. Cut short in between, it is in both, which the next archiving finds to be the
+same. A small page beside the bundle holds what listings show.
+
+A store that has no folder which all its machines find keeps archived runs itself (``leftoff.engine.retention.shelf``).
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from fcntl import LOCK_EX, flock
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.lifecycle.origin import came_back, note_leaving
 from leftoff.engine.read.info import LIMITS, run_info
+from leftoff.engine.retention import shelf
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.export import export, import_bundle
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts, take_away
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
-from leftoff.errors import Conflict, LeftoffError, Unsupported
+from leftoff.errors import Conflict, LeftoffError
 from leftoff.files import sync_folder
 from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
@@ -53,9 +57,19 @@ def folder_of(store: Store) -> str | None:
     return store.archive_folder()
 
 
+class Kept(Fields):
+    """An archived run: its bundle, or its number in the store that keeps it. ``seen``: the file, or the version, by which
+    it is known from the next one of that name."""
+
+    run_id: str
+    path: str = ""
+    run: int = 0
+    seen: Any = None
+
+
 class Archived(Fields):
-    """The bundle that a run went into, the run as it was listed, and the bytes that its removal gave back. ``logs``:
-    those of what its steps had printed, which is in no bundle."""
+    """The bundle that a run went into (none: the store keeps it), the run as it was listed, and the bytes that its
+    removal gave back. ``logs``: those of what its steps had printed, which is in no bundle."""
 
     path: str
     about: dict[str, Any]
@@ -64,12 +78,16 @@ class Archived(Fields):
 
 
 def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int, int] = LIMITS) -> Archived:
-    """Move a run into its bundle. ``check`` raises where a run, as it is by then, is not to be archived.
+    """Move a run into the archive. ``check`` raises where a run, as it is by then, is not to be archived.
 
     A commit made while the bundle was written is seen in the transaction that would remove the run: then the bundle
     is written again, with that commit in it.
     """
-    path = os.path.join(_need_folder(store), row.run_id + SUFFIX)
+    folder = store.archive_folder(make=True)
+    if folder is None:
+        about = until_unmoved(lambda: shelf.put(store, row.run_id, now, check, limits))
+        return Archived("", about, 0)
+    path = os.path.join(folder, row.run_id + SUFFIX)
     _refuse_other(store, row, path)
     try:
         return until_unmoved(lambda: _archive(store, row.run_id, path, now, check, limits))
@@ -139,17 +157,6 @@ def _place(aside: str, path: str, written: os.stat_result, page: dict[str, Any])
     sync_folder(os.path.dirname(path))
 
 
-def _need_folder(store: Store) -> str:
-    """The archive's folder; its name is durable before anything is moved there."""
-    folder = store.archive_folder(make=True)
-    if folder is None:
-        raise Unsupported(
-            f"{store.name} has no archive: no folder that all its machines share.",
-            hint='Name one in leftoff.toml (blobs = "/mnt/…"). Or `leftoff export` writes a run to a file.',
-        )
-    return folder
-
-
 def _same_file(path: str, written: os.stat_result) -> bool:
     """Whether a file is the one that we wrote: whoever took the run out of the archive meanwhile took it away, and a
     new one may have got its number."""
@@ -186,13 +193,15 @@ def _write_page(path: str, about: dict[str, Any]) -> None:
         os.replace(temp, path)
 
 
-def bundle_of(store: Store, run_id: str) -> str | None:
-    """The bundle of an archived run."""
-    folder = folder_of(store)
-    if folder is None or "/" in run_id or "\0" in run_id or not run_id:
+def kept(store: Store, run_id: str) -> Kept | None:
+    """The archived run of that id."""
+    if "/" in run_id or "\0" in run_id or not run_id:
         return None
-    path = os.path.join(folder, run_id + SUFFIX)
-    return path if os.path.isfile(path) else None
+    path = os.path.join(folder_of(store) or "", run_id + SUFFIX)
+    if os.path.isabs(path) and os.path.isfile(path):
+        return Kept(run_id, path, seen=os.stat(path))
+    row = shelf.find(store, run_id)
+    return Kept(run_id, run=row.run, seen=row.seq) if row is not None else None
 
 
 def _read_page(path: str) -> dict[str, Any]:
@@ -203,15 +212,12 @@ def _read_page(path: str) -> dict[str, Any]:
 
 def _pages(store: Store) -> list[dict[str, Any]]:
     """What is known of the archived runs, latest first; names of their checkpoints included."""
-    folder = folder_of(store)
-    found = []
-    for name in sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else ():
-        if not name.endswith(SUFFIX):
-            continue
-        run_id = name.removesuffix(SUFFIX)
-        about: dict[str, Any] = {"run_id": run_id, "status": "completed", "archived": True}
+    found = shelf.pages(store)
+    for path in bundles(store):
+        stem = path.removesuffix(SUFFIX)
+        about: dict[str, Any] = {"run_id": os.path.basename(stem), "status": "completed", "archived": True}
         try:
-            about |= _read_page(os.path.join(folder or "", run_id + PAGE))
+            about |= _read_page(stem + PAGE)
         except (OSError, ValueError):
             pass
         found.append(about)
@@ -226,24 +232,28 @@ def archived(store: Store) -> list[dict[str, Any]]:
     ]
 
 
-def find_archived(store: Store, text: str, several: Several) -> str | None:
-    """The bundle of the archived run that a REF is about, as a REF is read; ``several`` says which of those that a
+def find_archived(store: Store, text: str, several: Several) -> Kept | None:
+    """The archived run that a REF is about, as a REF is read; ``several`` says which of those that a
     name fits. Only for what names nothing in the store."""
     base = parse_ref(text).base
     pages = _pages(store)
-    for name, fits in ((text, _carries), (base, _is_called), (text, _carries_longer)):
+    for name, fits in ((base, _is), (text, _carries), (base, _is_called), (text, _carries_longer)):
         found = [about for about in pages if fits(about, name)]
         if found:
-            return bundle_of(store, str(several(found, name)["run_id"]))
+            return kept(store, str(several(found, name)["run_id"]))
     return None
 
 
-def run_in_archive(store: Store, text: str) -> str | None:
-    """The bundle of the run whose id a REF starts with, where that is in the archive and no longer in the store."""
+def run_in_archive(store: Store, text: str) -> Kept | None:
+    """The run whose id a REF starts with, where that is in the archive and no longer in the store."""
     base = parse_ref(text).base
-    bundle = bundle_of(store, base)
-    there = bundle is not None and store.exists() and store.read(lambda view: view.find_run(base)) is not None
-    return None if there else bundle
+    found = kept(store, base)
+    there = found is not None and store.exists() and store.read(lambda view: view.find_run(base)) is not None
+    return None if there else found
+
+
+def _is(about: dict[str, Any], name: str) -> bool:
+    return bool(about["run_id"] == name)
 
 
 def _carries(about: dict[str, Any], name: str) -> bool:
@@ -264,18 +274,28 @@ def _is_called(about: dict[str, Any], name: str) -> bool:
     return any(isinstance(own, str) and own.casefold() == name.casefold() for own in known)
 
 
-def take_out(store: Store, path: str, into: Store, now: int, driver: tuple[Process, str]) -> str:
+def take_out(store: Store, found: Kept, into: Store, now: int, driver: tuple[Process, str]) -> str:
     """Bring an archived run back, into this store or another; its id. Back in its own, the bundle goes."""
+    if found.run and into is store:
+        shelf.take_back(store, found.run)
+    elif found.run:
+        shelf.copy_out(store, found.run, into, now, driver)
+    else:
+        opened = take_in(into, found.path, now, driver)
+        if into is store:
+            _drop_taken(store, found.path, found.run_id, opened)
+    return found.run_id
+
+
+def take_in(into: Store, path: str, now: int, driver: tuple[Process, str]) -> os.stat_result:
+    """The run of a bundle becomes one of a store; which file that was."""
     bundle = open_bundle(path)
     try:
         opened = os.stat(path)
         import_bundle(into, bundle, now, driver, _mark(path, bundle))
-        run_id = bundle.run_id
     finally:
         bundle.close()
-    if into is store:
-        _drop_taken(store, path, run_id, opened)
-    return run_id
+    return opened
 
 
 def _mark(path: str, bundle: Bundle) -> Mark | None:
@@ -301,8 +321,12 @@ def _drop_taken(store: Store, path: str, run_id: str, opened: os.stat_result | N
     _unlink(aside)
 
 
-def remove(store: Store, path: str, seen: os.stat_result) -> int:
-    """Delete the bundle of a run that somebody decided about, as it was ``seen`` then; the bytes that it took."""
+def remove(store: Store, found: Kept) -> int:
+    """Delete an archived run that somebody decided about, as it was found then; the bytes that it took."""
+    return shelf.delete(store, found.run, found.seen) if found.run else _remove(store, found.path, found.seen)
+
+
+def _remove(store: Store, path: str, seen: os.stat_result) -> int:
     aside, size = _aside(path), disk_use(path) + disk_use(path.removesuffix(SUFFIX) + PAGE)
 
     def work(tx: Tx) -> None:
@@ -325,6 +349,11 @@ def _unlink(path: str) -> None:
         os.unlink(path)
 
 
+def size_of(store: Store, found: Kept) -> int:
+    """The bytes that an archived run takes."""
+    return store.read(lambda view: view.size(found.run)) if found.run else disk_use(found.path)
+
+
 def drop(path: str) -> int:
     """Delete a bundle and its page; the bytes that they took on disk."""
     size = 0
@@ -340,8 +369,13 @@ def drop(path: str) -> int:
 # -- its trash
 
 
-def discard(store: Store, path: str, now: int) -> bool:
-    """A bundle goes into the trash; whether it did. Not one that was written anew since it was chosen."""
+def discard(store: Store, found: Kept, now: int) -> bool:
+    """An archived run goes into the trash; whether it did."""
+    return shelf.discard(store, found.run, now) if found.run else _discard(store, found.path, now)
+
+
+def _discard(store: Store, path: str, now: int) -> bool:
+    """Not a bundle that was written anew since it was chosen."""
     page = path.removesuffix(SUFFIX) + PAGE
     about, written = _read_page(page), os.stat(path)
     folder = os.path.join(os.path.dirname(path), TRASH)
@@ -379,28 +413,30 @@ def trashed(store: Store) -> list[dict[str, Any]]:
 
 def take_back(store: Store, path: str, now: int, driver: tuple[Process, str]) -> None:
     """A bundle in the trash becomes a run of the store again."""
-    bundle = open_bundle(path)
-    try:
-        import_bundle(store, bundle, now, driver, _mark(path, bundle))
-    finally:
-        bundle.close()
+    take_in(store, path, now, driver)
     drop(path)
 
 
-def oldest(store: Store, keep: int) -> list[str]:
-    """The bundles beyond the newest so many, by the last commit of their runs. One without its page is not counted."""
-    folder = folder_of(store)
-    if folder is None or not os.path.isdir(folder) or keep < 0:
+def oldest(store: Store, keep: int) -> list[Kept]:
+    """The archived runs beyond the newest so many, by their last commit. A bundle without its page is not counted."""
+    if keep < 0:
         return []
-    found = []
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        if name.endswith(SUFFIX):
-            try:
-                found.append((_order(_read_page(path.removesuffix(SUFFIX) + PAGE)), path))
-            except (OSError, ValueError):
-                continue
-    return [path for _, path in sorted(found, reverse=True)[keep:]]
+    found = [((row.n, ""), Kept(row.run_id, run=row.run)) for row in shelf.rows(store)]
+    for path in bundles(store):
+        try:
+            order = _order(_read_page(path.removesuffix(SUFFIX) + PAGE))
+        except (OSError, ValueError):
+            continue
+        found.append((order, Kept(os.path.basename(path).removesuffix(SUFFIX), path)))
+    found.sort(key=lambda each: each[0], reverse=True)
+    return [each for _, each in found[keep:]]
+
+
+def bundles(store: Store) -> list[str]:
+    """The files of archived runs."""
+    folder = folder_of(store)
+    names = sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else []
+    return [os.path.join(folder or "", name) for name in names if name.endswith(SUFFIX)]
 
 
 def _order(page: dict[str, Any]) -> tuple[int, str]:

@@ -21,6 +21,7 @@ from leftoff.model.values import blob_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.bundle.write import BundleWriter, check_target
 from leftoff.store.pace import Pace
+from leftoff.store.rows import ARCHIVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,14 +76,14 @@ def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exp
 
 
 def _still_there(store: Store, row: RunRow) -> bool:
-    return store.read(lambda view: view.find_run(row.run_id)) is not None
+    return store.read(lambda view: view.find_run(row.run_id, hidden=bool(row.hidden))) is not None
 
 
 def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> tuple[RunRow, list[Version]]:
     """Everything that a kept version sees; the run and its versions in this snapshot."""
     versions = view.versions(row.run, sealed=False)[::-1]
     now = view.run_row(row.run)
-    if now is None or now.hidden or not versions:
+    if now is None or now.hidden not in (0, ARCHIVED) or not versions:
         raise gone(row.run_id)
     for version in versions:
         out.version(version)
@@ -135,7 +136,7 @@ def is_there(view: View, bundle: Bundle) -> bool:
     row = view.find_run(bundle.run_id)
     if row is None and view.find_run(bundle.run_id, hidden=True) is not None:
         raise Conflict(
-            f"Run {bundle.run_id} is already here, in the trash or on its way.",
+            f"Run {bundle.run_id} is already here: archived, in the trash, or on its way.",
             hint=f"`leftoff undelete {bundle.run_id}` brings it back; `leftoff prune --empty-trash` deletes it.",
         )
     if row is None:

@@ -10,7 +10,7 @@ from leftoff.engine.retention.disk import ATTEMPTS, attempts_folder, disk_use
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import describe, state
 from leftoff.engine.write.unmoved import need_unmoved
-from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
+from leftoff.errors import LeaseHeld, StoreUnavailable
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.ids import of_run, parse_ref, shown_step
 
@@ -41,13 +41,6 @@ def sweep(store: Store, *, thorough: bool = True, at_once: bool = False) -> int:
     if not store.exists():
         return 0
     return store.sweep(thorough=thorough, at_once=at_once) + _sweep_attempts(store)
-
-
-def backup(store: Store, folder: str) -> None:
-    """A consistent copy into a new folder, while others write."""
-    if not store.exists():
-        raise NotFound(f"There is nothing to back up: there is no store at {store.name}.")
-    store.backup(folder)
 
 
 def remove(store: Store, run_id: str, now: int, decided: RunRow | None = None) -> int:

@@ -112,10 +112,10 @@ def _named(store: Store, name: str) -> InTrash | None:
 
 
 def _unarchive(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
-    bundle = archive.bundle_of(store, name) or archive.find_archived(store, name, only_archived)
-    if bundle is None:
+    found = archive.kept(store, name) or archive.find_archived(store, name, only_archived)
+    if found is None:
         raise _not_there(store, name)
-    run_id = archive.take_out(store, bundle, store, now, driver)
+    run_id = archive.take_out(store, found, store, now, driver)
     store.write(lambda tx: _sealed(tx, run_id, "brought back from the archive", now))
     return run_id
 

@@ -13,7 +13,7 @@ from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, Know
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.view import listed, listing
-from leftoff.store.rows import COPYING, FACT, FREE, TRASH, TRASHED, end_of, half_copied, identity
+from leftoff.store.rows import ARCHIVED, COPYING, FACT, FREE, TRASH, TRASHED, end_of, half_copied, identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +81,10 @@ class PostgresTx(HoldingView, Tx):
         self._change(run, hidden=TRASHED)
         self.note(Q.trash_fact, (f"{TRASH}{run}", str(at)))
         self.note(Q.set_hidden, (TRASHED, run))
+
+    def archive(self, run: int) -> None:
+        self._change(run, hidden=ARCHIVED)
+        self.note(Q.set_hidden, (ARCHIVED, run))
 
     def untrash(self, run: int) -> None:
         self._change(run, hidden=0)

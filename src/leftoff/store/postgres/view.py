@@ -11,6 +11,7 @@ from leftoff.store.base import View
 from leftoff.store.postgres.names import cut, high_bound, low_bound, plain
 from leftoff.store.postgres.queries import Q
 from leftoff.store.rows import (
+    ARCHIVED,
     FACT,
     TRASH,
     TRASHED,
@@ -106,7 +107,7 @@ class PostgresView(View):
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         columns = self.one(
             f"{Q.run_columns} WHERE r.run_id = $1 AND r.hidden <= $2",
-            (plain(run_id), TRASHED if hidden else 0),
+            (plain(run_id), ARCHIVED if hidden else 0),
         )
         return run_from(columns) if columns else None
 
@@ -180,6 +181,10 @@ class PostgresView(View):
             at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
             out.append(Trashed(row, int(at or row.updated_at), int(n or row.n)))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)
+
+    def archived(self) -> list[RunRow]:
+        rows = self.ask(f"{Q.run_columns} WHERE r.hidden = $1 ORDER BY r.n DESC", (ARCHIVED,))
+        return [run_from(columns) for columns in rows]
 
     def stamps(self) -> list[tuple[int, int]]:
         return [(at, n) for at, n in self.ask(Q.stamps)]

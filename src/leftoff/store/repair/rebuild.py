@@ -15,7 +15,7 @@ from leftoff.model.values import blob_about, blob_of
 from leftoff.model.words import SALVAGED
 from leftoff.store.base import INLINE
 from leftoff.store.repair.salvage import Rec
-from leftoff.store.rows import TRASHED
+from leftoff.store.rows import ARCHIVED, TRASHED
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -199,7 +199,7 @@ class RunRebuild:
             "updated_at": head["at"],
             **columns,
             "card": text(card),
-            "hidden": TRASHED if rest.row and rest.row["hidden"] == TRASHED else 0,
+            "hidden": rest.row["hidden"] if rest.row and rest.row["hidden"] in (TRASHED, ARCHIVED) else 0,
         }
         self._whole.put("run", row)
 

@@ -6,7 +6,17 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
-from leftoff.store.rows import COPYING, FACT, FREE, TRASH, TRASHED, half_copied, identity, run_from
+from leftoff.store.rows import (
+    ARCHIVED,
+    COPYING,
+    FACT,
+    FREE,
+    TRASH,
+    TRASHED,
+    half_copied,
+    identity,
+    run_from,
+)
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.view import SqliteView
 
@@ -69,6 +79,9 @@ class SqliteTx(SqliteView, Tx):
     def trash(self, run: int, at: int) -> None:
         self.execute(Q.put_meta, (f"{TRASH}{run}", f"{at} {self.newest()}"))
         self.execute(Q.set_hidden, (TRASHED, run))
+
+    def archive(self, run: int) -> None:
+        self.execute(Q.set_hidden, (ARCHIVED, run))
 
     def untrash(self, run: int) -> None:
         self.execute(Q.drop_meta, (f"{TRASH}{run}",))

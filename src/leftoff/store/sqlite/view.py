@@ -9,6 +9,7 @@ from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, sound, sum_of, term
 from leftoff.store.base import View
 from leftoff.store.rows import (
+    ARCHIVED,
     FACT,
     TRASH,
     TRASHED,
@@ -79,7 +80,7 @@ class SqliteView(View):
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         sql = f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden <= ? AND r.run > 0"
-        seen = TRASHED if hidden else 0
+        seen = ARCHIVED if hidden else 0
         columns = self.execute(sql, (run_id, seen)).fetchone()
         if columns is None:
             self._refuse_unlisted(run_id, seen)
@@ -207,6 +208,10 @@ class SqliteView(View):
             at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
             out.append(Trashed(row, int(at or row.updated_at), int(n or self.newest())))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)
+
+    def archived(self) -> list[RunRow]:
+        rows = self.execute(f"{Q.run_columns} WHERE r.hidden = ? ORDER BY r.n DESC", (ARCHIVED,))
+        return [RunRow(columns) for columns in rows]
 
     def newest(self) -> int:
         """The store-wide number of the newest commit."""

@@ -71,6 +71,36 @@ class UpkeepRules(Rules):
         assert [] == other.read(lambda view: view.trashed())
         scribe.verify(other)
 
+    def test_archived(self, store: Store, other: Store) -> None:
+        """An archived run is seen by nobody, and takes no commit; its id stays taken. Then it is back as it was."""
+        scribe, neighbour = Scribe(store), Scribe(store, "run-2")
+        scribe.commit({("note", "n"): 1}, seal="manual")
+        neighbour.commit({("note", "n"): 2})
+        before = other.read(lambda view: view.run_row(scribe.run))
+        store.write(lambda tx: tx.archive(scribe.run))
+        assert ["run-1"] == [row.run_id for row in other.read(lambda view: view.archived())]
+        assert ["run-2"] == listed(other)
+        assert [] == other.read(lambda view: view.trashed())
+        assert (None, None) == other.read(lambda view: (view.find_run("run-1"), view.head(scribe.run)))
+        assert other.read(lambda view: view.find_run("run-1", hidden=True)) is not None
+        store.sweep()
+        found = store.check()
+        assert ([], 2) == (found["problems"], found["checked"]["runs"])
+        store.write(lambda tx: tx.untrash(scribe.run))
+        assert before == other.read(lambda view: view.run_row(scribe.run))
+        assert [] == other.read(lambda view: view.archived())
+        scribe.verify(other)
+
+    def test_an_archived_run_goes_to_the_trash(self, store: Store) -> None:
+        """And from there it comes back, or is removed, as any other."""
+        scribe = Scribe(store)
+        scribe.commit({("note", "n"): 1})
+        store.write(lambda tx: tx.archive(scribe.run))
+        store.write(lambda tx: tx.trash(scribe.run, AT))
+        assert ([], 1) == store.read(lambda view: (view.archived(), len(view.trashed())))
+        store.remove(scribe.run)
+        assert None is store.read(lambda view: view.find_run("run-1", hidden=True))
+
     def test_the_trash_is_removed(self, store: Store) -> None:
         """As any run is; and its number tells nothing of the next one."""
         scribe = Scribe(store)

@@ -613,7 +613,7 @@ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
 
 -- name: runs_to_check
 -- Every run that fsck looks at: those on their way in or out are nobody's yet, or no longer.
-SELECT run FROM run WHERE hidden IN (0, 2) ORDER BY run
+SELECT run FROM run WHERE hidden IN (0, 2, 3) ORDER BY run
 
 -- name: every_record
 -- Live records with all that is kept of them, some at a time: fsck reads them all.

@@ -420,7 +420,7 @@ FROM (
 
 -- name: runs_to_check
 -- Every run that fsck looks at: those on their way in or out are nobody's yet, or no longer.
-SELECT run FROM run WHERE hidden IN (0, 2) AND run > 0 ORDER BY run
+SELECT run FROM run WHERE hidden IN (0, 2, 3) AND run > 0 ORDER BY run
 
 -- name: rows_of_no_run
 -- Rows whose run is not there, by table and run.

@@ -1,0 +1,184 @@
+"""The archive of a store on a server that no folder is shared for: the store keeps it, and every machine has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.clock import SYSTEM
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project, open_store
+from leftoff.engine.retention import archive, copies
+from leftoff.errors import Conflict, StoreUnavailable
+from leftoff.host import this_process
+from leftoff.operations import upkeep
+from leftoff.store import transfer
+from leftoff.store.base import Store
+from tests.cli.command import Called, call, succeed
+from tests.races.between import Seam
+
+LOOKED = "leftoff.engine.retention.shelf.need_unmoved"
+
+
+class Machine:
+    """A project on a machine of its own: another folder, and another user's folder."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        folder.mkdir()
+        (folder / "leftoff.toml").write_text("")
+        self._env: dict[str, Any] = {"LEFTOFF_STORE": url, "XDG_STATE_HOME": str(folder / "state")}
+
+    def __call__(self, *words: str) -> Called:
+        return succeed(*words, cwd=self.folder, **self._env)
+
+    def tried(self, *words: str) -> Called:
+        return call(*words, cwd=self.folder, **self._env)
+
+    def archives(self, name: str) -> None:
+        self("start", "w", "--run-id", name, "--steps", "a", "--title", f"Title of {name}")
+        self("note", f"of {name}", "--run", name)
+        self("finish", "--run", name)
+        self("archive", name)
+
+
+@pytest.fixture
+def here(tmp_path: Path, url: str) -> Machine:
+    return Machine(tmp_path / "here", url)
+
+
+@pytest.fixture
+def there(tmp_path: Path, url: str) -> Machine:
+    return Machine(tmp_path / "there", url)
+
+
+def names(listed: Called) -> list[tuple[str, bool]]:
+    return [(run["run_id"], bool(run.get("archived"))) for run in listed.json["runs"]]
+
+
+def test_every_machine_has_it(here: Machine, there: Machine) -> None:
+    """What one archived, another lists, reads by id or by name, and brings back."""
+    here.archives("old")
+    assert ([], 1) == (names(there("ls", "--json")), there("ls", "--json").json["archived"])
+    assert [("old", True)] == names(there("ls", "--all", "--json"))
+    assert "of old" in there("show", "old", "--json").out
+    assert "old" == there("show", "title of old", "--json").json["run_id"]
+    assert [("old", True)] == names(there("ls", "--all", "--json")), "looking changes nothing"
+    assert "is archived" in there.tried("note", "more", "--run", "old").err
+    assert 5 == there.tried("archive", "old").code
+    there("undelete", "old")
+    assert [("old", False)] == names(here("ls", "--all", "--json"))
+    assert [] == here("fsck", "--json").json["problems"]
+
+
+def test_only_so_many_are_kept(here: Machine, there: Machine) -> None:
+    """Those beyond the number go to the trash, from where they come back; the trash is emptied for good."""
+    for name in ("a", "b", "c"):
+        here.archives(name)
+    (there.folder / "leftoff.toml").write_text("[retention]\narchives = 1\n")
+    gone = there("prune", "--json").json["removed"]
+    assert ["b", "a"] == [each["run_id"] for each in gone if each["kind"] == "archive"]
+    assert ["c"] == [name for name, _ in names(here("ls", "--all", "--json"))]
+    here("undelete", "b")
+    here("prune", "--empty-trash", "--json")
+    assert {("b", False), ("c", True)} == set(names(here("ls", "--all", "--json")))
+    assert 3 == here.tried("undelete", "a").code
+
+
+def test_a_commit_meanwhile_is_in_the_archive(
+    here: Machine, there: Machine, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reports between the look and the archiving is not left behind."""
+    here("start", "w", "--run-id", "old")
+    here("finish", "--run", "old")
+    Seam(monkeypatch).before(LOOKED, lambda: there("note", "in between", "--run", "old"))
+    project = Project(str(here.folder), url)
+    upkeep.archive(project, Caller(), "old")
+    project.close()
+    assert "in between" in there("show", "old", "--json").out
+
+
+def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
+    """`rm` of an archived run that somebody needs again removes nothing."""
+    here.archives("old")
+    project = Project(str(here.folder), here._env["LEFTOFF_STORE"])
+
+    def agree(row: object) -> bool:
+        there("undelete", "old")
+        return True
+
+    with pytest.raises(Conflict, match="no longer archived"):
+        upkeep.remove(project, Caller(), "old", agree)
+    project.close()
+    assert [("old", False)] == names(there("ls", "--json"))
+
+
+# -- copies
+
+
+def fill(folder: Path) -> Store:
+    """A store in a folder: a run, one in the archive, one in the archive's trash."""
+    folder.mkdir()
+    (folder / "leftoff.toml").write_text("[retention]\narchives = 1\n")
+    for name in ("trashed", "archived"):
+        succeed("start", "w", "--run-id", name, cwd=folder)
+        succeed("finish", cwd=folder)
+        succeed("archive", name, cwd=folder)
+    succeed("start", "w", "--run-id", "live", cwd=folder)
+    succeed("prune", cwd=folder)
+    return open_store(str(folder / ".leftoff"))
+
+
+def contents(store: Store) -> tuple[list[str], list[str], list[str]]:
+    from leftoff.engine.retention.trash import contents
+
+    live = store.read(lambda view: [row.run_id for row in view.list_runs({})])
+    return (
+        live,
+        [about["run_id"] for about in archive.archived(store)],
+        [each.run_id for each in contents(store)],
+    )
+
+
+EVERYTHING = (["live"], ["archived"], ["trashed"])
+
+
+def copied(source: Store, target: Store) -> dict[str, Any]:
+    who = (this_process(), "a test")
+    return copies.copy_store(source, target, SYSTEM.now(), who, lambda table, rows, total: None)
+
+
+def test_a_copy_has_the_archive(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From files into the store on a server, and back into a folder; cut short, it goes on with what is missing."""
+    source, target = fill(tmp_path / "source"), open_store(url)
+    back = open_store(str(tmp_path / "back" / ".leftoff"))
+    assert EVERYTHING == contents(source)
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
+
+        def cut(*_: object) -> None:
+            raise StoreUnavailable("cut")
+
+        patch.setattr(archive, "take_in", cut)
+        copied(source, target)
+    assert (["live"], [], []) == contents(target)
+    assert 2 == copied(source, target)["copied"]["archived"]
+    copied(target, back)
+    for store in (target, back):
+        assert EVERYTHING == contents(store)
+        assert [] == store.check()["problems"]
+        assert None is store.read(lambda view: view.fact(transfer.ARCHIVE_LEFT))
+        store.close()
+    source.close()
+
+
+def test_a_backup_has_the_archive(tmp_path: Path) -> None:
+    """Copied as it lies, beside the rows."""
+    store, folder = fill(tmp_path / "source"), str(tmp_path / "copy" / ".leftoff")
+    copies.backup(store, folder)
+    backup = open_store(folder)
+    assert EVERYTHING == contents(backup)
+    assert ["copy", "source"] == sorted(path.name for path in tmp_path.iterdir())
+    store.close()
+    backup.close()
