@@ -25,7 +25,7 @@ from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as write_report
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
-from leftoff.errors import CannotResume, Invalid, NoCheckpoint, NotFound, Usage
+from leftoff.errors import CannotResume, Conflict, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
@@ -69,6 +69,15 @@ class Resumed(Fields):
     answers: Answers | None = None
     changes: ChangeSet | None = None
     fresh: RunRow | None = None
+
+    def refuse_program(self) -> None:
+        """For those who cannot start the program that alone goes on with the run."""
+        row = self.request.target.row
+        if self.outcome == PROGRAM:
+            raise Conflict(
+                f"Run {row.run_id} belongs to the program {row.card.get('program')}, which continues it.",
+                hint="Start that program again.",
+            )
 
 
 # -- which run

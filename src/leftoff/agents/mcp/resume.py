@@ -15,7 +15,7 @@ from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.errors import CannotResume, Conflict, NeedsPerson
 from leftoff.operations.checkpoints import brief
 from leftoff.operations.execution import is_driven
-from leftoff.operations.resume import PROGRAM, RUNNING, find, resume
+from leftoff.operations.resume import RUNNING, find, resume
 from leftoff.operations.runs import info, target
 from leftoff.operations.verdict import verify
 
@@ -40,11 +40,7 @@ def resume_run(project: Project, caller: Caller, run_id: str | None, accept: lis
     _refuse(project, found, run_id)
     check_by_proxy(accept, row.run_id)
     done = resume(project, caller, ResumeRequest(found, accept=accept), Answerer())
-    if done.outcome == PROGRAM:
-        raise Conflict(
-            f"Run {row.run_id} belongs to the program {row.card.get('program')}, which continues it.",
-            hint="Start that program again.",
-        )
+    done.refuse_program()
     if done.outcome != RUNNING:
         raise not_now(done.report)
     return {

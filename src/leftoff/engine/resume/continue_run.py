@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.engine.write.commit import Guard
+    from leftoff.engine.write.report import Make
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
@@ -49,15 +50,7 @@ def continue_run(
         given.put("variable", key, value)
     ready, blobs = save_blobs(store, given)
     moved: list[RunRow] = []
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        reader = Reader(store, tx, row.run, row.run_id)
-        put_back(reader, changes, at)
-        if row.card.get("program") is not None:  # nobody is at work before it is started again
-            changes.put("run", "status", "paused")
-        if session is not None and session != row.session:
-            changes.put("run", "session_id", session)
-        return _again_from(lifecycle.Steps(reader, changes, at), request)
+    make = _opened_again(store, request, at, session)
 
     def work(tx: Tx) -> None:
         row = _row(tx, request.target)
@@ -77,6 +70,21 @@ def continue_run(
     store.write(work)
     drop_talk(store, moved)
     return given
+
+
+def _opened_again(store: Store, request: ResumeRequest, at: int, session: str | None) -> Make:
+    """What makes of a run, in its transaction, one that is running again."""
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(store, tx, row.run, row.run_id)
+        put_back(reader, changes, at)
+        if row.card.get("program") is not None:  # nobody is at work before it is started again
+            changes.put("run", "status", "paused")
+        if session is not None and session != row.session:
+            changes.put("run", "session_id", session)
+        return _again_from(lifecycle.Steps(reader, changes, at), request)
+
+    return make
 
 
 def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:

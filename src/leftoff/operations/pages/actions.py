@@ -27,7 +27,7 @@ from leftoff.operations.detached import begun, resume_apart
 from leftoff.operations.execution import is_driven
 from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.reports import this_run
-from leftoff.operations.resume import PROGRAM, RUNNING, find
+from leftoff.operations.resume import RUNNING, find
 from leftoff.operations.resume import resume as go_on
 from leftoff.operations.runs import info, target
 from leftoff.operations.stop import stop
@@ -288,11 +288,7 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
         write_down(project, caller, row, "resume", said)
         return Acted(row.run_id, f"Run {row.run_id} continues.", info(project, row).to_json())
     done = go_on(project, caller, request, Answerer())
-    if done.outcome == PROGRAM:
-        raise Conflict(
-            f"Run {row.run_id} belongs to the program {row.card.get('program')}, which continues it.",
-            hint="Start that program again.",
-        )
+    done.refuse_program()
     if done.outcome != RUNNING:
         raise _not_now(done.report)
     write_down(project, caller, row, "resume", said)
