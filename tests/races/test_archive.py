@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.retention.archive import kept, take_out
+from leftoff.engine.retention.archive import Kept, kept, take_out
 from leftoff.errors import Conflict, LeaseHeld, NotFound
 from leftoff.files import sync_folder
 from leftoff.host import this_process
@@ -113,7 +113,13 @@ def test_archived_again_once_it_is_taken_out(over: Path, monkeypatch: pytest.Mon
         "leftoff.store.bundle.write.sweep_parts", lambda folder: None
     )  # the other's was before
     with here(over) as project:
-        take_out(project.store, str(path), project.store, project.now, (this_process(), "somebody"))
+        take_out(
+            project.store,
+            Kept("old", str(path)),
+            project.store,
+            project.now,
+            (this_process(), "somebody"),
+        )
     assert ["before"] == notes(over, "old")
 
 

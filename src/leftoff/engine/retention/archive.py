@@ -58,8 +58,8 @@ def folder_of(store: Store) -> str | None:
 
 
 class Kept(Fields):
-    """An archived run: its bundle, or its number in the store that keeps it. ``seen``: the file, or the version, by which
-    it is known from the next one of that name."""
+    """An archived run: its bundle, or its number in the store that keeps it. ``seen``: the file, or the version, that
+    tells it from the next one of that name."""
 
     run_id: str
     path: str = ""
