@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.errors import Invalid
+from leftoff.agents.install.plan import Plan
+from leftoff.errors import Conflict, Invalid
 from tests.agents.installing import COMMAND, SERVER, Place, no_syncs
 from tests.agents.test_install_anything import TOML_OURS_ABOVE, TOML_OURS_BELOW, TOML_PIECES, TOML_TABLES
 
@@ -147,6 +148,21 @@ def test_without_its_memory_ours_is_known_by_its_path(tmp_path: Path) -> None:
     (tmp_path / ".claude" / ".leftoff-install.json").unlink()
     place.uninstall()
     assert {CLAUDE: json.dumps(mine).encode()} == place.all()
+
+
+@pytest.mark.parametrize("uninstall", [False, True])
+def test_what_somebody_writes_meanwhile_is_not_lost(uninstall: bool, tmp_path: Path) -> None:
+    """An agent keeps a permission in its settings while they are worked on: they are not written over."""
+    place = Place(str(tmp_path), "claude")
+    place.write(".claude/settings.json", '{"model": "x"}')
+    if uninstall:
+        place.install()
+    plan = Plan(place.recipe, uninstall=uninstall)
+    place.write(".claude/settings.json", '{"permissions": {"deny": ["Bash"]}}')
+    before = place.all()
+    with pytest.raises(Conflict, match="meanwhile"):
+        plan.apply()
+    assert before == place.all()
 
 
 def test_our_own_files_are_brought_up_to_date(tmp_path: Path) -> None:

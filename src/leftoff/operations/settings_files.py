@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, replace_at
-from leftoff.errors import Invalid, StoreUnavailable
+from leftoff.errors import Conflict, Invalid, StoreUnavailable
 
 
 class SettingsFiles:
@@ -18,6 +18,7 @@ class SettingsFiles:
     def __init__(self, base: str, *, user: bool) -> None:
         self._base = base
         self._user = user
+        self._read: dict[str, str | None] = {}  # what was in them when they were first looked at
 
     def _at(self, path: str) -> tuple[ProjectFiles, str]:
         real = os.path.realpath(path) if self._user else path
@@ -30,6 +31,11 @@ class SettingsFiles:
 
     def read(self, path: str) -> str | None:
         """The text of a file; ``None``: there is none."""
+        now = self._text(path)
+        self._read.setdefault(path, now)
+        return now
+
+    def _text(self, path: str) -> str | None:
         files, inside = self._at(path)
         files.check(inside, write=False)
         if files.stat(inside) is None:
@@ -45,13 +51,19 @@ class SettingsFiles:
             raise Invalid(f"{path} is not UTF-8 text.", hint="Nothing was changed.") from None
 
     def check(self, path: str) -> None:
-        """Whether it may be written: asked of all of them, before anything is."""
+        """Whether it may be written, and is still what was read: asked of all of them, before anything is."""
         files, inside = self._at(path)
         files.check(inside)
+        self._need_same(path)
+
+    def _need_same(self, path: str) -> None:
+        if path in self._read and self._text(path) != self._read[path]:
+            raise Conflict(f"{path} was changed meanwhile.", hint="Somebody else writes it. Do the same once more.")
 
     def write(self, path: str, text: str | None) -> None:
         """With the permissions that were there. ``None``: the file goes."""
         files, inside = self._at(path)
+        self._need_same(path)
         try:
             if text is None:
                 files.remove(inside)
