@@ -58,7 +58,9 @@ class SettingsFiles:
 
     def _need_same(self, path: str) -> None:
         if path in self._read and self._text(path) != self._read[path]:
-            raise Conflict(f"{path} was changed meanwhile.", hint="Somebody else writes it. Do the same once more.")
+            raise Conflict(
+                f"{path} was changed meanwhile.", hint="Somebody else writes it. Do the same once more."
+            )
 
     def write(self, path: str, text: str | None) -> None:
         """With the permissions that were there. ``None``: the file goes."""
