@@ -103,6 +103,21 @@ REFUSED = {
     "output as input": "bash < <(echo {{ x }})",
     "a shell that reads what is printed": "echo {{ x }} > >(bash)",
     "one beside it": "tee >(sh) <<< {{ x }}",
+    "a shell that reads an open file": "sh /dev/stdin <<< {{ x }}",
+    "one under another name": "bash /proc/self/fd/0 <<EOF\necho {{ x }}\nEOF\n",
+    "one that is not its input": ". /dev/fd/3 3<<EOF\necho {{ x }}\nEOF\n",
+    "a callback": "mapfile -C eval -c 1 a <<< {{ x }}",
+    "commands for later": "echo {{ x }} | at now",
+    "commands for later on lines": "batch <<EOF\necho {{ x }}\nEOF\n",
+    "env -S": "env -S {{ x }}",
+    "env -S among others": "env -iS{{ x }}",
+    "env --split-string": "env --split-string={{ x }}",
+    "npx -c": "npx -c {{ x }}",
+    "hyperfine": "hyperfine 'cat {{ x }}'",
+    "adb shell": "adb shell ls {{ x }}",
+    "a number that a loop gives": "declare -i n; for n in {{ x }}; do :; done",
+    "a number that is read": "declare -i n; read -r n <<< {{ x }}",
+    "a number that is printed": "declare -i n; printf -v n %s {{ x }}",
     "braces that make words": "{eval,{{ x }}}",
     "braces that make options": "printf {-v,'{{ x }}'} a",
     "arithmetic as it was once written": "echo $[ {{ x }} ]",
@@ -143,6 +158,11 @@ ALLOWED = {
     "a reader that is no shell": "tee >(cat) <<< {{ x }}",
     "lines that are counted": "[[ $(wc -l < {{ x }}) -gt 3 ]]",
     "hits that are counted": '[[ "$(cat {{ x }} | grep -ic b)" -gt 3 ]]',
+    "lines that are counted with": 'f={{ x }}; echo $(( $(wc -l < "$f") + 1 ))',
+    "the length of a text": "s={{ x }}; echo $(( ${#s} + 1 ))",
+    "a key that is text": "declare -A m; k={{ x }}; m[$k]=1",
+    "text beside a number": '[[ "$s" == a && $n -gt 1 ]]; s={{ x }}',
+    "env": "env A={{ x }} npx tool {{ x }}",
     "after eval": "eval true; echo {{ x }}",
     "beside eval": "eval true | cat {{ x }}",
     "words that are none": "echo eval {{ x }}; case eval in eval) echo {{ x }} ;; esac",
@@ -164,6 +184,38 @@ def test_allowed(text: str) -> None:
     """What is read once only may stand."""
     found = refused(text)
     assert found is None or not found.sure, found.message
+
+
+COUNTED = [
+    "n={{ x }}; echo $((n + 1))", "export n={{ x }}; (( n++ ))", 'n="{{ x }}"; [[ $n -gt 3 ]]', "n={{ x }}; let m=n",
+    "n={{ x }}; a=(1); echo ${a[n]}", "n={{ x }}; s=abc; echo ${s:n:1}", "for n in {{ x }}; do echo $((n)); done",
+    "read -r n <<< {{ x }}; echo $((n))", "printf -v n %s {{ x }}; echo $((n))",
+    "for ((i=0;i<n;i++)) do :; done; n={{ x }}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_a_variable_that_is_counted_with(text: str) -> None:
+    """Bash executes what is in it there: it gets a number, and `--check` says that no other value will do."""
+    for number in (7, "7", " -3 ", "1.5", "0x1f", ""):
+        Templates().shell(text, {"x": number}, "step: run")
+    for other in ("a[$(touch pwned)]", "HOME", "7+a[`id`]"):
+        with pytest.raises(BadTemplate, match=r"\$n, which the script counts with"):
+            Templates().shell(text, {"x": other}, "step: run")
+    found = refused(text)
+    assert found is not None
+    assert not found.sure
+
+
+def test_a_variable_of_the_environment_that_is_counted_with(tmp_path: Path) -> None:
+    """The same goes for what a step has in `env`."""
+    flow = "name: f\nsteps: [{id: a, env: {N: '{{ x }}', T: '{{ x }}'}, run: 'echo $((N + 1)) \"$T\"'}]\n"
+    (tmp_path / "f.yaml").write_text(flow)
+    assert 0 == call("run", "f.yaml", "--var", "x=3", cwd=tmp_path).code
+    done = call("run", "f.yaml", "--fresh", "--var", "x=a[$(touch pwned)]", cwd=tmp_path)
+    assert 1 == done.code
+    assert "a value for $N, which the script counts with" in done.out
+    assert not (tmp_path / "pwned").exists()
 
 
 def test_run_refuses_before_anything_starts(tmp_path: Path) -> None:

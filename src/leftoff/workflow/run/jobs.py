@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.workflow.processes.job import Job
+from leftoff.workflow.template.shell_quote import check_counted
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step
@@ -38,10 +39,13 @@ def _secrets(active: ActiveRun) -> tuple[str, ...]:
 
 def own_environment(active: ActiveRun, step: Step, values: dict[str, Any]) -> dict[str, str]:
     """What the definition puts into a step's environment."""
-    return {
+    own = {
         name: active.templates.render(text, values, f"{step.path}: env: {name}")
         for name, text in step.env.items()
     }
+    filled = {name: own[name] for name, text in step.env.items() if own[name] != text}
+    check_counted(step.run, filled, step.path)
+    return own
 
 
 def environment(active: ActiveRun, live: LiveAttempt, values: dict[str, Any]) -> dict[str, str]:

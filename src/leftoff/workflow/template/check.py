@@ -416,6 +416,6 @@ def _try(reader: Script, values: list[Expression], *, sure: bool) -> Refused | N
     except QuoteError as error:
         inserting = reader.text[reader.at : reader.at + 1] == reader.mark
         index = error.value if error.value >= 0 else reader.used - 1 if inserting else reader.used
-        if index < len(values) and (sure or inserting):
+        if index < len(values) and (sure or inserting or error.value >= 0):
             return Refused(values[index], error.message.partition(": ")[0], error.hint, sure=sure)
     return None

@@ -32,6 +32,7 @@ AS_NUMBER = "Write {{ n | int }}: a whole number, or an error."
 AS_PRINTED = (
     "The command may print the value itself. Put its output into a variable, and check that it is a number."
 )
+AS_COUNTED = "Give a number, or write {{ n | int }}: a whole number, or an error."
 AS_INPUT = "Put the commands into the script itself, or the value into a file or `env:`."
 
 _KEYWORDS = frozenset("if then else elif do while until ! { time coproc always".split())
@@ -59,6 +60,10 @@ _COUNTING = frozenset("break bye continue exit logout return shift".split())
 _COUNTING_FORMAT = re.compile(r"%[^%sbqc]*[^%sbqc0-9.+ -]|\*")
 _NAME_TESTS = frozenset(("-v", "-R"))
 _SSH_TAKES = frozenset("-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w".split())
+# As they are called, with what they have a shell read.
+_HANDED_ON = {
+    "env": "-S", "npx": "-c", "npm": "-c", "vagrant": "-c", "nix-shell": "--run", "entr": "-s", "gcloud": "--command",
+}  # fmt: skip
 _TAKE_SCRIPT = {"su": "-c", "runuser": "-c", "script": "-c", "flock": "-c", "sg": "-c", "sbatch": "--wrap"}
 
 
@@ -68,6 +73,17 @@ READS_AGAIN = re.compile(rf"\b({_ANYWHERE}|{'|'.join(sorted(SHELLS))})\b|(^|[\s;
 _TYPED = re.compile(
     r"\b(?:(?:declare|typeset|local|export|readonly)\b[^\n;&|]*?\s[-+]\w*[in]\w*|integer|float|nameref)\s+([^\n;&|]*)"
 )
+
+
+# What a shell counts with; a command inside, or the length of a text, is no variable's content.
+_COUNTED = re.compile(
+    r"\(\((.*?)\)\)|\blet\b([^\n;&|]*)|\[\[(.*?)\]\]|\$\{\w+:\s*([^-=+?}\s][^}]*)\}|(?<=\w)\[([^\]\n]*)\]",
+    re.ASCII | re.DOTALL,
+)
+_NOT_CONTENT = re.compile(r"\$\([^()]*\)|`[^`]*`|\$\{#[^}]*\}")
+_COMPARED = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
+_NAMES = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_BY_TEXT = re.compile(r"\b(?:declare|typeset|local)\s[^\n;&|]*-\w*A")  # lists whose subscripts are no numbers
 
 
 class Word(Fields):
@@ -89,6 +105,7 @@ class Evaluated(Fields):
     message: str
     hint: str
     number: bool = False  # it may be one that is surely a number
+    counted: bool = False  # it may be one that looks like a number
 
 
 def typed_names(script: str) -> frozenset[str] | None:
@@ -96,6 +113,17 @@ def typed_names(script: str) -> frozenset[str] | None:
     words = [word for found in _TYPED.finditer(script) for word in found[1].split()]
     names = frozenset(word.partition("=")[0] for word in words)
     return names if all(re.fullmatch(r"\w+|[-+]\w+", name, re.ASCII) for name in names) else None
+
+
+def counted_names(script: str) -> frozenset[str]:
+    """The variables whose content a script counts with: bash executes the ``$(…)`` in a subscript there."""
+    names: set[str] = set()
+    for found in _COUNTED.finditer(script):
+        plain, let, test, part, subscript = (_NOT_CONTENT.sub("", text or "") for text in found.groups())
+        spans = [plain, let, part, *(word for pair in _COMPARED.findall(test) for word in pair)]
+        spans += [] if _BY_TEXT.search(script) else [subscript]
+        names.update(name for span in spans for name in _NAMES.findall(span))
+    return frozenset(names)
 
 
 def counts(source: str) -> bool:
@@ -124,11 +152,13 @@ def literal(source: str, mark: str, values: Sequence[str]) -> str:
     return "".join(out)
 
 
-def evaluated(words: Sequence[Word], *, ksh: bool, typed: frozenset[str] | None) -> Iterator[Evaluated]:
+def evaluated(
+    words: Sequence[Word], *, ksh: bool, typed: frozenset[str] | None, counted: frozenset[str]
+) -> Iterator[Evaluated]:
     """The values of a simple command that are read a second time.
 
     ``ksh``: in a shell where every command that takes a number counts with it. ``typed``: variables that are numbers or
-    references.
+    references. ``counted``: those that are counted with somewhere.
     """
     for word in words:
         name = word.text.partition("=")[0].rstrip("+")
@@ -136,8 +166,10 @@ def evaluated(words: Sequence[Word], *, ksh: bool, typed: frozenset[str] | None)
             yield from _found([word], "a value in the name of a variable", AS_NAME)
         elif _SPECIAL.match(word.text):
             yield from _found([word], f"a value for ${name}, which the shell expands or counts with", AS_FILE)
-        elif _ASSIGNMENT.match(word.text) and (typed is None or name in typed):
-            yield from _numbers([word], f"a value for ${name}, which is declared as a number or a reference")
+        elif _ASSIGNMENT.match(word.text):
+            yield from _kept({name}, [word], typed, counted)
+    for names, given in _set_by(words):
+        yield from _kept(names, given, typed, counted)
     name, arguments = _command([word for word in words if not word.redirect])
     if ksh:
         yield from _counted(name, arguments, words)
@@ -151,6 +183,33 @@ def evaluated(words: Sequence[Word], *, ksh: bool, typed: frozenset[str] | None)
         yield from _found(fed, "a value that a shell reads as commands", AS_INPUT)
 
 
+def _kept(
+    names: set[str], given: Sequence[Word], typed: frozenset[str] | None, counted: frozenset[str]
+) -> Iterator[Evaluated]:
+    """Values that go into variables."""
+    name = ", $".join(sorted(names))
+    if typed is None or names & typed:
+        yield from _numbers(given, f"a value for ${name}, which is declared as a number or a reference")
+    elif names & counted:
+        message = f"a value for ${name}, which the script counts with"
+        for word in given:
+            for value, nested in word.values:
+                if not nested:
+                    yield Evaluated(value, message, AS_COUNTED, counted=True)
+
+
+def _set_by(words: Sequence[Word]) -> Iterator[tuple[set[str], list[Word]]]:
+    """Variables that a command other than an assignment puts values into."""
+    name, arguments = _command([word for word in words if not word.redirect])
+    if name in ("for", "select"):
+        yield {word.text for word in arguments[:1]}, arguments[2:]
+    elif name in ("read", "readarray", "mapfile"):
+        names = {word.text for word in arguments if not word.text.startswith("-")}
+        yield names, [word for word in words if word.redirect == "<<<"]
+    elif name == "printf" and len(arguments) > 2 and arguments[0].text == "-v":
+        yield {arguments[1].text}, arguments[2:]
+
+
 def _is_prefix(words: Sequence[Word], word: Word) -> bool:
     """Whether a word stands before the name of a command."""
     name, arguments = _command(words)
@@ -162,7 +221,11 @@ def reads_commands(words: Sequence[Word]) -> bool:
     plain = [word for word in words if not word.redirect]
     name, arguments = _command(plain)
     if name in ("source", "."):
-        return bool(arguments) and arguments[0].text in ("/dev/stdin", "/dev/fd/0", "-")
+        return bool(arguments) and _is_open_file(arguments[0])
+    if name in ("at", "batch"):
+        return not any(word.text.startswith("-f") for word in arguments)
+    if name in ("readarray", "mapfile"):
+        return any(word.text.startswith("-C") for word in arguments)
     if name == "ssh":
         rest = _remote(arguments)
         return not rest or reads_commands(rest)
@@ -179,7 +242,14 @@ def reads_commands(words: Sequence[Word]) -> bool:
     if _base(name) not in SHELLS:
         return False
     script, file = _of_shell(arguments)
-    return script is None and (file is None or "-s" in (word.text for word in arguments))
+    return script is None and (
+        file is None or "-s" in (word.text for word in arguments) or _is_open_file(file)
+    )
+
+
+def _is_open_file(word: Word) -> bool:
+    """Whether a file is none of its own, but what a command was given as input."""
+    return word.text in ("-", "/dev/stdin") or word.text.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def _command(words: Sequence[Word]) -> tuple[str, list[Word]]:
@@ -290,6 +360,20 @@ def _tested(name: str, arguments: list[Word], *, numbers: bool) -> Iterator[Eval
         yield from _numbers(arguments, f"a value in `{name} … -eq`, which counts with it")
 
 
+def _handed_on(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
+    """``env -S LINE``, ``npx -c LINE``: a line of words that is taken apart again."""
+    option, split = _HANDED_ON[name], "--split-string" if name == "env" else UNKNOWN
+    for index, word in enumerate(arguments):
+        if word.text.startswith((option, split)) or re.fullmatch(rf"-\w+{option[1:]}.*", word.text):
+            message = f"a value in what `{name} {option}` takes apart"
+            yield from _found(arguments[index : index + 2], message, AS_ARGUMENT)
+
+
+def _on_a_device(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
+    if any(word.text == "shell" for word in arguments):
+        yield from _as_commands(f"{name} shell", arguments)
+
+
 _RULES: dict[str, Callable[[str, list[Word]], Iterator[Evaluated]]] = {
     **dict.fromkeys(
         "eval trap alias emulate fc watch parallel tmux sched zle bindkey zstyle functions".split(),
@@ -300,6 +384,9 @@ _RULES: dict[str, Callable[[str, list[Word]], Iterator[Evaluated]]] = {
     **dict.fromkeys("declare typeset local private export readonly integer float nameref".split(), _declared),
     **dict.fromkeys(("source", "."), _sourced),
     **dict.fromkeys(("printf", "print"), _printed),
+    **dict.fromkeys(_HANDED_ON, _handed_on),
+    **dict.fromkeys(("hyperfine", "concurrently"), _as_commands),
+    "adb": _on_a_device,
     "let": _let,
     "wait": _option_name("-p"),
     "set": _option_name("-A"),

@@ -14,14 +14,17 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from leftoff.errors import BadTemplate
 from leftoff.model.fields import Fields
 from leftoff.workflow.template.shell_commands import (
     AS_COMMANDS,
+    AS_COUNTED,
     AS_INPUT,
     AS_NUMBER,
     READS_AGAIN,
     UNKNOWN,
     Word,
+    counted_names,
     counts,
     evaluated,
     literal,
@@ -44,11 +47,12 @@ from leftoff.workflow.template.shell_reader import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)  # means itself wherever it stands
 _WORD = re.compile(r"[A-Za-z0-9_@%+:,./-]+", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
+_COUNTS = re.compile(r"\s*([-+]?[0-9][0-9A-Za-z#]*(\.[0-9]+)?)?\s*", re.ASCII)
 _SUBSCRIPT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)?\[[^\]]*", re.ASCII)
 # Wherever bash reads a number it executes the $(…) in a subscript.
 _EVALUATED = re.compile(r"\[.*[$`]", re.DOTALL)
@@ -88,6 +92,21 @@ class Value(Fields):
     def is_number(self) -> bool:
         return bool(_NUMBER.fullmatch(self.joined)) if self.number is None else self.number
 
+    @property
+    def may_count(self) -> bool:
+        """Whether each of its texts looks like a number."""
+        texts = self.text if isinstance(self.text, list) else [self.text]
+        return all(_COUNTS.fullmatch(text) for text in texts)
+
+
+def check_counted(script: str, given: Mapping[str, str], where: str) -> None:
+    """``BadTemplate`` where a value for the environment is no number, and the script counts with it."""
+    for name in sorted(counted_names(script) & given.keys()):
+        if not Value(given[name]).may_count:
+            raise BadTemplate(
+                f"{where}: env: a value for ${name}, which the script counts with", hint=AS_COUNTED
+            )
+
 
 class Script(Reader):
     """A script with a mark at each value, which are given in the order of the marks."""
@@ -98,6 +117,7 @@ class Script(Reader):
         self.used = 0
         self.ksh = ksh
         self.typed = typed_names(text)
+        self.counted = counted_names(text)
 
     def _next(self) -> Value:
         """The next value; all that is open around it has it too."""
@@ -205,8 +225,9 @@ class Script(Reader):
         return [Word(text, shape, values, redirect, counts(source))]
 
     def _judge(self, words: list[Word]) -> None:
-        for found in evaluated(words, ksh=self.ksh, typed=self.typed):
-            if not (found.number and self.values[found.value].is_number):
+        for found in evaluated(words, ksh=self.ksh, typed=self.typed, counted=self.counted):
+            value = self.values[found.value]
+            if not ((found.number and value.is_number) or (found.counted and value.may_count)):
                 raise QuoteError(found.message, self.line, found.hint, found.value)
 
     def _judge_input(self, values: Sequence[int]) -> None:
