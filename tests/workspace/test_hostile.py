@@ -236,9 +236,14 @@ def test_the_command_that_completes_a_journal_is_one_command(project: Path) -> N
         assert "touch" not in shlex.split(command)
 
 
-def test_a_folder_that_looks_like_a_repository_runs_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_folder_that_looks_like_a_repository_runs_nothing(
+    tmp_path: Path, knows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Git takes a folder of a clone for a repository if it looks like one, with a configuration that names commands:
-    with leftoff none of them runs."""
+    with leftoff none of them runs, also where git is too old to be told (before 2.38)."""
+    if not knows:
+        monkeypatch.setattr("leftoff.engine.workspace.git._SAFE", ())
     folder = repository(tmp_path / "clone", a="a\n") / "sub"
     git(tmp_path, "init", "-q", "--bare", str(folder))
     (folder / "work").mkdir()

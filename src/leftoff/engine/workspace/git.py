@@ -28,7 +28,8 @@ _PLACES = (
     "GIT_COMMON_DIR",
 )
 _ODD = (b"worktree", b"include", b"bare = true", b"bare=true")  # of a repository that only git understands
-# A folder of a clone may look like a repository of its own, with a configuration that names commands.
+# A folder of a clone may look like a repository of its own, with a configuration that names commands: git before 2.38
+# cannot be told not to use one, so we look ourselves, too.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
 _NO_FILE = "000000"
 _LINK, _MODULE = "120000", "160000"
@@ -166,6 +167,8 @@ def repository(project: str) -> Repo | None:
         if above == folder:
             return None
         folder = above
+    if _is_disguised(real):
+        return None
     if _is_plain(folder):
         prefix = os.path.relpath(real, folder)
         return Repo(project, "" if prefix == "." else f"{prefix}/")
@@ -191,9 +194,26 @@ def _is_plain(top: str) -> bool:
     return usual and any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in os.get_exec_path())
 
 
-def command(*words: str) -> list[str]:
-    """A call of git in a project that somebody else may have made."""
-    return ["git", *_SAFE, *words]
+def _is_disguised(project: str) -> bool:
+    """Whether git would take a folder for a repository that has no `.git`: the project's, or one above it."""
+    folder = os.path.realpath(project)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        names = (os.path.join(folder, name) for name in ("HEAD", "objects", "commondir"))
+        head, objects, common = map(os.path.lexists, names)
+        if head and (objects or common):
+            return True
+        if (above := os.path.dirname(folder)) == folder:
+            return False
+        folder = above
+    return False
+
+
+def command(project: str, *words: str) -> list[str]:
+    """A call of git in a project that somebody else may have made; where git is not to be asked, as if there were none:
+    ``FileNotFoundError``."""
+    if _is_disguised(project):
+        raise FileNotFoundError(f"{project} is in a folder that looks like a repository, and is none.")
+    return ["git", *_SAFE, "-C", project, *words]
 
 
 def environment() -> dict[str, str]:
@@ -204,7 +224,7 @@ def environment() -> dict[str, str]:
 
 def _git(project: str, *words: str, fine: tuple[int, ...] = (0,), literal: bool = True) -> bytes:
     env = {**environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
-    code, out, err = _call(command("-c", "core.quotePath=false", "-C", project, *words), env)
+    code, out, err = _call(command(project, "-c", "core.quotePath=false", *words), env)
     if code not in fine:
         why = err.decode("utf-8", "replace").strip().partition("\n")[0]
         raise StoreUnavailable(f"`git {words[0]}` failed: {why}", hint="Nothing was changed. Try it by hand.")

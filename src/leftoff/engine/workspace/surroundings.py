@@ -48,9 +48,10 @@ def dirty_paths(project: str) -> list[str] | None:
 
     from leftoff.engine.workspace.git import command, environment
 
-    words = command("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
+    words = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
     try:
-        done = subprocess.run(words, cwd=project, env=environment(), capture_output=True, timeout=GIT_S)
+        asked = command(project, *words)
+        done = subprocess.run(asked, env=environment(), capture_output=True, timeout=GIT_S)
     except (OSError, subprocess.SubprocessError):
         return None
     above = len(prefix(project))  # git tells paths from the top of its work tree

@@ -222,8 +222,7 @@ def run_git(world: World, *words: str, strip: bool = True) -> str | None:
 
     try:
         done = subprocess.run(
-            command(*words),
-            cwd=world.project,
+            command(world.project, *words),
             env=environment(),
             capture_output=True,
             text=True,
