@@ -27,6 +27,7 @@ class Proxy:
         self.server_version = ""  # what the server says it is; empty: what it is
         self.statements: list[str] = []
         self._faults: list[tuple[str, str]] = []
+        self.late = threading.Event()
         self._silent = threading.Event()  # nothing gets through, and nobody is told
         self._links: list[_Link] = []
         self._lock = threading.Lock()
@@ -40,8 +41,9 @@ class Proxy:
         return f"postgresql://{user}@127.0.0.1:{self.port}/postgres?{query}"
 
     def fail(self, when: str, statement: str = "COMMIT") -> None:
-        """Cut the connection on which the next such statement is sent: before it, or after it was answered."""
-        assert when in ("before", "after")
+        """Cut the connection on which the next such statement is sent: before it, or after it was answered. `late`:
+        nobody hears of that connection until ``let_go``, then all that was sent on it arrives."""
+        assert when in ("before", "after", "late")
         self._faults.append((when, statement))
 
     def fault(self, when: str, statement: str) -> bool:
@@ -60,6 +62,12 @@ class Proxy:
         """Let nothing through from now on, or everything that waits."""
         (self._silent.set if silent else self._silent.clear)()
 
+    def let_go(self) -> None:
+        """What is late arrives, and is over when this returns."""
+        self.late.set()
+        for link in [link for link in self._links if link.late]:
+            link.join()
+
     def wait(self) -> None:
         if self.delay_s:
             time.sleep(self.delay_s)
@@ -74,6 +82,7 @@ class Proxy:
         if self._listener.fileno() < 0:
             return
         self._silent.clear()
+        self.late.set()
         self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a connection
         self._accepting.join()
         self._listener.close()
@@ -102,6 +111,8 @@ class _Link:
         self._asked, self._answered = 0, 0
         self._names: dict[bytes, str] = {}
         self._lost = False  # the next answer is not passed on
+        self.late = False
+        self._over = threading.Event()  # the server has ended the connection
         self._told = False  # that those who watch are told is not waited for
         self._unawaited: set[int] = set()  # by number: such answers
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._up, self._down)]
@@ -144,6 +155,9 @@ class _Link:
         except (OSError, EOFError):
             pass
         finally:
+            if self.late:
+                self.server.shutdown(socket.SHUT_WR)
+                self._over.wait(30)
             self.close()
 
     def _first(self) -> tuple[bytes, bytes]:
@@ -160,6 +174,9 @@ class _Link:
         self.proxy.statements.append(statement)
         self._told = "pg_notify(" in statement
         self._lost = self._lost or self.proxy.fault("after", statement)
+        if self.proxy.fault("late", statement):
+            self.late = True
+            self.proxy.late.wait()
         return self.proxy.fault("before", statement)
 
     def _down(self) -> None:
@@ -177,6 +194,9 @@ class _Link:
                     self._answered += 1
                     if self._lost:
                         return
+                    if self.late:
+                        held = b""  # nobody is there to hear it
+                        continue
                     self.proxy.wait()
                     if self._answered > 1 and self._answered not in self._unawaited:
                         self.proxy.count()  # before whoever waits for it can ask how many there were
@@ -188,6 +208,7 @@ class _Link:
             except OSError:
                 pass
         finally:
+            self._over.set()
             self.close()
 
 

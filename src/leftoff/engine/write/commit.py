@@ -117,7 +117,7 @@ class Terms:
     """When a commit is made, by what right, how it is sealed, by which token it is known again, and the blobs that were
     saved for it beforehand. ``likely``: the number of the run that it will most likely turn out to be about."""
 
-    __slots__ = ("at", "blobs", "guard", "likely", "seal", "since", "token")
+    __slots__ = ("at", "blobs", "guard", "likely", "seal", "token")
 
     def __init__(
         self,
@@ -134,7 +134,6 @@ class Terms:
         self.token = token or new_token()
         self.blobs: Sequence[BlobRow] = blobs or ()
         self.likely = likely
-        self.since: int | None = None  # where the run was known to be when the commit was first tried
 
 
 def commit(
@@ -180,10 +179,8 @@ def commit_in(
     since, digest, counts, epoch, run_id = now
     if terms.guard is not NO_GUARD:
         terms.guard.check(tx, head, epoch)
-    if terms.since is None:
-        terms.since = head.seq
-    if since != terms.since:
-        there = tx.applied(head.run, terms.since, terms.token)
+    if since != head.seq:
+        there = tx.applied(head.run, head.seq, terms.token)
         if there is not None:
             return there, since, None
     need_known(tx, head, since, digest)

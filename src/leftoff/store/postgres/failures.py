@@ -131,6 +131,15 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
     raise error
 
 
+def unheard(place: Place, error: LeftoffError) -> StoreUnavailable:
+    """Of a commit whose answer was lost, where what became of it cannot be found out either."""
+    return StoreUnavailable(
+        f"{place.name} did not say whether it made the last change: {error.message}",
+        hint="That is not known. Look when it is back (`leftoff status`) before you do it again; a program that drives "
+        "the run finds out by itself.",
+    )
+
+
 def _out_of_reach(place: Place, code: str, text: str) -> StoreUnavailable:
     if code in RESTARTS:
         return _unavailable(

@@ -21,7 +21,7 @@ from leftoff.store.base import Store
 from leftoff.store.postgres import migrate
 from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
-from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
+from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
 from leftoff.store.postgres.held import END, Again, Left
 from leftoff.store.postgres.location import SCHEMA, Place, local_folder, of_project, without_secrets
 from leftoff.store.postgres.names import told
@@ -72,6 +72,7 @@ class PostgresStore(Store):
         self._reached = False  # whether the server ever answered
         self._proved: set[int] = set()
         self._left = Left()
+        self._unheard: list[Statement] = []  # what proves the guesses of commits that may still be under way
         key = id(self)
         _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
@@ -156,11 +157,21 @@ class PostgresStore(Store):
     # -- transactions
 
     def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
-        done: T = self._persist(lambda: self._transact(fn, durable))
+        self._overtake()
+        lost: list[tuple[PostgresTx, T]] = []
+        try:
+            done = self._persist(lambda: self._transact(lambda tx: _once(tx, fn, lost), durable, lost))
+        except StoreUnavailable as error:
+            if lost:
+                raise unheard(self.place, error) from None
+            raise
+        for tx, _ in lost:
+            self._settled(tx.guessed)
         self.wrote = True
         return done
 
-    def _transact(self, fn: Callable[[Tx], T], durable: bool) -> T:
+    def _transact(self, fn: Callable[[PostgresTx], T], durable: bool, tried: list[tuple[PostgresTx, T]]) -> T:
+        """``tried``: where it goes, with its result, if it was sent at once, by a guess, and not heard of."""
         link = self._take()
         before = [(Q.begin_write, ()), (Q.opened, ())]
         tx = PostgresTx(link, self._proved, before, self._left)
@@ -174,6 +185,9 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             lost = sent and is_lost(error)
             self._give_up(link, tx)
+            if lost and self._note(tx):
+                tried.append((tx, result))
+                raise
             if lost and self._happened(tx):
                 self._tell_again(tx)
                 return result
@@ -185,6 +199,8 @@ class PostgresStore(Store):
             raise
         except BaseException as error:
             guess = tx.guessed is not None and not tx.began
+            if sent:
+                self._note(tx)
             self._give_up(link, tx)
             if guess and isinstance(error, Exception):
                 raise Again from None  # whether that is so is not proved
@@ -241,24 +257,39 @@ class PostgresStore(Store):
         else:
             self.pool.give(link)
 
+    def _note(self, tx: PostgresTx) -> bool:
+        """A commit that was not heard of: whether it was sent at once, by a guess. It may still be on its way."""
+        if tx.xid is not None or tx.guessed is None or not tx.made:
+            return False
+        self._unheard.append(tx.guessed)
+        return True
+
+    def _overtake(self) -> None:
+        """What was given up and is not there by now shall not come later: the runs move on from where it finds them."""
+        for guess in list(self._unheard):
+            values = (*guess[1], os.urandom(16))
+            self.on_link(lambda link, values=values: link.ask([(Q.pass_by, values)]))  # type: ignore[misc]
+            self._settled(guess)
+
+    def _settled(self, guess: Statement | None) -> None:
+        if guess in self._unheard:
+            self._unheard.remove(guess)
+
     def _happened(self, tx: PostgresTx) -> bool:
         """Whether a transaction is durable whose end nobody heard of. Its versions prove it, where it has any: after a
         failover the number of a transaction may be another's."""
 
         def look(link: Link) -> bool:
-            status = None
-            if tx.xid is None and tx.guessed is not None:
-                link.ask(
-                    [(Q.hold, tx.guessed[1][:1])]
-                )  # until it is over. If it comes later, the run is not as it was
-            else:
-                status = _ended(link, tx.xid)
+            status = _ended(link, tx.xid)
             if tx.made:
                 return bool(link.ask([(Q.committed, tx.made[-1])])[0])
             return bool(status == "committed")
 
         log.debug("looks for transaction %s, of which no answer came", tx.xid)
-        return self.on_link(look)
+        try:
+            return self.on_link(look)
+        except StoreUnavailable as error:
+            raise unheard(self.place, error) from None
 
     def _create(self) -> None:
         from leftoff._version import __version__
@@ -403,6 +434,16 @@ class _Snapshot(PostgresView):
         if len(found) > 1:
             migrate.check(dict(found[1]), self._store.place, writing=False)
             self._store._readable = True
+
+
+def _once(tx: PostgresTx, fn: Callable[[Tx], T], lost: list[tuple[PostgresTx, T]]) -> T:
+    """Work that is tried again: an earlier try may be there, or arrive as long as its run is not held."""
+    for earlier, result in lost:
+        made = earlier.made[-1]
+        if tx.hold(made[0]) is not None and tx.ask(Q.committed, made, made[0]):
+            tx.wrote = True  # whoever watches is told of it
+            return result
+    return fn(tx)
 
 
 def _stands_elsewhere(error: psycopg.Error) -> bool:

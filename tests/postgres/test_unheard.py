@@ -1,0 +1,149 @@
+"""Commits of which no answer came, and which may still be on their way: made once, whatever arrives when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import leftoff
+from leftoff.api.doubt import Doubt
+from leftoff.errors import StoreUnavailable
+from leftoff.model.versions import Version
+from leftoff.store.postgres.queries import Q
+from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres.tx import PostgresTx
+from leftoff.store.postgres.wire import Wire
+from leftoff.testing.scribe import AT, Scribe
+from tests.postgres.proxy import Proxy
+
+
+@pytest.fixture
+def run(proxy: Proxy, name: str) -> Iterator[leftoff.Run]:
+    """A run that is driven through the proxy, by what is remembered of it: each commit is one packet."""
+    with leftoff.open(proxy.url(name)) as store:
+        made = store.start("work", run_id="r")
+        for number in range(3):
+            made.variables["n"] = number
+            made.commit()
+        yield made
+        proxy.let_go()
+        assert store.fsck().ok
+        made.finish()
+
+
+def give_up(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """The next answer is not waited for."""
+    with_answers = Wire._answers
+
+    def interrupted(wire: Wire, skip: int) -> Any:
+        monkeypatch.setattr(Wire, "_answers", with_answers)
+        wire.conn.close()
+        raise error
+
+    monkeypatch.setattr(Wire, "_answers", interrupted)
+
+
+def entries(url: str) -> Any:
+    with leftoff.open(url) as store:
+        return store.get("r").variables.get("list")
+
+
+def test_what_was_given_up_arrives_after_the_look(
+    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not there when the store was asked, so it is made again: the first one is refused when it comes."""
+    asked = Doubt.ask
+    found: list[Version | None] = []
+
+    def ask(doubt: Doubt, *what: Any) -> Version | None:
+        found.append(asked(doubt, *what))
+        proxy.let_go()
+        return found[-1]
+
+    monkeypatch.setattr(Doubt, "ask", ask)
+    run.append("list", "x")
+    proxy.fail("late", "COMMIT")
+    give_up(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        run.commit()
+    run.append("list", "y")
+    run.commit()
+    assert ([None], ["x", "y"]) == (found, entries(url))
+
+
+def test_what_was_given_up_arrived(
+    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found, and only the rest is written."""
+    run.append("list", "x")
+    proxy.fail("late", "COMMIT")
+    give_up(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        run.commit()
+    proxy.let_go()
+    run.append("list", "y")
+    run.commit()
+    assert ["x", "y"] == entries(url)
+
+
+def test_what_was_lost_arrives_before_it_is_made_again(
+    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store itself tries again: it looks for the first one where nothing can come any more."""
+    hold = PostgresTx.hold
+
+    def held(tx: PostgresTx, run: int) -> Any:
+        proxy.let_go()
+        return hold(tx, run)
+
+    run.append("list", "x")
+    proxy.fail("late", "COMMIT")
+    give_up(monkeypatch, psycopg.OperationalError("the connection is lost"))
+    with monkeypatch.context() as patch:
+        run._buffer.store.write(lambda tx: patch.setattr(PostgresTx, "hold", held))
+        run.commit()
+    assert ["x"] == entries(url)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_became_of_it_cannot_be_found_out(
+    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """So that is said, and not that nothing was changed; the next commit finds out."""
+    run.append("list", "x")
+    proxy.fail(when)
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
+        patch.setattr(run._buffer.store, "patience", 0.0)
+        run.commit()
+    says_that_it_is_not_known(caught.value)
+    assert (["x"] if when == "after" else None) == entries(url)
+    run.append("list", "y")
+    run.commit()
+    assert ["x", "y"] == entries(url)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_report_of_which_nothing_can_be_found_out(
+    proxy: Proxy, name: str, tmp_path: Path, when: str
+) -> None:
+    """It says so, too."""
+    store = PostgresStore(proxy.url(name), str(tmp_path))
+    scribe = Scribe(store)
+    proxy.fail(when)
+    proxy.fail("before", Q.outcome)
+    store.patience = 0.0
+    with pytest.raises(StoreUnavailable) as caught:
+        store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT))
+    says_that_it_is_not_known(caught.value)
+    assert (when == "after") is bool(store.read(lambda view: view.attempts(scribe.run)))
+    store.close()
+
+
+def says_that_it_is_not_known(error: StoreUnavailable) -> None:
+    assert ("store_unavailable", 8, True) == (error.code, error.exit_code, error.retry)
+    assert "did not say whether it made the last change" in error.message
+    assert "Nothing was changed" not in str(error)
