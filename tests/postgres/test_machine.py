@@ -44,13 +44,15 @@ def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: 
             return server.url(f"{self.game}-{project.name}")
 
         def copy(self, old: Path, new: Path) -> None:
-            """The files of the project, and the store as `leftoff store copy` does it."""
+            """The files of the project, and the store as a backup of it has it: nobody drives a run there."""
             shutil.copytree(old, new)
             source, target = open_store(self.location(old)), open_store(self.location(new))
             if source.exists():
-                copy(source, target)
+                copy(source, target, moves=True)
             source.close()
             target.close()
+            for run in self.runs:
+                run.held = False
 
         def teardown(self) -> None:
             super().teardown()
