@@ -46,13 +46,15 @@ def _report(
     blobs: list[BlobRow] | None = None,
     start: bool = False,
     title: str | None = None,
+    what: str = "",
 ) -> None:
-    """Commit to the session's run. ``start``: it is work, and worth a run where there is none."""
+    """Commit to the session's run. ``start``: it is work, and worth a run where there is none. ``what``: which commit
+    of its event that is, where there are several."""
     opening = None
     if start and session.has_home:
         opening = session.opening(title)
         _begin_work(session, title)
-    sessions.report_session(session.project, session.who, make, opening, blobs or [])
+    sessions.report_session(session.project, session.who, make, opening, blobs or [], what)
 
 
 def _begin_work(session: Session, title: str | None = None) -> None:
@@ -82,7 +84,7 @@ def _commit_start(session: Session, title: str | None, found: Found | None) -> N
         return Seal("agent_start", note=f"a session of {session.who.agent} begins")
 
     blobs = found.blobs if found is not None else []
-    sessions.report_session(session.project, session.who, make, session.opening(title), blobs)
+    sessions.report_session(session.project, session.who, make, session.opening(title), blobs, "start")
 
 
 def _checkpoint(session: Session, seal: Seal, put: Make | None = None) -> None:
@@ -254,7 +256,7 @@ def _end_turn(
         remember_git(head, row, changes)
         return seal
 
-    sessions.report_session(session.project, session.who, make, None, seen.blobs)
+    sessions.report_session(session.project, session.who, make, None, seen.blobs, "end")
 
 
 def failed_commands(session: Session, failures: list[tuple[str, str]]) -> None:
@@ -267,7 +269,7 @@ def failed_commands(session: Session, failures: list[tuple[str, str]]) -> None:
             turn.failed(command, error)
 
     if told:
-        _report(session, make)
+        _report(session, make, what="failed")
 
 
 def failed_in_transcript(session: Session, transcript: str, turn: str) -> None:

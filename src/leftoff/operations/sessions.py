@@ -14,7 +14,15 @@ from leftoff.engine.config.project import find_project, in_git, local_folder, st
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
-from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, lost, name_of, settled, told_before
+from leftoff.engine.workspace.hook_order import (
+    KEPT,
+    InOrder,
+    OnItsWay,
+    lost,
+    name_of,
+    settled,
+    told_before,
+)
 from leftoff.engine.write.lease import NOBODY
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.model.fields import Fields
@@ -48,12 +56,16 @@ class Session:
         self, project: Project, caller: Caller, agent: str, way: Way, *, anywhere: bool, until: int
     ) -> None:
         self.project = project
-        self.who = Who(way.session, agent, caller.agent, caller.run)
+        self.who = Who(way.session, agent, caller.agent, caller.run, event=way.name)
         self.branch = caller.branch
         self.driven = bool(caller.attempt)  # the agent does a step of a run that a runner drives
         self.way = way
         self.anywhere = anywhere
         self.until = until
+
+    def belongs_to(self, caller: Caller) -> None:
+        """Its agent's process is another one than was thought."""
+        self.who = self.who.but(process=caller.agent)
 
     @property
     def has_home(self) -> bool:
@@ -164,6 +176,11 @@ def not_kept(store: str, session: str) -> list[str]:
         f"an event of {session if one == own else f'another session ({one})'} was not kept: its hook was killed"
         for one in lost(store)
     ]
+
+
+def has_kept(store: str) -> bool:
+    """Whether events wait for a store that was out of reach: see `operations.kept_events`."""
+    return os.path.isdir(os.path.join(store, KEPT))
 
 
 def is_told(session: Session, event: bytes, *, last: bool = False) -> bool:

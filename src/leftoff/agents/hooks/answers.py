@@ -33,11 +33,12 @@ _FAULTS = {
 }
 
 
-def fault(error: LeftoffError) -> str:
+def fault(error: LeftoffError, *, kept: bool = False) -> str:
     """One line about why leftoff does not work here, and what a person can do; nothing that is no such fault. Not in
-    the words of what is damaged, which may be anybody's."""
+    the words of what is damaged, which may be anybody's. ``kept``: what is told meanwhile is not lost."""
     what = _FAULTS.get(error.code, "")
-    return what and f"leftoff cannot keep the progress of this session in this folder: {what}"
+    later = " What happens meanwhile is kept on this machine, and taken in once it can be." if kept else ""
+    return what and f"leftoff cannot keep the progress of this session in this folder: {what}{later}"
 
 
 def begun(session: Session, found: SessionRun) -> str:

@@ -52,7 +52,7 @@ def prompted(session: Session, event: Event) -> bytes:
     """A turn begins. Whoever says only "resume" gets the brief, and the run that nobody works on if the session has no
     work of its own."""
     answer, asked = NOTHING, event.prompt
-    if event.asks_to_go_on:
+    if event.asks_to_go_on and not session.who.again:
         from leftoff.agents.hooks import answers
 
         found = sessions.resume(session)

@@ -8,7 +8,7 @@ import sys
 import time
 
 from leftoff.agents.hooks import log, seen
-from leftoff.agents.hooks.events import read_event, started_in
+from leftoff.agents.hooks.events import Event, read_event, started_in
 from leftoff.errors import LeftoffError
 from leftoff.host import agent_above, orphan
 from leftoff.model.fields import Fields
@@ -17,9 +17,9 @@ from leftoff.operations import Caller, Project
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
-    from leftoff.agents.hooks.events import Event
-    from leftoff.operations.sessions import Way
+    from leftoff.operations.sessions import Session, Way
 
 
 _FIRST = (
@@ -66,6 +66,7 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
     """In a process of its own: everything that may take long, or go wrong. ``where``: the project, the store.
     ``way``: that the event is at work."""
     place, folder = where
+    session = None
     until = time.time_ns() + int(_limit(event) * 1e9)
     try:
         from leftoff.agents.hooks.handle import EVENTS
@@ -81,30 +82,54 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
             event.name not in _ALONE
         )  # the others come by the dozen: none may wait for one that is stuck
         try:
-            if call.agent == "codex":
-                caller = _caller_of(project, event, caller)
             session = sessions.Session(project, caller, call.agent, way, anywhere=call.anywhere, until=until)
+            if call.agent == "codex":
+                session.belongs_to(_caller_of(project, event, caller))
             if event.name in _FIRST:
                 return b"" if sessions.is_told(session, event.source) else react(session, event)
             with session.order(alone=event.name in _ALONE):
-                last = event.name == "SessionEnd"
-                return b"" if sessions.is_told(session, event.source, last=last) else react(session, event)
+                if sessions.is_told(session, event.source, last=event.name == "SessionEnd"):
+                    return b""
+                if sessions.has_kept(folder):
+                    _take_in(session, call)
+                return react(session, event)
         finally:
             project.close()
     except Exception as error:
-        log.note(folder, call.agent, event.name, event.session, _told(error))
-        return _fault(event, error)
+        kept = session is not None and event.name not in _FIRST and _keep(session, error, event)
+        said = (_told(error), *(["It is kept until then."] if kept else []))
+        log.note(folder, call.agent, event.name, event.session, *said)
+        return _fault(event, error, kept=kept)
     finally:
         way.done()
 
 
-def _fault(event: Event, error: Exception) -> bytes:
-    """A session or a turn that begins is told that nothing of it is kept, and what a person can do."""
+def _keep(session: Session, error: Exception, event: Event) -> bool:
+    """Whether an event that could not be told will be, once the store is back."""
+    from leftoff.operations.kept_events import keep
+
+    return keep(session, error, event.data)
+
+
+def _take_in(session: Session, call: Call) -> None:
+    """What was kept before comes first."""
+    from leftoff.agents.hooks.handle import EVENTS
+    from leftoff.operations.kept_events import take_in
+
+    def play(session: Session, data: dict[str, Any]) -> None:
+        event = Event(data)
+        EVENTS[event.name](session, event)
+
+    take_in(session, play, lambda text: log.note(session.project.store_folder, call.agent, text))
+
+
+def _fault(event: Event, error: Exception, *, kept: bool = False) -> bytes:
+    """A session or a turn that begins is told that nothing of it is in the store, and what a person can do."""
     if event.name not in _TOLD or not isinstance(error, LeftoffError):
         return b""
     from leftoff.agents.hooks.answers import context, fault
 
-    told = fault(error)
+    told = fault(error, kept=kept)
     return context(event.raw, told) if told else b""
 
 

@@ -23,6 +23,7 @@ from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, GONE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
+from leftoff.model.hashing import sha256
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import Holder
 
@@ -44,13 +45,20 @@ _LOOKED_AT = 200  # unfinished runs, for one that may be offered
 class Who(Fields):
     """An agent at work: its session, its name, and its process where that is known.
 
-    ``run``: the run that it was started for, by whoever started it.
+    ``run``: the run that it was started for, by whoever started it. ``event``: the name of what its hook tells of: no
+    other event has it. ``again``: that was tried before, and may be in the store.
     """
 
     session: str
     agent: str
     process: Process | None
     run: str | None = None
+    event: str = ""
+    again: bool = False
+
+    def token(self, what: str) -> bytes:
+        """What a commit of its event is known by, whoever makes it: there is one of each kind."""
+        return sha256(f"{self.event}\n{what}".encode()).digest()[:16] if self.event else b""
 
 
 # -- which run
@@ -199,10 +207,13 @@ def _going_on(store: Store, who: Who, at: int, *, taken: bool, again: bool) -> M
 
 
 def report_session(
-    project: Project, who: Who, make: Make, opening: Opening | None, blobs: list[BlobRow]
+    project: Project, who: Who, make: Make, opening: Opening | None, blobs: list[BlobRow], what: str = ""
 ) -> Reported | None:
-    """Commit to the run of a session. Where it has none: with ``opening`` one is started, else nothing is done."""
-    store, at, scrubber = project.store, project.at, project.redactor
+    """Commit to the run of a session. Where it has none: with ``opening`` one is started, else nothing is done.
+
+    ``what``: which of the commits of its event this is, which is made once.
+    """
+    store, at, scrubber, token = project.store, project.at, project.redactor, who.token(what)
     if opening is None and not (store.exists() and store.read(lambda view: bound_run(view, who))):
         return None
 
@@ -210,10 +221,11 @@ def report_session(
         row = bound_run(tx, who)
         if row is None and opening is not None:
             row = _again(tx, who) or _started(store, tx, opening, at, scrubber)
-        if row is None:
+        if row is None or (who.again and tx.applied(row.run, 0, token) is not None):
             return None
         hold(tx, row, who, at)
-        return report_in(store, tx, row, _awake(make, at), Terms(at, blobs=blobs), ChangeSet(scrubber))
+        terms = Terms(at, token=token, blobs=blobs)
+        return report_in(store, tx, row, _awake(make, at), terms, ChangeSet(scrubber))
 
     return store.write(work)
 

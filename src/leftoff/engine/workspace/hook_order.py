@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.workspace import Workspace
 
 FOLDER = "pending"
+KEPT = "waiting"  # a folder of events whose store was out of reach
 _TURN, _OTHER, _NEW = ".turn", ".event", ".new"  # how the files of events end
 _DIED = ".died"  # how those end whose process was killed
 _OF_SESSION = (".lock", ".told")  # and those of a session
@@ -51,6 +52,7 @@ class OnItsWay:
         began = f"{time.monotonic_ns():020d}.{os.getpid()}"
         self._path = _path(store, session, began + (_TURN if turn else _OTHER))
         self.session = session
+        self.name = f"{name_of(session)}.{time.time_ns():020d}.{os.getpid()}"  # no other event has it
         self._turn, self._make = turn, make
         self._fd = -1
 

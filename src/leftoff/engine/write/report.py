@@ -98,7 +98,7 @@ def report_in(store: Store, tx: Tx, row: RunRow, make: Make, terms: Terms, chang
     seal = make(tx, row, changes)
     # Hardly ever any: a record that was read here may be that large.
     ready, large = save_blobs(store, changes)
-    own = Terms(terms.at, terms.guard, seal, blobs=[*terms.blobs, *large])
+    own = Terms(terms.at, terms.guard, seal, terms.token, [*terms.blobs, *large])
     done = commit_in(tx, Head.of(row), ready, own)
     return Reported(row, done[0] if done is not None else None)
 
