@@ -147,7 +147,7 @@ def test_of_a_session_whose_agent_is_gone(away: Away, monkeypatch: pytest.Monkey
     away.session("other").fire("UserPromptSubmit", prompt="something else")
     assert 1 == len(away.kept())
     monkeypatch.setattr(kept_events, "_is_gone", lambda about: True)
-    away.session("other").fire("Stop", last_assistant_message="fine")
+    away.session("third").fire("SessionStart", source="startup")
     assert [] == away.kept()
     (run,) = [run for run in away.runs() if run["title"] == "build it"]
     found = succeed("show", run["run_id"], "--json", cwd=away.folder, LEFTOFF_STORE=away.url).json

@@ -51,7 +51,8 @@ def _fit(session: Session, value: Any) -> Any:
 def take_in(session: Session, play: Play, say: Callable[[str], None]) -> None:
     """What was kept before this event, of this session and of those that are over, each once and in order."""
     project, own = session.project, (session.who, session.branch, session.project.at)
-    project.store.patience = min(project.store.patience, _PATIENCE_S)
+    patience = project.store.patience
+    project.store.patience = min(patience, _PATIENCE_S)
     try:
         with kept_events.Kept(project.store_folder, _PATIENCE_S) as kept:
             for name, about in kept.of(session.who.session):
@@ -62,6 +63,7 @@ def take_in(session: Session, play: Play, say: Callable[[str], None]) -> None:
                     raise
                 except Exception as error:  # what cannot be told now never will be
                     say(f"{name}: {error}")
+        project.store.patience = patience
     finally:
         session.who, session.branch, project.at = own
 

@@ -56,16 +56,16 @@ class Session:
         self, project: Project, caller: Caller, agent: str, way: Way, *, anywhere: bool, until: int
     ) -> None:
         self.project = project
-        self.who = Who(way.session, agent, caller.agent, caller.run, event=way.name)
-        self.branch = caller.branch
-        self.driven = bool(caller.attempt)  # the agent does a step of a run that a runner drives
         self.way = way
         self.anywhere = anywhere
         self.until = until
+        self.belongs_to(caller, agent)
 
-    def belongs_to(self, caller: Caller) -> None:
-        """Its agent's process is another one than was thought."""
-        self.who = self.who.but(process=caller.agent)
+    def belongs_to(self, caller: Caller, agent: str) -> None:
+        """Whose session it is."""
+        self.who = Who(self.way.session, agent, caller.agent, caller.run, event=self.way.name)
+        self.branch = caller.branch
+        self.driven = bool(caller.attempt)  # the agent does a step of a run that a runner drives
 
     @property
     def has_home(self) -> bool:

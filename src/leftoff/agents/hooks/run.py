@@ -84,7 +84,9 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
         try:
             session = sessions.Session(project, caller, call.agent, way, anywhere=call.anywhere, until=until)
             if call.agent == "codex":
-                session.belongs_to(_caller_of(project, event, caller))
+                session.belongs_to(_caller_of(project, event, caller), call.agent)
+            if event.name == "SessionStart" and sessions.has_kept(folder):
+                _take_in(session, call)  # nobody is offered a run whose end is kept here
             if event.name in _FIRST:
                 return b"" if sessions.is_told(session, event.source) else react(session, event)
             with session.order(alone=event.name in _ALONE):

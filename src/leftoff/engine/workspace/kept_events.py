@@ -1,7 +1,8 @@
 """Events of sessions that found their store out of reach: kept on this machine, in order, until one reaches it again.
 
-They lie in the store's own folder here, private, and no more than a bounded number of them. Who takes them in holds a
-lock on the folder meanwhile; each goes when what it tells is in the store.
+They lie in the store's own folder here, private, and no more than a bounded number of them. Each is signed: a folder
+that came along with a repository tells nothing in this user's name. Who takes them in holds a lock on the folder
+meanwhile; each goes when what it tells is in the store.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 
+from leftoff.engine.config.trust import signer
 from leftoff.engine.workspace.hook_order import KEPT, name_of
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within, make_folder, write_private
@@ -24,29 +26,32 @@ _LONGEST_S = 7 * 86_400.0  # then nobody comes for it any more
 
 
 def keep(store: str, name: str, about: dict[str, Any]) -> bool:
-    """Keep an event, by the name of it that sorts as they began; whether there was room."""
-    folder = os.path.join(store, KEPT)
-    content = text(about).encode()
+    """Keep an event, by a name of it that sorts as they began; whether that was possible."""
+    folder, sign = os.path.join(store, KEPT), signer(make=True)
+    said = text(about)
+    if sign is None or len(said) > LARGEST:
+        return False
     try:
         make_folder(store)
         os.makedirs(folder, 0o700, exist_ok=True)
-        if len(content) > LARGEST or len(_swept(folder)) >= MOST:
+        if _swept(folder) >= MOST:
             return False
-        write_private(os.path.join(folder, name), [content])
+        write_private(os.path.join(folder, name), [f"{sign(f'{name} {said}')} {said}".encode()])
     except (OSError, StoreUnavailable):  # a disk that takes nothing
         return False
     return True
 
 
-def _swept(folder: str) -> list[str]:
-    """The names of the events that are kept; those that are too old go."""
-    found = []
-    for entry in os.scandir(folder):
-        if time.time() - entry.stat().st_mtime > _LONGEST_S:
-            os.unlink(entry.path)
-        else:
-            found.append(entry.name)
-    return sorted(found)
+def _swept(folder: str) -> int:
+    """How many events are kept; those that are too old go."""
+    found = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_S:
+                os.unlink(entry.path)
+            else:
+                found += 1
+    return found
 
 
 class Kept:
@@ -61,11 +66,11 @@ class Kept:
         import fcntl
 
         try:
-            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
+            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # somebody took them all in just now; or it is none of ours
             return self
         if not lock_within(self._fd, fcntl.LOCK_EX, self._patience):
-            self.__exit__()  # whoever has them takes them in; we may come before them
+            self.__exit__()  # whoever has it takes them in
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,30 +79,35 @@ class Kept:
             self._fd = -1
 
     def of(self, session: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The events of a session, and of those whose agent is gone, by name: nobody else will come for them. What was
-        looked at goes when the next one is asked for."""
+        """The events of a session, and of those whose agent is gone, each with its name: nobody else will come for
+        them. One that was looked at goes when the next is asked for."""
         own = name_of(session)
-        names = sorted(os.listdir(self._folder)) if self._fd >= 0 else []
+        names = sorted(os.listdir(self._folder))[:MOST] if self._fd >= 0 else []
         for name in names:
             path = os.path.join(self._folder, name)
-            try:
-                with open(path, "rb") as file:
-                    about = decode(file.read())
-            except (OSError, ValueError):  # it was being written when its process died
-                about = None
-            if isinstance(about, dict) and (name.partition(".")[0] == own or _is_gone(about)):
+            about = _read(path, name)
+            if about is not None:
+                if name.partition(".")[0] != own and not _is_gone(about):
+                    continue
                 yield name, about
-            elif isinstance(about, dict):
-                continue
             os.unlink(path)
-        if names:
-            self._forget()
-
-    def _forget(self) -> None:
         try:
-            os.rmdir(self._folder)
+            if names:
+                os.rmdir(self._folder)
         except OSError:  # others are kept there
             pass
+
+
+def _read(path: str, name: str) -> dict[str, Any] | None:
+    """An event as it was kept; ``None`` where this user did not keep it so."""
+    sign = signer()
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            mark, _, said = file.read(5 * LARGEST).decode().partition(" ")
+    except (OSError, ValueError):
+        return None
+    found = decode(said) if sign is not None and sign(f"{name} {said}") == mark else None
+    return found if isinstance(found, dict) else None
 
 
 def _is_gone(about: dict[str, Any]) -> bool:

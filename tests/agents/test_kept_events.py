@@ -1,0 +1,93 @@
+"""What hooks tell a store that cannot be reached is kept beside it, signed and bounded, and taken in once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.engine.workspace import kept_events
+from leftoff.errors import StoreUnavailable
+from leftoff.store.sqlite.store import SqliteStore
+from tests.agents.hooking import Session
+from tests.cli.command import succeed
+
+FAILED = {"tool_name": "Bash", "tool_input": {"command": "make"}, "error": "no rule"}
+
+
+@pytest.fixture
+def session(project: Path) -> Iterator[Session]:
+    made = Session(project)
+    made.fire("UserPromptSubmit", prompt="build it")
+    yield made
+
+
+def kept(project: Path) -> list[Path]:
+    return sorted((project / ".leftoff/waiting").glob("*"))
+
+
+def shown(project: Path) -> dict[str, Any]:
+    return dict(succeed("show", "latest", "--json", cwd=project).json)
+
+
+def away(patch: pytest.MonkeyPatch, *, late: bool = False) -> None:
+    """Nothing can be written. ``late``: it is, and only the answer is lost."""
+    write = SqliteStore.write
+
+    def lost(store: SqliteStore, fn: Callable[..., Any], **more: Any) -> Any:
+        if late:
+            write(store, fn, **more)
+        raise StoreUnavailable("away")
+
+    patch.setattr(SqliteStore, "write", lost)
+
+
+def test_an_answer_that_is_lost(session: Session, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was committed though nobody heard of it is not committed again."""
+    with monkeypatch.context() as patch:
+        away(patch, late=True)
+        session.fire("PostToolUseFailure", **FAILED)
+        session.fire("Stop", last_assistant_message="so far")
+    assert 2 == len(kept(project))
+    session.fire("UserPromptSubmit", prompt="and now")
+    found = shown(project)
+    assert 1 == json.dumps(found).count("no rule")
+    assert ["build it", "and now"] == [turn["prompt"] for turn in found["records"]["turn"].values()]
+    assert [] == kept(project) and not (project / ".leftoff/waiting").exists()
+
+
+def test_a_folder_that_came_along_tells_nothing(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What this user did not keep, or somebody changed, or called otherwise, is put away unread."""
+    with monkeypatch.context() as patch:
+        away(patch)
+        for _ in range(3):
+            session.fire("PostToolUseFailure", **FAILED)
+    first, second, third = kept(project)
+    first.write_text(first.read_text().replace("no rule", "no ruse"))
+    second.rename(second.with_name(second.name + "1"))
+    third.write_text(json.dumps({"data": FAILED}))
+    session.fire("Stop", last_assistant_message="so far")
+    assert "no ru" not in json.dumps(shown(project))
+    assert [] == kept(project)
+
+
+def test_what_cannot_be_kept_is_said(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many, or too large: a line in the log, as before."""
+    monkeypatch.setattr(kept_events, "MOST", 1)
+    with monkeypatch.context() as patch:
+        away(patch)
+        session.fire(
+            "PostToolUse", tool_name="TodoWrite", tool_input={"todos": [{"content": "x" * 9000}] * 40}
+        )
+        session.fire("PostToolUseFailure", **FAILED)
+        session.fire("PostToolUseFailure", **FAILED)
+    lines = (project / ".leftoff/hook.log").read_text().splitlines()
+    assert [False, True, False] == ["It is kept" in line for line in lines[-3:]]
+    assert 1 == len(kept(project))
