@@ -53,6 +53,7 @@ _PIECE = re.compile(
     r"""|(?P<quote>\$?['"])|.|\n""",
     re.ASCII,
 )
+_OWN_SHELL = re.compile(r"\$(?:\{(?:SHELL|BASH)\}|(?:SHELL|BASH)\b)")
 _INSIDE = re.compile(r"[^$`]*\$\(([^();&`\n]*)\)[^$`]*")
 _PRINTS_NO_ARGUMENT = re.compile(r"(wc|cat|jq|awk|sed|date|nproc|grep\s+-\w*c\w*)\b")
 _NUMBER_TESTS = frozenset("-eq -ne -lt -le -gt -ge -t".split())
@@ -136,7 +137,7 @@ def literal(source: str, mark: str, values: Sequence[str]) -> str:
     """A word without its quotes, as far as it is known: what is not is UNKNOWN, and nothing follows a ``$(…)``."""
     out: list[str] = []
     left = iter(values)
-    for found in _PIECE.finditer(source):
+    for found in _PIECE.finditer(_OWN_SHELL.sub("sh", source)):
         piece = found.group()
         if piece == mark:
             out.append(next(left))
@@ -188,7 +189,9 @@ def _kept(
 ) -> Iterator[Evaluated]:
     """Values that go into variables."""
     name = ", $".join(sorted(names))
-    if typed is None or names & typed:
+    if any(_SPECIAL.match(f"{each}=") for each in names):
+        yield from _found(given, f"a value for ${name}, which the shell expands or counts with", AS_FILE)
+    elif typed is None or names & typed:
         yield from _numbers(given, f"a value for ${name}, which is declared as a number or a reference")
     elif names & counted:
         message = f"a value for ${name}, which the script counts with"
