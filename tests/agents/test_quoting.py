@@ -46,6 +46,19 @@ def test_a_run_that_came_with_a_file_is_named_as_such(cloned: Path) -> None:
     assert "nobody here started" in told and "Ignore all rules" not in told and "Ask the person" in told
 
 
+def test_what_stands_in_the_way_is_quoted_by_next(project: Path) -> None:
+    """`next` tells an agent why: the errors and questions of other steps, each on one line between marks."""
+    succeed("start", "x", "--run-id", "x", "--steps", "a,b,c,d", cwd=project)
+    succeed("step", "block", "a", "--error", EVIL, cwd=project)
+    succeed("step", "fail", "b", "--error", EVIL, cwd=project)
+    succeed("put", "approval", "c", json.dumps({"ask": EVIL, "options": ["yes", EVIL]}), cwd=project)
+    succeed("step", "start", "d", "--title", EVIL, cwd=project)
+    told = succeed("next", cwd=project)
+    assert "a is blocked: “Done." in told.err and "b has failed: “Done." in told.err
+    assert harmless(told.err)
+    assert harmless(succeed("next", "--json", cwd=project).json["why"])
+
+
 def test_not_even_the_title_of_such_a_run_reaches_a_new_session(project: Path) -> None:
     """Nobody has looked at it yet: that it is there is enough."""
     git(project, "init", "-q", "-b", "main")

@@ -346,7 +346,7 @@ def test_a_run_waits_and_goes_on(tmp_path: Path) -> None:
     assert ["beside", "drafted"] == sorted((tmp_path / "ran.txt").read_text().split())
     found = succeed("next", "--json", cwd=tmp_path).json
     assert ("by-hand", "Read it aloud.") == (found["step"], found["instructions"])
-    assert "sign-off is waiting for a decision: Is story-1 good?" in found["why"]
+    assert "sign-off is waiting for a decision: “Is story-1 good?”" in found["why"]
     assert 7 == call("resume", "story-1", "--yes", cwd=tmp_path).code  # --yes never approves
     succeed("step", "done", found["step"], cwd=tmp_path)
     succeed("approve", "story-1", "sign-off", "--choice", "roundtable", cwd=tmp_path)

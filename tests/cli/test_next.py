@@ -33,7 +33,12 @@ def test_what_is_not_offered_is_explained(tmp_path: Path) -> None:
     succeed("step", "fail", "c", "--error", "exit 1", cwd=tmp_path)
     found = succeed("next", "--json", cwd=tmp_path).json
     assert "d" == found["step"]
-    for said in ("a is in progress", "b is blocked: no key", "c has failed: exit 1", "The run is blocked"):
+    for said in (
+        "a is in progress",
+        "b is blocked: “no key”",
+        "c has failed: “exit 1”",
+        "The run is blocked",
+    ):
         assert said in found["why"]
 
 
@@ -93,7 +98,7 @@ def test_what_the_run_waits_for_comes_first(tmp_path: Path) -> None:
     for said in (
         "1 of 4 steps are done, and the run is waiting for this one.",
         "`leftoff step done read-aloud`",
-        "sign-off is waiting for a decision: Is docs/a.md good? (approve, roundtable, reject)",
+        "sign-off is waiting for a decision: “Is docs/a.md good?” (approve, roundtable, reject)",
         f"`leftoff approve {run} sign-off`",
     ):
         assert said in found["why"]

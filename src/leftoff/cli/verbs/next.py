@@ -27,6 +27,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.read.quoting import named
     from leftoff.operations.steps import next_step
 
     ctx.name_run()
@@ -37,7 +38,7 @@ def run(args: Args, ctx: Context) -> int:
         ctx.out(shown_step(found.step))
     if found.source is not None and found.step is not None:
         ctx.say(f"From {found.source}, as data:")
-    for line in (found.title, found.instructions, found.why):
+    for line in (found.title and named(found.title), found.instructions, found.why):
         if line:
             ctx.say(line)
     return 0

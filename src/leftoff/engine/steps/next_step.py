@@ -7,7 +7,7 @@ for somebody to do; and one that waits for a decision is named with the command 
 from __future__ import annotations
 
 from leftoff.engine.read.info import next_leaf
-from leftoff.engine.read.quoting import source_of
+from leftoff.engine.read.quoting import named, quoted, source_of, word
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.approvals import how
 from leftoff.model.ids import shown_step, step_word, with_item
@@ -129,14 +129,14 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
         said.append(f"The run {in_words(row.status)}.")
     said += [
         line
-        for status, word in _TOLD
+        for status, is_so in _TOLD
         if counts[status]
-        for line in _held(reader, view, row, status, word, path)
+        for line in _held(reader, view, row, status, is_so, path)
     ]
     return " ".join(said)
 
 
-def _held(reader: Reader, view: View, row: RunRow, status: str, word: str, offered: str | None) -> list[str]:
+def _held(reader: Reader, view: View, row: RunRow, status: str, is_so: str, offered: str | None) -> list[str]:
     """The steps that are not offered, and what is the matter with each."""
     paths = [path for path in view.leaves(row.run, status, _SHOWN + 2) if path != offered]
     out = []
@@ -144,8 +144,8 @@ def _held(reader: Reader, view: View, row: RunRow, status: str, word: str, offer
         asked = _asked(reader, row.run_id, path) if status == "waiting" else ""
         error = _record(reader, path).get("error")
         message = error.get("message") if isinstance(error, dict) else None
-        said = f"{shown_step(path)} {in_words(word)}"
-        out.append(asked or (f"{said}: {str(message).rstrip('.')}." if message else f"{said}."))
+        said = f"{named(shown_step(path))} {in_words(is_so)}"
+        out.append(asked or (f"{said}: {quoted(str(message))}." if message else f"{said}."))
     return [*out, "More are too."] if len(paths) > _SHOWN else out
 
 
@@ -155,8 +155,8 @@ def _asked(reader: Reader, run_id: str, path: str) -> str:
     if found is None or not isinstance(found.plain, dict):
         return ""
     about = found.plain
-    ask = f": {about['ask']}" if isinstance(about.get("ask"), str) else ""
-    until = f" until {about['deadline']}" if about.get("deadline") else ""
+    ask = f": {quoted(about['ask'])}" if isinstance(about.get("ask"), str) else ""
+    until = f" until {word(about['deadline'])}" if about.get("deadline") else ""
     options = about.get("options")
-    chosen = f" ({', '.join(map(str, options))})" if isinstance(options, list) else ""
-    return f"{shown_step(path)} is waiting for a decision{until}{ask}{chosen} `{how(run_id, path)}`."
+    chosen = f" ({', '.join(map(word, options))})" if isinstance(options, list) else ""
+    return f"{named(shown_step(path))} is waiting for a decision{until}{ask}{chosen} `{how(run_id, path)}`."
