@@ -115,6 +115,15 @@ def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
     assert [("old", False)] == names(there("ls", "--json"))
 
 
+def test_a_server_says_what_it_gave_back(here: Machine) -> None:
+    """And what it takes, which no folder of this machine shows."""
+    here.archives("old")
+    here("set", "--run", here("start", "w").out.strip(), "text=" + "x" * 5000)
+    (here.folder / "leftoff.toml").write_text('[retention]\narchives = 0\nmax_size = "1 kB"\n')
+    assert "bytes, more than the 1,000" in here("prune").err
+    assert 0 < here("prune", "--empty-trash", "--json").json["bytes_freed"]
+
+
 # -- copies
 
 

@@ -137,6 +137,8 @@ def test_a_dump_that_is_restored(server: Server, url: str, name: str, tmp_path: 
     """`pg_dump` of one project, restored elsewhere, is the same store, and work goes on in it."""
     store = PostgresStore(url, str(tmp_path))
     fill(store)
+    archived = Scribe(store, "archived").run
+    store.write(lambda tx: tx.archive(archived))
     where = [f"--host={server.folder}", "--username=leftoff"]
     dump = server.folder / f"{name}.dump"
     server.run("pg_dump", *where, f"--schema=leftoff_{name}", "--format=custom", f"--file={dump}", "postgres")
@@ -147,6 +149,7 @@ def test_a_dump_that_is_restored(server: Server, url: str, name: str, tmp_path: 
             server.run("pg_restore", *where, f"--dbname={database}", str(dump))
             restored = PostgresStore(url.replace("/postgres?", f"/{database}?"), str(tmp_path))
             assert everything(store) == everything(restored)
+            assert [archived] == [row.run for row in restored.read(lambda view: view.archived())]
             assert [] == restored.check()["problems"]
             Scribe(restored, "later").verify()
             restored.close()

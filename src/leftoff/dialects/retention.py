@@ -6,7 +6,7 @@ import os
 
 from leftoff.dialects.core.registry import mirrored
 from leftoff.engine.retention import archive, trash
-from leftoff.engine.retention.disk import disk_use
+from leftoff.engine.retention.disk import disk_use, given_back, store_size
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, outlived, plan, policy
 from leftoff.engine.retention.prune import sweep
 from leftoff.errors import Conflict, LeftoffError, NotFound
@@ -36,8 +36,8 @@ class Looked(Fields):
 
 
 class Pruned:
-    """What went, what stays, and what somebody should know. ``freed``: measured on disk; of a dry run, what the trash
-    would give back. ``looked``: what it follows from."""
+    """What went, what stays, and what somebody should know. ``freed``: bytes given back; of a dry run, what the trash would
+    give back. ``looked``: what it follows from."""
 
     def __init__(self, dry: bool, looked: Looked | None = None) -> None:
         self.dry = dry
@@ -115,10 +115,10 @@ class Upkeep:
     def _sweep(self, before: int, rules: Policy, done: Pruned) -> None:
         """What earlier prunes and crashes left goes, too; and what all of it gave back is measured."""
         if self.store.exists():
-            sweep(self.store, at_once=one_thread())
+            done.freed += sweep(self.store, at_once=one_thread())
             trash.sweep_archive(self.store)
-        size = disk_use(self.project.store_folder)
-        done.freed = max(0, before - size)
+        done.freed = given_back(self.store, before, done.freed)
+        size = store_size(self.store) if rules.max_bytes is not None and self.store.exists() else 0
         if rules.max_bytes is not None and size > rules.max_bytes:
             done.warnings.append(
                 f"the store has {size:,} bytes, more than the {rules.max_bytes:,} that are wanted; "
@@ -129,7 +129,7 @@ class Upkeep:
         """What has lain in the trash for long enough goes for good; where it is emptied, all of it."""
         for each in looked.trash:
             try:
-                trash.remove(self.store, each)
+                done.freed += trash.remove(self.store, each)
             except (Conflict, NotFound):
                 continue  # somebody was faster
             done.removed.append(_from_trash(each, looked.why))
@@ -142,13 +142,13 @@ class Upkeep:
             elif not self._archive_or_trash(removal, done):
                 made.removals.remove(removal)
         for run, seqs in by_run.items():
-            self.store.prune(run, seqs)
+            done.freed += self.store.prune(run, seqs)
 
     def _archive_or_trash(self, removal: Removal, done: Pruned) -> bool:
         """A whole run: into the archive, or into the trash. One that somebody drives, or went on with, stays."""
         try:
             if removal.action == ARCHIVE:
-                self.archive(removal.row, self._check_over)
+                done.freed += self.archive(removal.row, self._check_over).freed
             else:
                 trash.discard(self.store, removal.row, self.now)
                 self._retire(removal.row, removed=True)

@@ -241,17 +241,15 @@ def _remove_archived(store: Store, row: RunRow, agree: Callable[[RunRow], bool])
 def remove_run(project: Project, row: RunRow) -> Removed:
     """Remove a run that somebody decided about already."""
     from leftoff.dialects.retention import one_thread
-    from leftoff.engine.retention.disk import disk_use
+    from leftoff.engine.retention.disk import disk_use, given_back
     from leftoff.engine.retention.prune import remove
 
-    folder = project.store_folder
-    before = disk_use(folder)
-    freed = remove(project.store, row.run_id, project.now, row)
-    project.store.sweep(thorough=False, at_once=one_thread())
-    waiting = disk_use(os.path.join(folder, "trash"))
-    if not project.store.shared:  # what a server gave back is for the store to say; here it can be measured
-        freed = max(0, before - disk_use(folder))
-    return Removed(row.run_id, freed, waiting)
+    store = project.store
+    before = disk_use(store.folder)
+    freed = remove(store, row.run_id, project.now, row)
+    freed += store.sweep(thorough=False, at_once=one_thread())
+    waiting = disk_use(os.path.join(store.folder, "trash"))
+    return Removed(row.run_id, given_back(store, before, freed), waiting)
 
 
 # -- back from the trash

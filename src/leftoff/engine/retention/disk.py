@@ -28,6 +28,17 @@ def _use(path: str) -> int:
         return 0
 
 
+def store_size(store: Store) -> int:
+    """The bytes that a store takes, here and elsewhere."""
+    return disk_use(store.folder) + (int(store.about().get("bytes", 0)) if store.shared else 0)
+
+
+def given_back(store: Store, before: int, counted: int) -> int:
+    """The bytes that some work on a store gave back: measured in its folder, where all of it lies; else as it counted,
+    for a server keeps the room of what is gone for what comes. ``before``: what the folder took then."""
+    return counted if store.shared else max(0, before - disk_use(store.folder))
+
+
 def attempts_folder(store: Store, run_id: str) -> str:
     """Where a run's attempts leave their logs and exit codes."""
     return os.path.join(store.folder, ATTEMPTS, run_id)

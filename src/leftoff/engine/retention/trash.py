@@ -159,18 +159,16 @@ def due(store: Store, now: int, age: int | None) -> list[InTrash]:
     return [each for each in there if time.passed(each.at, each.n, age)]
 
 
-def remove(store: Store, each: InTrash) -> None:
-    """Gone for good, unless it was brought back meanwhile."""
+def remove(store: Store, each: InTrash) -> int:
+    """Gone for good, unless it was brought back meanwhile; bytes given back."""
     if each.path:
-        archive.drop(each.path)
-        return
+        return archive.drop(each.path)
 
     def allowed(view: View) -> None:
         if not any(there.row.run == each.run and there.n == each.n for there in view.trashed()):
             raise Conflict(f"Run {each.run_id} is no longer in the trash.")
 
-    store.remove(each.run, allowed)
-    remove_attempts(store, each.run_id)
+    return store.remove(each.run, allowed) + remove_attempts(store, each.run_id)
 
 
 def size(store: Store, there: list[InTrash]) -> int:
