@@ -36,8 +36,8 @@ class Looked(Fields):
 
 
 class Pruned:
-    """What went, what stays, and what somebody should know. ``freed``: bytes given back; of a dry run, what the trash would
-    give back. ``looked``: what it follows from."""
+    """What went, what stays, and what somebody should know. ``freed``: bytes given back; of a dry run, by the trash.
+    ``looked``: what it follows from."""
 
     def __init__(self, dry: bool, looked: Looked | None = None) -> None:
         self.dry = dry
