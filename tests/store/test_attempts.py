@@ -74,13 +74,21 @@ def test_ended_attempt_is_still_the_current_one(store: SqliteStore, head: Head) 
 
 
 def test_unknown_token_is_refused(store: SqliteStore, head: Head) -> None:
-    """A token that no attempt of this run has is refused, and the variable that it came from is named."""
+    """A token that no attempt has is refused, and the variable that it came from is named."""
+    with pytest.raises(Conflict, match="LEFTOFF_ATTEMPT"):
+        report(store, head, 1, Guard(attempt="unknown"))
+    assert None is reported(store, head)
+
+
+def test_a_step_of_another_run_may_report(store: SqliteStore, head: Head) -> None:
+    """A step may begin a run of its own and report on it, for as long as it is not replaced itself."""
     other = start(store, Opening("work", run_id="run-2"), AT)[0]
     attempt(store, other, "t2")
-    for token in ("unknown", "t2"):
-        with pytest.raises(Conflict, match="LEFTOFF_ATTEMPT"):
-            report(store, head, 1, Guard(attempt=token))
-    assert None is reported(store, head)
+    report(store, head, 1, Guard(attempt="t2"))
+    attempt(store, other, "t3")
+    with pytest.raises(Conflict, match=r"attempt 1 at a; attempt 2"):
+        report(store, head, 2, Guard(attempt="t2"))
+    assert b"J1" == reported(store, head)
 
 
 def test_empty_token_is_none(store: SqliteStore, head: Head) -> None:

@@ -79,10 +79,10 @@ class Guard:
                 f"Run {head.run_id} was taken over: it is at epoch {epoch}, this process at {self.epoch}."
             )
         if self.attempt is not None:
-            attempt = tx.attempt(self.attempt)
-            if attempt is None or attempt.run != head.run:
+            attempt = tx.attempt(self.attempt)  # of this run, or of the one whose step reports on this
+            if attempt is None:
                 raise Conflict(
-                    f"No attempt of run {head.run_id} has the token in LEFTOFF_ATTEMPT.",
+                    "No attempt at a step has the token in LEFTOFF_ATTEMPT.",
                     hint="Unset LEFTOFF_ATTEMPT if this is not a step that leftoff started.",
                 )
             if attempt.number != attempt.current:
