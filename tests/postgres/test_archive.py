@@ -100,6 +100,20 @@ def test_a_commit_meanwhile_is_in_the_archive(
     assert "in between" in there("show", "old", "--json").out
 
 
+def test_a_run_that_goes_on_meanwhile_stays(
+    here: Machine, there: Machine, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was looked at was over; what would be archived is not."""
+    here("start", "w", "--run-id", "old", "--steps", "a")
+    here("finish", "--run", "old")
+    Seam(monkeypatch).before(LOOKED, lambda: there("rollback", "old@1", "--yes"))
+    project = Project(str(here.folder), url)
+    with pytest.raises(Conflict, match="only a finished run"):
+        upkeep.archive(project, Caller(), "old")
+    project.close()
+    assert [("old", False)] == names(there("ls", "--all", "--json"))
+
+
 def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
     """`rm` of an archived run that somebody needs again removes nothing."""
     here.archives("old")
