@@ -87,12 +87,17 @@ def copy(
             f"{source.name} went on while it was copied.",
             hint="Somebody works in it right now. Nothing was kept of the copy; try again when they have finished.",
         )
+    counts = {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
+    return {"copied": counts, "checked": check(target)}
+
+
+def check(target: Store) -> dict[str, int]:
+    """What was checked in a copy, which is sound."""
     found = target.check()
     if found["problems"]:
         problem = found["problems"][0]
         raise Corrupt(f"The copy in {target.name} is not sound: {problem['message']}", where=problem["where"])
-    counts = {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
-    return {"copied": counts, "checked": found["checked"]}
+    return dict(found["checked"])
 
 
 def refuse_driven(source: Store, now: int) -> None:

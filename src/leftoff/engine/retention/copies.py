@@ -8,7 +8,7 @@ from leftoff.engine.retention import archive
 from leftoff.engine.retention.archive import PAGE, SUFFIX, TRASH
 from leftoff.errors import NotFound
 from leftoff.files import ARCHIVE, make_archive, sync_file, sync_folder
-from leftoff.store.transfer import ARCHIVE_LEFT, copy
+from leftoff.store.transfer import ARCHIVE_LEFT, check, copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def copy_store(
     archive comes last: where only that is missing, it alone is gone on with."""
     files = _files(source)
     if target.exists() and target.read(lambda view: view.fact(ARCHIVE_LEFT)) == source.name:
-        done: dict[str, Any] = {"copied": {}, "checked": {}}
+        done: dict[str, Any] = {"copied": {"run": 0}, "checked": check(target)}
     else:
         done = copy(source, target, tell, left=source.name if files else None)
     if files:
