@@ -17,6 +17,7 @@ from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import payload
 from leftoff.store.postgres.connection import Link
+from leftoff.store.postgres.held import Known, Left
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.testing.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
@@ -150,3 +151,43 @@ def test_a_lost_commit_that_arrives_late(
     row = two.store.read(lambda view: view.run_row(two.head.run))
     assert row is not None
     assert seq + 1 == row.seq
+
+
+HEAD = (1, b"digest", "counts", 2, "run-1", 0, "running")
+
+
+def test_two_threads_do_not_begin_with_the_same() -> None:
+    """What is left of a run is taken by one of them, whenever the other looks."""
+    left, other = Left(), list[Any]()
+
+    class Meanwhile(dict[int, Any]):
+        """Behind each look, another thread takes what is left."""
+
+        def get(self, key: int, default: Any = None) -> Any:
+            return self._then(super().get(key, default))
+
+        def pop(self, key: int, default: Any = None) -> Any:  # type: ignore[override]
+            return self._then(super().pop(key, default))
+
+        def _then(self, found: Any) -> Any:
+            if not other:
+                other.append(None)
+                other.append(left.take(1))
+            return found
+
+    left.keep(1, HEAD, None, "2", True)
+    left._runs = Meanwhile(left._runs)
+    assert [True, False] == sorted((found is None for found in (left.take(1), other[1])), reverse=True)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_was_known_holds_for_a_run_as_it_was_left(alone: bool) -> None:
+    """A repair changes what is remembered of records, and no head; but the epoch, so the run is not found so."""
+    left, known = Left(), Known()
+    known.all = True
+    left.keep(1, HEAD, known, "2", True)
+    left.keep(1, (*HEAD[:3], 3, *HEAD[4:]), None, "2", alone)
+    left.keep(1, (*HEAD[:3], 3, *HEAD[4:]), None, "2", True)
+    found = left.take(1)
+    assert found is not None
+    assert (known if alone else None) is found[1]

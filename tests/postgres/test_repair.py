@@ -12,7 +12,7 @@ import pytest
 
 import leftoff
 from leftoff.engine.config.project import open_store
-from leftoff.errors import Corrupt, LeaseHeld, NotFound
+from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch
 from leftoff.store.postgres import repair
 from leftoff.store.postgres.location import Place
 from leftoff.store.repair import salvage
@@ -238,6 +238,35 @@ def test_a_run_that_is_driven_is_left_alone(place: str, server: Server) -> None:
         tamper(server, place, TAMPERING["a record gone"][0])
         with pytest.raises(LeaseHeld):
             store.fsck(repair=True)
+
+
+def test_who_drove_a_run_that_was_repaired_is_fenced_off(url: str, server: Server) -> None:
+    """What a process remembers of it is not so any more, though the head did not move; who begins anew looks anew."""
+    with leftoff.open(url) as store:
+        run = store.start("work", run_id="r")
+        list(run.each("convert", ["a", "b"]))
+        run.pause()
+    tamper(server, url, "UPDATE record SET leaf = 1 WHERE collection = 'step' AND key = 'convert'")
+    store = leftoff.open(url)
+    run = store.resume("r")
+    for number in range(3):
+        run.variables["n"] = number
+        run.commit()
+    before = run._buffer.head.at
+    repaired(url)
+    run.variables["n"] = "late"
+    with pytest.raises(StaleEpoch):
+        run.commit()
+    row = store._store.read(lambda view: view.find_run("r"))
+    assert row is not None and before == (row.seq, int.from_bytes(row.digest, "big"))
+    again = store.resume("r")
+    with again.step("convert", again=True):
+        again.variables["n"] += 1
+    assert store.fsck().ok
+    assert 3 == again.variables["n"]
+    again.finish()
+    with pytest.raises(StaleEpoch):  # what waits in the first one is of no use
+        store.close()
 
 
 def test_a_lost_blob_comes_back_when_it_is_saved_again(place: str, server: Server) -> None:

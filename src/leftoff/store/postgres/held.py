@@ -94,10 +94,13 @@ class Left:
         self._runs = {}
 
     def keep(self, run: int, head: tuple[Any, ...], known: Known | None, schema: str, alone: bool) -> None:
-        """A transaction that changed no record knows nothing of them; what was known before still holds."""
+        """A transaction that changed no record knows nothing of them; what was known before still holds, if it found
+        the run so (``alone``)."""
         before = self._runs.pop(run, None)
         if known is None or not known.all or len(known.rows) > SMALL:
-            same = before is not None and before[0][:2] == head[:2] and not (known and known.written)
+            same = (
+                alone and before is not None and before[0][:2] == head[:2] and not (known and known.written)
+            )
             known = before[1] if before is not None and same else None
         if len(self._runs) >= MOST_LEFT:
             self._runs.clear()

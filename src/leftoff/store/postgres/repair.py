@@ -132,10 +132,7 @@ class _Repair:
         names = [row for row in found.others.get("alias", []) if row["seq"] in rest.proved]
         load(tx, "alias", [_row("alias", row) for row in names])
         epoch = max(rest.row["epoch"] if rest.row else 0, lease.epoch if lease is not None else 0)
-        if marks:  # whoever drove it before is fenced off
-            tx.put_lease(rest.run, epoch + 1)
-        elif lease is not None or epoch:
-            tx.note(Q.same_epoch, (rest.run, epoch))
+        tx.put_lease(rest.run, epoch + 1)  # whoever drove it before goes by what is not so any more
 
     # -- a blob
 

@@ -678,11 +678,6 @@ CREATE TABLE IF NOT EXISTS quarantine_piece (repair text NOT NULL, blob bytea NO
 -- What of a run could be read, and found no place in it when it was written again.
 INSERT INTO quarantine (repair, source, kept) VALUES ($1, 'unplaced', $2::jsonb)
 
--- name: same_epoch
--- What fences is one number.
-WITH l AS (UPDATE lease SET epoch = $2 WHERE run = $1 RETURNING run)
-UPDATE run SET epoch = CASE WHEN EXISTS (SELECT 1 FROM l) THEN $2 ELSE 0 END WHERE run = $1
-
 -- name: any_blob
 -- A blob, known or not.
 SELECT size, stored, encoding FROM blob WHERE hash = $1
