@@ -15,7 +15,7 @@ import pytest
 from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StaleEpoch, StoreUnavailable, Unsupported, Usage
 from leftoff.host import Process
 from leftoff.store.base import Tx
-from leftoff.store.postgres.connection import Pool
+from leftoff.store.postgres.connection import Link, Pool
 from leftoff.store.postgres.held import Again
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
@@ -259,6 +259,24 @@ def test_all_connections_in_use(store: PostgresStore) -> None:
         _says(caught.value, "All 1 connections", "Fewer threads")
 
     store.read(look)
+
+
+def test_a_connection_that_is_dead_when_it_is_taken(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others get its place: it does not count as one that is in use."""
+    Scribe(store)
+    store.close()
+    store.pool = Pool(store.place, 1)
+    with monkeypatch.context() as patch:
+
+        def lost(link: Link, statement: str) -> None:
+            patch.undo()
+            raise psycopg.OperationalError("the connection is lost")
+
+        patch.setattr(Link, "tell", lost)
+        store.patience = 5.0  # which each connection is told
+        assert ["run-1"] == [row.run_id for row in store.read(lambda view: view.list_runs({}))]
 
 
 def test_a_schema_of_a_later_leftoff(store: PostgresStore, server: Server) -> None:

@@ -166,7 +166,7 @@ def test_two_threads_do_not_begin_with_the_same() -> None:
         def get(self, key: int, default: Any = None) -> Any:
             return self._then(super().get(key, default))
 
-        def pop(self, key: int, default: Any = None) -> Any:  # type: ignore[override]
+        def pop(self, key: int, default: Any = None) -> Any:
             return self._then(super().pop(key, default))
 
         def _then(self, found: Any) -> Any:

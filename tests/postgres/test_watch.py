@@ -11,9 +11,10 @@ import pytest
 from leftoff.errors import StoreUnavailable
 from leftoff.store.base import Tx
 from leftoff.store.postgres.connection import Link
+from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.watch import NO_FILE, News
-from leftoff.testing.scribe import Scribe
+from leftoff.testing.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
 
@@ -53,6 +54,20 @@ def test_a_lost_connection_is_made_again(store: PostgresStore, proxy: Proxy) -> 
         pass
     scribe.commit()
     assert News({"run-1": 3}) == watch.wait(SOON_S)
+    watch.close()
+
+
+@pytest.mark.parametrize("version", [True, False])
+def test_a_commit_whose_answer_is_lost_is_told(store: PostgresStore, proxy: Proxy, version: bool) -> None:
+    """What is told behind it may be lost with its answer, so it is told again."""
+    scribe = Scribe(store)
+    watch = store.watch()
+    proxy.fail("before", Q.tell)
+    if version:
+        scribe.commit()
+    else:
+        store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT))
+    assert News({"run-1": 1 + version}) == watch.wait(SOON_S)
     watch.close()
 
 

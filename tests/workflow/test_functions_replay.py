@@ -377,13 +377,16 @@ def test_a_failure_that_ended_a_part_is_tried_again(script: Script, calls: Calls
     )
 
 
-def test_a_retry_that_fails_at_the_store_is_told(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [leftoff.StoreUnavailable, leftoff.Rewound])
+def test_a_retry_that_fails_at_the_store_is_told(
+    script: Script, monkeypatch: pytest.MonkeyPatch, kind: type[leftoff.LeftoffError]
+) -> None:
     """What cannot be recorded ends the workflow, whatever it catches; and nothing is lost that was recorded."""
     write = script.store._store.write
 
     def out_of_reach(work: Any, *, durable: bool = True) -> Any:
         if durable:
-            raise leftoff.StoreUnavailable("The disk is full.")
+            raise kind("The store does not have it.")
         return write(work, durable=False)
 
     def body() -> None:
@@ -392,11 +395,11 @@ def test_a_retry_that_fails_at_the_store_is_told(script: Script, monkeypatch: py
             broken.setattr(script.store._store, "write", out_of_reach)
             try:
                 script.step("b")
-            except leftoff.StoreUnavailable:
+            except kind:
                 pass
         script.step("c")
 
-    with pytest.raises(leftoff.StoreUnavailable):
+    with pytest.raises(kind):
         script.run(body)
     assert {"1-fetch": "completed", "2-fetch": "completed"} == statuses(script.store, "r")
 
