@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from leftoff.clock import Clock
     from leftoff.model.versions import Version
-    from leftoff.store.base import Store
+    from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
 
@@ -76,7 +76,13 @@ class RunView(Readable):
 
     def history(self, *, sealed: bool = True, limit: int | None = None) -> list[Version]:
         """Its checkpoints (``sealed=False``: every version that can be read), newest first."""
-        return self._store.read(lambda view: view.versions(self._number, sealed=sealed, limit=limit))
+
+        def look(view: View) -> list[Version]:
+            if limit is None:
+                view.need_all_checkpoints(self._number)
+            return view.versions(self._number, sealed=sealed, limit=limit)
+
+        return self._store.read(look)
 
     def at(self, ref: str | int | Version) -> Snapshot:
         """The run at a version: a checkpoint id or prefix, ``~N``, or a seq."""

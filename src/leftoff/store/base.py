@@ -233,6 +233,10 @@ class View:
         """The oldest and the newest version that can be read."""
         raise NotImplementedError
 
+    def need_all_checkpoints(self, run: int) -> None:
+        """``Corrupt`` where a checkpoint of a run is known and cannot be read: before one that is not found is said to
+        be gone, and before all of them are listed. Costs a look at each."""
+
     def around(self, run: int, seq: int) -> tuple[int | None, int | None]:
         """The nearest versions before and after ``seq`` that can be read."""
         raise NotImplementedError

@@ -23,7 +23,12 @@ _BACK_TO = "back to "  # how the note of a rollback starts, as ``leftoff.engine.
 def checkpoints(store: Store, target: Target) -> list[Version]:
     """Newest first; those up to the version that the target names."""
     before = None if target.version is None else target.version.seq + 1
-    return store.read(lambda view: view.versions(target.row.run, sealed=True, before=before))
+
+    def work(view: View) -> list[Version]:
+        view.need_all_checkpoints(target.row.run)
+        return view.versions(target.row.run, sealed=True, before=before)
+
+    return store.read(work)
 
 
 def refused(store: Store, target: Target, versions: list[Version]) -> set[int]:

@@ -305,6 +305,11 @@ class SqliteView(View):
         if found is not None:
             raise misplaced(f"run {found[0]}")
 
+    def need_all_checkpoints(self, run: int) -> None:
+        found = self.execute(Q.unlisted, (run,)).fetchone() if self.refuses and self._is_settled() else None
+        if found is not None:
+            raise misplaced(f"run {found[0]}")
+
     def versions(
         self, run: int, *, sealed: bool, before: int | None = None, limit: int | None = None
     ) -> list[Version]:

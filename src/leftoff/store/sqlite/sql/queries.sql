@@ -221,6 +221,12 @@ DELETE FROM meta WHERE name = ?
 -- The oldest and the newest version that can be read.
 SELECT min(seq), max(seq) FROM version WHERE run = ?
 
+-- name: unlisted
+-- A run whose checkpoints are not as many in the list of versions as by their ids: each is on a page of its own.
+SELECT r.run_id FROM run r WHERE r.run = ?1
+AND (SELECT count(*) FROM version INDEXED BY version_checkpoint WHERE checkpoint IS NOT NULL AND run = ?1)
+ <> (SELECT count(at) FROM version WHERE run = ?1 AND +checkpoint IS NOT NULL)
+
 -- name: around
 -- The nearest versions before and after one that can be read.
 SELECT (SELECT max(seq) FROM version WHERE run = ? AND seq < ?), (SELECT min(seq) FROM version WHERE run = ? AND seq > ?)
