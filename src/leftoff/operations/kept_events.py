@@ -48,7 +48,7 @@ def _fit(session: Session, value: Any) -> Any:
     return value
 
 
-def take_in(session: Session, play: Play, say: Callable[[str], None]) -> None:
+def take_in(session: Session, play: Play) -> None:
     """What was kept before this event, of this session and of those that are over, each once and in order."""
     project, own = session.project, (session.who, session.branch, session.project.at)
     patience = project.store.patience
@@ -62,7 +62,7 @@ def take_in(session: Session, play: Play, say: Callable[[str], None]) -> None:
                 except StoreUnavailable:
                     raise
                 except Exception as error:  # what cannot be told now never will be
-                    say(f"{name}: {error}")
+                    project.say(f"{name}: {error}")
         project.store.patience = patience
     finally:
         session.who, session.branch, project.at = own

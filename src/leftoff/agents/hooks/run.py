@@ -72,8 +72,7 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
         from leftoff.agents.hooks.handle import EVENTS
         from leftoff.operations import sessions
 
-        react = EVENTS.get(event.name)
-        if react is None:
+        if event.name not in EVENTS:
             return b""
         for line in sessions.not_kept(folder, event.session):
             log.note(folder, call.agent, line)
@@ -85,16 +84,7 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
             session = sessions.Session(project, caller, call.agent, way, anywhere=call.anywhere, until=until)
             if call.agent == "codex":
                 session.belongs_to(_caller_of(project, event, caller), call.agent)
-            if event.name == "SessionStart" and sessions.has_kept(folder):
-                _take_in(session, call)  # nobody is offered a run whose end is kept here
-            if event.name in _FIRST:
-                return b"" if sessions.is_told(session, event.source) else react(session, event)
-            with session.order(alone=event.name in _ALONE):
-                if sessions.is_told(session, event.source, last=event.name == "SessionEnd"):
-                    return b""
-                if sessions.has_kept(folder):
-                    _take_in(session, call)
-                return react(session, event)
+            return _react(session, event)
         finally:
             project.close()
     except Exception as error:
@@ -106,6 +96,24 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
         way.done()
 
 
+def _react(session: Session, event: Event) -> bytes:
+    """What the event tells is kept, after what was kept before; the answer."""
+    from leftoff.agents.hooks.handle import EVENTS
+    from leftoff.operations import sessions
+
+    react, folder = EVENTS[event.name], session.project.store_folder
+    if event.name in _FIRST:
+        if event.name == "SessionStart" and sessions.has_kept(folder):
+            _take_in(session)  # nobody is offered a run whose end is kept here
+        return b"" if sessions.is_told(session, event.source) else react(session, event)
+    with session.order(alone=event.name in _ALONE):
+        if sessions.is_told(session, event.source, last=event.name == "SessionEnd"):
+            return b""
+        if sessions.has_kept(folder):
+            _take_in(session)
+        return react(session, event)
+
+
 def _keep(session: Session, error: Exception, event: Event) -> bool:
     """Whether an event that could not be told will be, once the store is back."""
     from leftoff.operations.kept_events import keep
@@ -113,7 +121,7 @@ def _keep(session: Session, error: Exception, event: Event) -> bool:
     return keep(session, error, event.data)
 
 
-def _take_in(session: Session, call: Call) -> None:
+def _take_in(session: Session) -> None:
     """What was kept before comes first."""
     from leftoff.agents.hooks.handle import EVENTS
     from leftoff.operations.kept_events import take_in
@@ -122,7 +130,7 @@ def _take_in(session: Session, call: Call) -> None:
         event = Event(data)
         EVENTS[event.name](session, event)
 
-    take_in(session, play, lambda text: log.note(session.project.store_folder, call.agent, text))
+    take_in(session, play)
 
 
 def _fault(event: Event, error: Exception, *, kept: bool = False) -> bytes:
