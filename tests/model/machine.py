@@ -206,7 +206,7 @@ class Ground(RuleBasedStateMachine):
         """What a handle shows is its version under what it has buffered; an append that has nowhere to go says so."""
         if hopeless := self.hopeless(handle):
             for _, name in hopeless if len(handle.views) == 1 else []:
-                with pytest.raises(leftoff.Invalid, match="is not a list"):
+                with pytest.raises(leftoff.Invalid, match="is no longer a list"):
                     _ = handle.real.variables[name]
             return
         allowed = [handle.visible(view) for view in handle.views]
