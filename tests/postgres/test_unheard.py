@@ -14,10 +14,9 @@ from leftoff.api.doubt import Doubt
 from leftoff.errors import StoreUnavailable
 from leftoff.model.versions import Version
 from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.wire import Wire
-from leftoff.testing.scribe import AT, Scribe
+from tests.cli.command import call
 from tests.postgres.proxy import Proxy
 
 
@@ -128,19 +127,19 @@ def test_what_became_of_it_cannot_be_found_out(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_report_of_which_nothing_can_be_found_out(
-    proxy: Proxy, name: str, tmp_path: Path, when: str
+    proxy: Proxy, name: str, url: str, tmp_path: Path, when: str
 ) -> None:
-    """It says so, too."""
-    store = PostgresStore(proxy.url(name), str(tmp_path))
-    scribe = Scribe(store)
-    proxy.fail(when)
-    proxy.fail("before", Q.outcome)
-    store.patience = 0.0
-    with pytest.raises(StoreUnavailable) as caught:
-        store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT))
-    says_that_it_is_not_known(caught.value)
-    assert (when == "after") is bool(store.read(lambda view: view.attempts(scribe.run)))
-    store.close()
+    """The command says so, too, with its exit code."""
+    with leftoff.open(url) as store:
+        store.start("work", run_id="r").pause()
+        proxy.fail(when)
+        proxy.fail("before", Q.outcome)
+        place = proxy.url(name)
+        told = call("note", "once", "--run", "r", cwd=tmp_path, LEFTOFF_STORE=place, LEFTOFF_LOCK_TIMEOUT="0")
+        assert 8 == told.code
+        assert "did not say whether it made the last change" in told.err
+        assert "Nothing was changed" not in told.err
+        assert (when == "after") is bool(store.get("r").records.get("note"))
 
 
 def says_that_it_is_not_known(error: StoreUnavailable) -> None:
