@@ -18,6 +18,7 @@ from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch, StoreUnavai
 from leftoff.store.repair import salvage
 from leftoff.store.repair.carve import Carver
 from leftoff.store.sqlite.pages import mends
+from leftoff.store.sqlite.store import SqliteStore
 from tests.damage.store import PAGE, Outcome, Sample, everything, flip, problems, tidy
 from tests.damage.test_flips import HEADER, kinds, offsets
 from tests.damage.test_tampering import TAMPERING, tamper
@@ -276,6 +277,24 @@ def test_lost_blob_that_comes_back(sample: Sample, tmp_path: Path) -> None:
             run.artifact(sample.path.parent / name)
         run.variables.update(a="run-0" * 300_000, b="run-1" * 300_000)
     assert {"list"} == set(changed(sample, path))
+
+
+def test_what_is_out_of_sight_stays_so(sample: Sample, tmp_path: Path) -> None:
+    """A run that is archived in the store, and one in its trash, are no more seen after a repair than before."""
+    path = sample.copy(tmp_path / ".leftoff")
+    store = SqliteStore(str(path))
+    archived, trashed = (store.read(lambda view, n=name: view.find_run(n)) for name in ("run-0", "run-1"))  # type: ignore[misc]
+    assert archived is not None and trashed is not None
+    store.write(lambda tx: tx.archive(archived.run))
+    store.write(lambda tx: tx.trash(trashed.run, 1))
+    store.close()
+    with open(path / "store.db", "rb+") as file:
+        file.seek(5 * PAGE)
+        file.write(bytes(4 * PAGE))  # too much to be mended: the rest is put together anew
+    repair(path)
+    assert ["run-0"] == [row.run_id for row in store.read(lambda view: view.archived())]
+    assert ["run-1"] == [each.row.run_id for each in store.read(lambda view: view.trashed())]
+    store.close()
 
 
 def test_blob_in_the_trash(sample: Sample, tmp_path: Path) -> None:

@@ -33,13 +33,15 @@ class WatchRules(Rules):
         watch.close()
 
     def test_what_makes_no_version_is_heard_of(self, store: Store, other: Store) -> None:
-        """A driver that comes or goes, and the way into the trash and out of it."""
+        """A driver that comes or goes, and the way into the trash or the archive, and out of it."""
         scribe = Scribe(store)
         watch = store.watch()
         for change in (
             lambda tx: tx.put_lease(scribe.run, 1, Holder("session", None, "s", "agent", AT)),
             lambda tx: tx.put_lease(scribe.run, 1),
             lambda tx: tx.trash(scribe.run, AT),
+            lambda tx: tx.untrash(scribe.run),
+            lambda tx: tx.archive(scribe.run),
             lambda tx: tx.untrash(scribe.run),
         ):
             other.write(change)
