@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from leftoff.errors import BadTemplate
 from leftoff.workflow.template.check import refused
 from leftoff.workflow.template.render import Templates, is_ksh
+from leftoff.workflow.template.shell_quote import check_counted
 from tests.cli.command import call
 
 REFUSED = {
@@ -194,7 +195,9 @@ COUNTED = [
     "n={{ x }}; echo $((n + 1))", "export n={{ x }}; (( n++ ))", 'n="{{ x }}"; [[ $n -gt 3 ]]', "n={{ x }}; let m=n",
     "n={{ x }}; a=(1); echo ${a[n]}", "n={{ x }}; s=abc; echo ${s:n:1}", "for n in {{ x }}; do echo $((n)); done",
     "read -r n <<< {{ x }}; echo $((n))", "printf -v n %s {{ x }}; echo $((n))",
-    "for ((i=0;i<n;i++)) do :; done; n={{ x }}",
+    "for ((i=0;i<n;i++)) do :; done; n={{ x }}", "n={{ x }}; [[ ${a[n]} == 1 ]]", "n={{ x }}; [[ $((n)) == 1 ]]",
+    "n={{ x }}; a[n]=1", "n={{ x }}; a=([n]=1)", "n={{ x }}; unset 'a[n]'", "n={{ x }}; [[ -v a[n] ]]",
+    "n={{ x }}; bash -c 'let m=n'",
 ]  # fmt: skip
 
 
@@ -209,6 +212,30 @@ def test_a_variable_that_is_counted_with(text: str) -> None:
     found = refused(text)
     assert found is not None
     assert not found.sure
+
+
+NOT_COUNTED = [
+    """python3 -c 'import os; print(os.environ["n"])'""", "node -e 'let m = process.env.n; console.log(m)'",
+    'echo "let\'s build $n"', 'echo "let n through"', "# let n be what it is\ntrue", "echo x | grep -v 'x[a-n]'",
+    "python3 - <<'EOF'\nd = {'n': 1}\nd['n'] = 2\nprint((d['n']))\nEOF", "awk '{ seen[n]++ }' f", "ls file[n]",
+    "sed -E 's/v[k-n]+//'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NOT_COUNTED)
+def test_what_looks_like_counting_and_is_none(text: str) -> None:
+    """Programs of other languages, patterns and sentences: any text may be in a variable beside them."""
+    Templates().shell("n={{ x }}; " + text, {"x": "a[$(touch pwned)]"}, "step: run")
+    check_counted(text, {"n": "two words"}, "step")
+    assert refused("n={{ x }}; " + text) is None
+
+
+def test_the_environment_of_another_interpreter(tmp_path: Path) -> None:
+    """No shell counts with anything there."""
+    flow = "name: f\nsteps: [{id: a, shell: python3, env: {N: '{{ x }}'}, run: 'N = 1; print ((N))'}]\n"
+    (tmp_path / "f.yaml").write_text(flow)
+    done = call("run", "f.yaml", "--var", "x=two words", cwd=tmp_path)
+    assert 0 == done.code, done.out
 
 
 def test_a_variable_of_the_environment_that_is_counted_with(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.workflow.processes.job import Job
+from leftoff.workflow.template.render import is_posix
 from leftoff.workflow.template.shell_quote import check_counted
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def own_environment(active: ActiveRun, step: Step, values: dict[str, Any]) -> di
         for name, text in step.env.items()
     }
     filled = {name: own[name] for name, text in step.env.items() if own[name] != text}
-    check_counted(step.run, filled, step.path)
+    if is_posix(step.shell):
+        check_counted(step.run, filled, step.path)
     return own
 
 

@@ -32,7 +32,7 @@ AS_NUMBER = "Write {{ n | int }}: a whole number, or an error."
 AS_PRINTED = (
     "The command may print the value itself. Put its output into a variable, and check that it is a number."
 )
-AS_COUNTED = "Give a number, or write {{ n | int }}: a whole number, or an error."
+AS_COUNTED = "Give a number, or write {{ n | int }}: a whole number, or an error. Text goes under another name."
 AS_INPUT = "Put the commands into the script itself, or the value into a file or `env:`."
 
 _KEYWORDS = frozenset("if then else elif do while until ! { time coproc always".split())
@@ -76,11 +76,18 @@ _TYPED = re.compile(
 )
 
 
-# What a shell counts with; a command inside, or the length of a text, is no variable's content.
+# What a shell counts with, told from what other languages write alike: scripts have programs of those in them, too. A
+# command inside, or the length of a text, is no variable's content.
+_NAMED = (
+    r"(?:\bunset|\bread|(?:\bprintf|\btest|\[)\s+-v)\s(?:[^\n;&|]*?[\s\"'])?\w+"  # commands that take a name
+)
 _COUNTED = re.compile(
-    r"\(\((.*?)\)\)|\blet\b([^\n;&|]*)|\[\[(.*?)\]\]|\$\{\w+:\s*([^-=+?}\s][^}]*)\}|(?<=\w)\[([^\]\n]*)\]",
+    r"(?<![\w.])\(\((.*?)\)\)|\blet\s+(?=[\"']|\S*(?:=|\+\+|--))([^\n;&|]*)"
+    r"|\$\{\w+:\s*([^-=+?}\s][^}]*)\}"
+    rf"|(?:\$\{{[!#]?\w+|(?<![^\s;&|({{])\w*(?=\[[^\]\n]*\]\+?=)|{_NAMED})\[([^\]\n]*)\]",
     re.ASCII | re.DOTALL,
 )
+_TESTED = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _NOT_CONTENT = re.compile(r"\$\([^()]*\)|`[^`]*`|\$\{#[^}]*\}")
 _COMPARED = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
 _NAMES = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -118,13 +125,20 @@ def typed_names(script: str) -> frozenset[str] | None:
 
 def counted_names(script: str) -> frozenset[str]:
     """The variables whose content a script counts with: bash executes the ``$(…)`` in a subscript there."""
-    names: set[str] = set()
-    for found in _COUNTED.finditer(script):
-        plain, let, test, part, subscript = (_NOT_CONTENT.sub("", text or "") for text in found.groups())
-        spans = [plain, let, part, *(word for pair in _COMPARED.findall(test) for word in pair)]
-        spans += [] if _BY_TEXT.search(script) else [subscript]
-        names.update(name for span in spans for name in _NAMES.findall(span))
-    return frozenset(names)
+    spans = [
+        word
+        for test in _TESTED.findall(script)
+        for pair in _COMPARED.findall(_content(test))
+        for word in pair
+    ]
+    for *plain, subscript in _COUNTED.findall(script):
+        spans += map(_content, plain)
+        spans += [] if _BY_TEXT.search(script) else [_content(subscript)]
+    return frozenset(name for span in spans for name in _NAMES.findall(span))
+
+
+def _content(text: str) -> str:
+    return _NOT_CONTENT.sub("", text)
 
 
 def counts(source: str) -> bool:
