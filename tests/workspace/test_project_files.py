@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -224,6 +225,38 @@ def test_who_is_still_writing_is_left_alone(project: Path) -> None:
     with ProjectFiles(str(project)).open("d/page") as at:
         project_files.replace_at(at, slowly(), None)
     assert {"page": "first whole"} == whole(project / "d")
+
+
+def test_two_who_set_a_link_at_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that is not in its place yet is not taken for one that was left."""
+    other, rename = ProjectFiles(str(project)), os.rename
+
+    def later(*words: Any, **folders: Any) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        other.link("d/now", "second")
+        rename(*words, **folders)
+
+    monkeypatch.setattr(os, "rename", later)
+    ProjectFiles(str(project)).link("d/now", "first")
+    assert (["now"], "first") == (os.listdir(project / "d"), os.readlink(project / "d/now"))
+
+
+def test_a_new_file_that_is_taken_for_one_that_was_left(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is locked itself: who locked it takes it away, and nobody else does."""
+    flock, left = fcntl.flock, []
+
+    def first(fd: int, kind: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        left.append(os.open(project / "d/.page.leftoff", os.O_RDONLY))
+        flock(left[0], kind)
+        flock(fd, kind)
+
+    monkeypatch.setattr(fcntl, "flock", first)
+    ProjectFiles(str(project)).replace("d/page", b"new")
+    os.close(left[0])
+    assert {"page": "new", ".page.leftoff": ""} == whole(project / "d")
 
 
 def test_a_file_system_without_locks(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,12 +132,7 @@ class ProjectFiles:
                 raise UnsafePath(f"{path} is {_named(st)}, where leftoff keeps a link.")
             if st is not None and os.readlink(at.name, dir_fd=at.folder) == target:
                 return
-            temp = _beside(at)
-            try:
-                os.readlink(temp, dir_fd=at.folder)
-                os.unlink(temp, dir_fd=at.folder)  # of a writer who died
-            except OSError:
-                pass
+            temp = _free_beside(at)
             os.symlink(target, temp, dir_fd=at.folder)
             _rename(at, temp)
 
@@ -257,13 +252,31 @@ def _make_beside(at: Place, mode: int) -> tuple[str, int]:
     except FileExistsError:
         pass
     else:
-        if _is_locked(at, temp, fd):
-            return temp, fd
-        if _has_name(at, temp, fd):  # a file system without locks
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _has_name(at, temp, fd):
+                return temp, fd
+        except BlockingIOError:  # another writer takes it for one that was left, and takes it away
+            pass
+        except OSError:  # a file system without locks
             os.unlink(temp, dir_fd=at.folder)
         os.close(fd)
     temp = _beside(at, os.urandom(4).hex())
     return temp, os.open(temp, _NEW, mode, dir_fd=at.folder)
+
+
+def _free_beside(at: Place) -> str:
+    """The same for a link, which cannot be locked itself: its folder is, for as long as that is open."""
+    temp = _beside(at)
+    try:
+        fcntl.flock(at.folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.readlink(temp, dir_fd=at.folder)
+        os.unlink(temp, dir_fd=at.folder)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return _beside(at, os.urandom(4).hex())
+    return temp
 
 
 def _take_away(at: Place, temp: str) -> None:
