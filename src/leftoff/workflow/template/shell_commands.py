@@ -32,7 +32,9 @@ AS_NUMBER = "Write {{ n | int }}: a whole number, or an error."
 AS_PRINTED = (
     "The command may print the value itself. Put its output into a variable, and check that it is a number."
 )
-AS_COUNTED = "Give a number, or write {{ n | int }}: a whole number, or an error. Text goes under another name."
+AS_COUNTED = (
+    "Give a number, or write {{ n | int }}: a whole number, or an error. Text goes under another name."
+)
 AS_INPUT = "Put the commands into the script itself, or the value into a file or `env:`."
 
 _KEYWORDS = frozenset("if then else elif do while until ! { time coproc always".split())
