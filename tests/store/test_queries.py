@@ -84,6 +84,13 @@ def test_query_is_described(key: tuple[str, str]) -> None:
     assert sql and not sql.endswith(";")
 
 
+def test_each_name_is_given_once() -> None:
+    """Of two queries of one name only the last would ever be used."""
+    for file in FILES:
+        names = re.findall(r"^-- name: (\S+)", read(file), re.MULTILINE)
+        assert sorted(set(names)) == sorted(names)
+
+
 def test_every_query_is_used() -> None:
     """A query that no code uses is not there."""
     modules = [path for path in SRC.rglob("*.py") if not path.name.startswith("bundle")]

@@ -306,7 +306,7 @@ class SqliteView(View):
             raise misplaced(f"run {found[0]}")
 
     def need_all_checkpoints(self, run: int) -> None:
-        found = self.execute(Q.unlisted, (run,)).fetchone() if self.refuses and self._is_settled() else None
+        found = self.execute(Q.uncounted, (run,)).fetchone() if self.refuses and self._is_settled() else None
         if found is not None:
             raise misplaced(f"run {found[0]}")
 

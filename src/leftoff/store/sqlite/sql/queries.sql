@@ -221,7 +221,7 @@ DELETE FROM meta WHERE name = ?
 -- The oldest and the newest version that can be read.
 SELECT min(seq), max(seq) FROM version WHERE run = ?
 
--- name: unlisted
+-- name: uncounted
 -- A run whose checkpoints are not as many in the list of versions as by their ids: each is on a page of its own.
 SELECT r.run_id FROM run r WHERE r.run = ?1
 AND (SELECT count(*) FROM version INDEXED BY version_checkpoint WHERE checkpoint IS NOT NULL AND run = ?1)
