@@ -14,10 +14,12 @@ from leftoff.api.doubt import Doubt
 from leftoff.errors import StoreUnavailable
 from leftoff.model.versions import Version
 from leftoff.store.postgres.queries import Q
+from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.wire import Wire
 from tests.cli.command import call
 from tests.postgres.proxy import Proxy
+from tests.postgres.server import Server
 
 
 @pytest.fixture
@@ -104,6 +106,33 @@ def test_what_was_lost_arrives_before_it_is_made_again(
     give_up(monkeypatch, psycopg.OperationalError("the connection is lost"))
     with monkeypatch.context() as patch:
         run._buffer.store.write(lambda tx: patch.setattr(PostgresTx, "hold", held))
+        run.commit()
+    assert ["x"] == entries(url)
+
+
+def test_another_run_does_not_wait_for_what_was_given_up(
+    run: leftoff.Run, proxy: Proxy, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only who comes to the run itself finds out first; what holds it up is nobody else's matter."""
+    store = run._buffer.store
+    assert isinstance(store, PostgresStore)
+    with leftoff.open(url) as opened, opened.start("work", run_id="other") as other:
+        other._buffer.store = store
+        run.append("list", "x")
+        proxy.fail("late", "COMMIT")
+        give_up(monkeypatch, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            run.commit()
+        with monkeypatch.context() as patch, psycopg.connect(server.url()) as holder:
+            holder.execute(f'SELECT FROM "{store.place.schema}".run WHERE run_id = %s FOR UPDATE', ("r",))
+            patch.setattr(store, "patience", 0.1)
+            other.variables["n"] = 1
+            other.commit()
+            other._buffer.beat()
+            run._buffer.beat()
+            with pytest.raises(StoreUnavailable) as caught:
+                run.commit()
+        says_that_it_is_not_known(caught.value)
         run.commit()
     assert ["x"] == entries(url)
 

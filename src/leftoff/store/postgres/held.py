@@ -42,6 +42,14 @@ class Again(BaseException):
     """What was looked at is not so any more: begin again. No error: nobody who catches errors may stop it."""
 
 
+class Awaited(Again):
+    """A commit that was sent to this run and given up may still arrive: the run has to move on before."""
+
+    def __init__(self, guesses: list[Statement]) -> None:
+        super().__init__()
+        self.guesses = guesses
+
+
 class Known:
     """What a transaction knows of the live records of one run: by address, ``None`` where there is none.
 
@@ -77,6 +85,19 @@ class Left:
 
     def __init__(self) -> None:
         self._runs: dict[int, tuple[tuple[Any, ...], Known | None, str, bool]] = {}
+        self._late: set[Statement] = set()  # what proves the guesses of commits that may still be under way
+
+    def await_late(self, guesses: Iterable[Statement | None]) -> None:
+        """Commits that went by these guesses were given up before they were heard of."""
+        self._late.update(guess for guess in guesses if guess is not None)
+
+    def settle(self, guess: Statement) -> None:
+        """It is there, or cannot come any more."""
+        self._late.discard(guess)
+
+    def need_settled(self, run: int) -> None:
+        if awaited := [guess for guess in tuple(self._late) if guess[1][0] == run]:
+            raise Awaited(awaited)
 
     def is_at(self, run: int, head: tuple[Any, ...] | None) -> bool:
         """Whether a run is found as it was left."""
@@ -213,6 +234,7 @@ class HoldingView(PostgresView):
             likely = False
         first: list[Statement] = []
         if run is not None and run not in self._heads and (hold or run not in self._seen):
+            self._left.need_settled(run)
             first = [(Q.hold, (run,)), *self._fetching(run)]
             if likely:
                 first.append((Q.small, (run, SMALL + 1)))
@@ -234,6 +256,7 @@ class HoldingView(PostgresView):
         """Whether it is taken to stand where this process left it. Proved with whatever is sent first."""
         if self.began or self.guessed is not None or run in self._seen or run in self._tokens:
             return False
+        self._left.need_settled(run)
         found = self._left.take(run)
         if found is None or (found[1] is None and self._wanted.get(run)):
             return False

@@ -22,7 +22,7 @@ from leftoff.store.postgres import migrate
 from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
-from leftoff.store.postgres.held import END, Again, Left
+from leftoff.store.postgres.held import END, Again, Awaited, Left
 from leftoff.store.postgres.location import SCHEMA, Place, local_folder, of_project, without_secrets
 from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
@@ -72,7 +72,6 @@ class PostgresStore(Store):
         self._reached = False  # whether the server ever answered
         self._proved: set[int] = set()
         self._left = Left()
-        self._unheard: list[Statement] = []  # what proves the guesses of commits that may still be under way
         key = id(self)
         _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
@@ -157,18 +156,34 @@ class PostgresStore(Store):
     # -- transactions
 
     def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
-        self._overtake()
         lost: list[tuple[PostgresTx, T]] = []
         try:
-            done = self._persist(lambda: self._transact(lambda tx: _once(tx, fn, lost), durable, lost))
-        except StoreUnavailable as error:
-            if lost:
+            done = self._persist(lambda: self._in_turn(lambda tx: _once(tx, fn, lost), durable, lost))
+        except BaseException as error:
+            self._left.await_late(tx.guessed for tx, _ in lost)
+            if lost and isinstance(error, StoreUnavailable):
                 raise unheard(self.place, error) from None
             raise
-        for tx, _ in lost:
-            self._settled(tx.guessed)
         self.wrote = True
         return done
+
+    def _in_turn(self, fn: Callable[[PostgresTx], T], durable: bool, tried: list[tuple[PostgresTx, T]]) -> T:
+        """A transaction; where it comes to a run that a commit is still on its way to, that is passed by before."""
+        try:
+            return self._transact(fn, durable, tried)
+        except Awaited as found:
+            self._pass_by(found.guesses)
+        return self._transact(fn, durable, tried)
+
+    def _pass_by(self, guesses: Iterable[Statement]) -> None:
+        """What was given up and is not there by now shall not come later: its run moves on from where it finds it."""
+        try:
+            for guess in guesses:
+                values = (*guess[1], os.urandom(16))
+                self.on_link(lambda link, values=values: link.ask([(Q.pass_by, values)]))  # type: ignore[misc]
+                self._left.settle(guess)
+        except StoreUnavailable as error:
+            raise unheard(self.place, error) from None
 
     def _transact(self, fn: Callable[[PostgresTx], T], durable: bool, tried: list[tuple[PostgresTx, T]]) -> T:
         """``tried``: where it goes, with its result, if it was sent at once, by a guess, and not heard of."""
@@ -184,10 +199,11 @@ class PostgresStore(Store):
             link.ask(rest, self._telling(tx))
         except psycopg.Error as error:
             lost = sent and is_lost(error)
-            self._give_up(link, tx)
-            if lost and self._note(tx):
+            if lost and _may_be_late(tx):
                 tried.append((tx, result))
+                self._give_up(link, tx)
                 raise
+            self._give_up(link, tx)
             if lost and self._happened(tx):
                 self._tell_again(tx)
                 return result
@@ -199,8 +215,8 @@ class PostgresStore(Store):
             raise
         except BaseException as error:
             guess = tx.guessed is not None and not tx.began
-            if sent:
-                self._note(tx)
+            if sent and _may_be_late(tx):
+                tried.append((tx, result))
             self._give_up(link, tx)
             if guess and isinstance(error, Exception):
                 raise Again from None  # whether that is so is not proved
@@ -256,24 +272,6 @@ class PostgresStore(Store):
                 raise
         else:
             self.pool.give(link)
-
-    def _note(self, tx: PostgresTx) -> bool:
-        """A commit that was not heard of: whether it was sent at once, by a guess. It may still be on its way."""
-        if tx.xid is not None or tx.guessed is None or not tx.made:
-            return False
-        self._unheard.append(tx.guessed)
-        return True
-
-    def _overtake(self) -> None:
-        """What was given up and is not there by now shall not come later: the runs move on from where it finds them."""
-        for guess in list(self._unheard):
-            values = (*guess[1], os.urandom(16))
-            self.on_link(lambda link, values=values: link.ask([(Q.pass_by, values)]))  # type: ignore[misc]
-            self._settled(guess)
-
-    def _settled(self, guess: Statement | None) -> None:
-        if guess in self._unheard:
-            self._unheard.remove(guess)
 
     def _happened(self, tx: PostgresTx) -> bool:
         """Whether a transaction is durable whose end nobody heard of. Its versions prove it, where it has any: after a
@@ -444,6 +442,11 @@ def _once(tx: PostgresTx, fn: Callable[[Tx], T], lost: list[tuple[PostgresTx, T]
             tx.wrote = True  # whoever watches is told of it
             return result
     return fn(tx)
+
+
+def _may_be_late(tx: PostgresTx) -> bool:
+    """Whether a commit that was not heard of was sent at once, by a guess: it may still be on its way."""
+    return tx.xid is None and tx.guessed is not None and bool(tx.made)
 
 
 def _stands_elsewhere(error: psycopg.Error) -> bool:
