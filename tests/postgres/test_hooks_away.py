@@ -147,6 +147,12 @@ def test_of_a_session_whose_agent_is_gone(away: Away, monkeypatch: pytest.Monkey
     away.session("other").fire("UserPromptSubmit", prompt="something else")
     assert 1 == len(away.kept())
     monkeypatch.setattr(kept_events, "_is_gone", lambda about: True)
+    elsewhere = away.session("elsewhere")
+    elsewhere.cwd = away.folder / "another"
+    elsewhere.cwd.mkdir()
+    (elsewhere.cwd / "leftoff.toml").touch()
+    elsewhere.fire("UserPromptSubmit", prompt="in another folder of the same store")
+    assert 1 == len(away.kept())
     away.session("third").fire("SessionStart", source="startup")
     assert [] == away.kept()
     (run,) = [run for run in away.runs() if run["title"] == "build it"]

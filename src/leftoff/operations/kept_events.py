@@ -29,6 +29,7 @@ def keep(session: Session, error: Exception, data: dict[str, Any]) -> bool:
         "agent": who.agent,
         "session": who.session,
         "run": who.run,
+        "project": session.project.folder,
         "branch": session.branch,
         "at": session.project.at,
         "process": [process.scope, process.pid, process.started] if process is not None else None,
@@ -55,7 +56,7 @@ def take_in(session: Session, play: Play) -> None:
     project.store.patience = min(patience, _PATIENCE_S)
     try:
         with kept_events.Kept(project.store_folder, _PATIENCE_S) as kept:
-            for name, about in kept.of(session.who.session):
+            for name, about in kept.of(session.who.session, project.folder):
                 try:
                     _become(session, name, about)
                     play(session, about["data"])

@@ -78,16 +78,17 @@ class Kept:
             os.close(self._fd)
             self._fd = -1
 
-    def of(self, session: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The events of a session, and of those whose agent is gone, each with its name: nobody else will come for
-        them. One that was looked at goes when the next is asked for."""
+    def of(self, session: str, project: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The events of a session in a project, and of those there whose agent is gone, each with its name: nobody else
+        will come for them. One that was looked at goes when the next is asked for."""
         own = name_of(session)
         names = sorted(os.listdir(self._folder))[:MOST] if self._fd >= 0 else []
         for name in names:
             path = os.path.join(self._folder, name)
             about = _read(path, name)
             if about is not None:
-                if name.partition(".")[0] != own and not _is_gone(about):
+                ours = name.partition(".")[0] == own or _is_gone(about)
+                if not ours or about.get("project") != project:  # a store may be of several folders
                     continue
                 yield name, about
             os.unlink(path)
