@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leftoff.errors import Conflict
 from leftoff.operations.stores import copy
+from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.transfer import TABLES
 from tests.cli.command import Called, call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
@@ -151,3 +154,20 @@ def tables(folder: Path) -> dict[str, object]:
         return project.store.read(
             lambda view: {"run": view.dump_runs(), **{name: view.dump(name, None, 1000) for name in TABLES}}
         )
+
+
+@pytest.mark.parametrize("closed", ["", "store.db", "lock"])
+def test_a_source_that_is_only_for_reading(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    """The folder or a file in it: it is looked at, and not written to."""
+    source, may, write = old / ".leftoff", os.access, SqliteStore.write
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != source / closed and may(path, mode))
+
+    def refused(store: SqliteStore, *words: Any, **named: Any) -> Any:
+        assert store.folder != str(source)
+        return write(store, *words, **named)
+
+    monkeypatch.setattr(SqliteStore, "write", refused)
+    move(old, lambda: None, tmp_path / "new")
+    assert "1" == succeed("get", "x", cwd=tmp_path / "new").out.strip()

@@ -156,8 +156,14 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], left
             )
         return revealed
 
-    can_hold = source.shared or os.access(source.folder, os.W_OK)
+    can_hold = source.shared or _is_writable(source.folder)
     return source.write(work) if can_hold else source.read(work)
+
+
+def _is_writable(folder: str) -> bool:
+    """A folder with all files in it."""
+    paths = (entry.path for entry in os.scandir(folder) if entry.is_file())
+    return all(os.access(path, os.W_OK) for path in (folder, *paths))
 
 
 def _reveal(target: Store, stamp: str, runs: list[Row], left: str | None) -> bool:
