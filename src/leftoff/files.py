@@ -32,15 +32,19 @@ _READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
 
 def links_in(folder: str, deep: bool = True) -> list[str]:
     """The links in a store's folder and in the folders there: what is kept would be written through them. Where there
-    are very many names, whoever writes looks out for himself."""
+    are very many names, whoever writes looks out for himself. ``OSError`` where anything is neither a plain file nor a
+    folder nor a link: whoever opened it might wait without end."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
             if entry.is_symlink():
                 found.append(name)
-            elif deep and name not in BY_RUN and entry.is_dir():
-                found += [f"{name}/{inside}" for inside in _links_inside(entry.path)]
+            elif entry.is_dir():
+                if deep and name not in BY_RUN:
+                    found += [f"{name}/{inside}" for inside in _links_inside(entry.path)]
+            elif not entry.is_file() and os.path.lexists(entry.path):
+                raise OSError(errno.EINVAL, "It is neither a plain file nor a folder", entry.path)
     return found
 
 

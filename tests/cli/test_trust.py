@@ -266,6 +266,32 @@ def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: 
     assert f".leftoff/{name}" in call("trust", cwd=project).out
 
 
+@pytest.mark.parametrize("name", ["store.db-note", "lock", "mirror/desk.json"])
+def test_a_pipe_in_the_folder_of_the_store(project: Path, name: str) -> None:
+    """What would be waited for without end is refused, and told; a yes is no help there."""
+    succeed("start", "w", "--run-id", "w", cwd=project)
+    pipe = project / ".leftoff" / name
+    pipe.parent.mkdir(exist_ok=True)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    for words in (("ls",), ("set", "k=1"), ("fsck",)):
+        done = call(*words, cwd=project)
+        assert 8 == done.code
+        assert f"{pipe}: It is neither a plain file nor a folder" in done.err
+    pipe.unlink()
+
+
+def test_a_pipe_in_the_archive(project: Path) -> None:
+    """The page of an archived run that is none says nothing, and holds nobody up."""
+    succeed("start", "w", "--run-id", "w", cwd=project)
+    succeed("finish", cwd=project)
+    succeed("archive", "w", cwd=project)
+    (project / ".leftoff/archive/w.json").unlink()
+    os.mkfifo(project / ".leftoff/archive/w.json")
+    assert "archived: w" in succeed("ls", "--all", cwd=project).err
+    succeed("undelete", "w", cwd=project)
+
+
 def test_a_folder_is_the_same_as_a_url(project: Path, tmp_path: Path) -> None:
     """`store = "sqlite://DIR"` is a folder of the project, from wherever it is used, and no way around its links."""
     settings(project, 'store = "sqlite://state"\n')

@@ -10,6 +10,7 @@ A store that has no folder which all its machines find keeps archived runs itsel
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, flock
@@ -22,6 +23,7 @@ from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.export import export, import_bundle
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts, take_away
+from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Conflict, LeftoffError
@@ -205,8 +207,11 @@ def kept(store: Store, run_id: str) -> Kept | None:
 
 
 def _read_page(path: str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        found = decode(file.read())
+    folder, name = os.path.split(path)
+    data = ProjectFiles(folder).read(name)
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, "There is no plain file", path)
+    found = decode(data)
     return found if isinstance(found, dict) else {}
 
 
