@@ -71,7 +71,7 @@ def moment(store: Store) -> Moment:
         rest = [(run_id, lease.epoch, lease.kind, lease.session) for run_id, lease in leases]
         return Moment(
             {row.run_id: row.seq for row in view.list_runs({}, NEWEST)},
-            (*rest, *(each.row.run_id for each in view.trashed()), *(row.run_id for row in view.archived())),
+            (*rest, *(each.row.run_id for each in view.trashed())),
             tuple((run_id, lease.beat) for run_id, lease in leases),
         )
 

@@ -283,7 +283,7 @@ def _path(store: Store, view: View, attempt: Attempt) -> str | None:
     if not attempt.log:
         return None
     path = os.path.join(store.folder, attempt.log, FILE)
-    if store.shared and attempt.ended_at is not None and not os.path.exists(path):
+    if attempt.ended_at is not None and not os.path.exists(path):
         last, whole = view.kept_log(attempt.token)
         if whole is not None:
             write_private(
