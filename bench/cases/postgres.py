@@ -93,20 +93,14 @@ def together(drivers: list[Remote], seconds: float) -> float:
 
 @case("postgres-drivers", "8 drivers on 8 runs against one, on a PostgreSQL server")
 def drivers(context: Context) -> Iterator[Row]:
-    """Nobody waits for another: together they are limited by processors and the disk alone. By the slow line, where
-    each of them waits for the network, what is left is whether they wait for each other. What makes it slow is one
-    thread for all of them, on the same processors; without it they would make more, eight as well as one."""
-    for label, delay in (("over the socket", 0.0), ("with 1 ms added to each round trip", 0.001)):
+    """Nobody waits for another: together they are limited by processors and the disk alone. Far from the server, where
+    each of them waits for the network, what is left is whether they wait for each other. There, each hears of an answer
+    1 ms after it came: it waits by itself, as what stood between would need a share of the same processors."""
+    for label, delay_s in (("over the socket", 0.0), ("with 1 ms added to each round trip", 0.001)):
         with context.folder("disk") as folder, started(folder) as server, ExitStack() as stack:
-            url = server.url("many")
-            if delay:
-                line = SlowLine(server, delay)
-                stack.callback(line.close)
-                url = line.url("many")
+            target, url = "bench.sides.ours_server:Drivers", server.url("many")
             found = [
-                stack.enter_context(
-                    side("bench.sides.ours_crowd:Writers", folder, name=f"driver-{n}", path=url)
-                )
+                stack.enter_context(side(target, folder, name=f"driver-{n}", path=url, delay_s=delay_s))
                 for n in range(DRIVERS)
             ]
             rates = []

@@ -5,11 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import psycopg
 
 import leftoff
+from bench.sides.ours_crowd import Writers
 from leftoff.store.postgres.location import Place
+from leftoff.store.postgres.wire import Wire
+
+
+class Drivers(Writers):
+    """Writers that may be far from the server: they hear of each answer so much later than it came."""
+
+    def __init__(self, folder: str, path: str, delay_s: float) -> None:
+        answers = Wire._answers
+
+        def later(wire: Wire, skip: int) -> Any:
+            found = answers(wire, skip)
+            time.sleep(delay_s)
+            return found
+
+        if delay_s:
+            Wire._answers = later  # type: ignore[method-assign, assignment]
+        super().__init__(folder, path)
 
 
 class Listing:
