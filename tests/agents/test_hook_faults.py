@@ -19,6 +19,7 @@ import pytest
 
 import leftoff
 from leftoff.agents.hooks import run
+from leftoff.agents.hooks.events import read_event
 from leftoff.store.sqlite import connection
 from leftoff.store.sqlite.wal import HEADER, STEP
 from tests.agents.hooking import Session, Spawned, event_of
@@ -189,6 +190,12 @@ def test_a_store_that_cannot_be_made(project: Path) -> None:
     assert "its store is locked, read-only, full or out of reach" in start and "out of reach" in prompt
     assert [""] * len(others) == others
     (project / ".leftoff").unlink()
+
+
+def test_a_folder_that_no_system_has() -> None:
+    """An event with a path of a million parts is not looked for part by part: it names no folder."""
+    event = {"hook_event_name": "Stop", "session_id": "s", "cwd": "/x" * 500_000}
+    assert "" == read_event(json.dumps(event).encode()).cwd
 
 
 def test_settings_that_are_wrong(session: Session, project: Path) -> None:

@@ -221,6 +221,7 @@ VALUES: dict[str, Wrong] = {
 
 SETTINGS = {
     "TOML that is none": "this is [not TOML",
+    "lists in lists without end": "a = " + "[" * 20_000 + "]" * 20_000,
     "unknown section": "[nonsense]\nx = 1\n",
     "unknown key": "[heartbeat]\nintervall = 3\n",
     "wrong type": "store = 5\n",

@@ -40,6 +40,9 @@ def shell_file() -> str | None:
     return os.environ.get("CLAUDE_ENV_FILE")
 
 
+LONGEST_PATH = 4096  # of a folder; the system has none that is longer
+
+
 class Event:
     """What the agent says: which event of which session, where, and the rest as it came."""
 
@@ -49,7 +52,8 @@ class Event:
         self.raw = self.text("hook_event_name")
         self.name = _SAME.get(self.raw, self.raw)
         self.session = self.text("session_id")
-        self.cwd = self.text("cwd")
+        cwd = self.text("cwd")
+        self.cwd = cwd if len(cwd) <= LONGEST_PATH else ""
 
     def text(self, key: str) -> str:
         """A text of the event; empty where there is none."""

@@ -242,6 +242,8 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise source.bad_toml(str(error)) from None
+    except RecursionError:
+        raise _bad(f"{path}:1:1: its lists or tables are nested too deeply.", "No setting is.") from None
     checked: dict[str, Any] = {}
     for name, value in tables.items():
         if name in ("store", "blobs"):
