@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from leftoff import files
+from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
 from leftoff.store.sqlite import writer
@@ -171,9 +173,10 @@ EVENTS: list[dict[str, Any]] = [
 ]
 
 
-def fire(project: Path, number: int, mark: str) -> None:
+def fire(project: Path, number: int, mark: str, waits: str) -> None:
     data = json.dumps(event_of(f"s{number % 5}", project, **EVENTS[number % len(EVENTS)]))
-    done = spawn("hook", "claude", cwd=project, input=data, timeout=PATIENCE, MARK=mark)
+    told = {"MARK": mark, "LEFTOFF_LOCK_TIMEOUT": waits}
+    done = spawn("hook", "claude", cwd=project, input=data, timeout=PATIENCE, **told)
     assert (0, "", "") == (done.code, done.out, done.err)
 
 
@@ -189,10 +192,11 @@ def left(mark: str) -> list[str]:
     return found
 
 
-def check_hooks(project: Path, total: int) -> None:
+def check_hooks(project: Path, total: int, waits: str) -> None:
+    """``waits``: for the lock, in seconds."""
     mark = os.urandom(8).hex()
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: fire(project, number, mark), range(total)))
+        list(pool.map(lambda number: fire(project, number, mark, waits), range(total)))
     end = time.monotonic() + 60
     while left(mark) and time.monotonic() < end:
         time.sleep(0.05)
@@ -203,11 +207,25 @@ def check_hooks(project: Path, total: int) -> None:
 @pytest.mark.usefixtures("stopped")
 def test_hooks_do_not_pile_up(project: Path) -> None:
     """Where another process is stuck in its turn, hooks return, and their processes end soon, too."""
-    check_hooks(project, 4)
+    check_hooks(project, 4, "2")
+
+
+def test_what_a_hook_waits_for_takes_no_longer_than_one_wait(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other events of its session, then the store: those behind it wait for all of it."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(OnItsWay, "wait", lambda *_: now.__setitem__(0, 7.5))
+    store: Any = SimpleNamespace(folder=str(project / ".leftoff"), patience=10.0)
+    workspace: Any = SimpleNamespace(store=store)
+    with OnItsWay(store.folder, "s1") as way, InOrder(workspace, "s1", way):
+        assert 2.5 == store.patience
+        way.done()
 
 
 @pytest.mark.crash_full
 @pytest.mark.usefixtures("stopped")
 def test_forty_hooks_do_not_pile_up(project: Path) -> None:
     """Forty events: none is left."""
-    check_hooks(project, 40)
+    check_hooks(project, 40, "30")

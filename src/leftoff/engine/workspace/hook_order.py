@@ -24,6 +24,7 @@ _OF_SESSION = (".lock", ".told")  # and those of a session
 _OLD_S = 60.0  # after which a file that has no name yet never will
 _GONE_S = 7 * 86400.0  # after which a session without an event is over, whoever was to tell of it
 _MOMENT = 2.0  # seconds that hooks wait for each other to look whether one has told of an event
+_LEAST = 1.0  # seconds that are left for the store, however long others were waited for
 _TRIES = 100  # to make a folder that others may remove
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
@@ -237,7 +238,7 @@ class InOrder:
         folder = workspace.store.folder
         self._path, self._told = (_path(folder, session, kind) for kind in ("lock", "told"))
         self._folder = os.path.dirname(self._path)
-        self._patience = workspace.store.patience
+        self._store = workspace.store
         self._way, self._alone = way, alone
         self._fd = -1
 
@@ -248,17 +249,20 @@ class InOrder:
 
         if not os.path.isdir(self._folder):
             return
+        patience = self._store.patience
+        end = time.monotonic() + patience
         try:
             kind = fcntl.LOCK_EX if self._alone else fcntl.LOCK_SH
-            self._way.wait(self._patience)  # one that is stuck is left behind: nothing is lost for it
+            self._way.wait(patience)  # one that is stuck is left behind: nothing is lost for it
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if not lock_within(self._fd, kind, self._patience):
+            if not lock_within(self._fd, kind, max(end - time.monotonic(), 0)):
                 self.__exit__()
-                raise StoreUnavailable(
-                    f"Another event of this session has not ended in {self._patience:g} s."
-                )
+                raise StoreUnavailable(f"Another event of this session has not ended in {patience:g} s.")
         except OSError:  # a folder that takes no files: what follows says so
             pass
+        left = end - time.monotonic()
+        if left < patience - _LEAST:  # all that an event waits for, it waits for once: others wait for it
+            self._store.patience = max(left, _LEAST)
 
     def __exit__(self, *_: object) -> None:
         if self._fd >= 0:
