@@ -120,7 +120,7 @@ class View:
     ) -> list[RunRow]:
         """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
         name (the workflow or the title, without regard to case); before (a commit's number: only older ones);
-        forked_from (a run's id).
+        forked_from (a run's id); archived (those that the store itself keeps, in the place of the others).
 
         ``ahead``: the first leaves and the lease of each will be asked for, so they may be fetched with them.
         """
@@ -275,7 +275,11 @@ class View:
         raise NotImplementedError
 
     def archived(self) -> list[RunRow]:
-        """The runs that are archived in the store itself, latest commit first."""
+        """The runs that are archived in the store itself, latest commit first, as a listing asks for them."""
+        return self.list_runs({"archived": True}, ahead=True)
+
+    def archived_names(self) -> dict[int, list[str]]:
+        """The other names of the checkpoints of archived runs, by the numbers of these."""
         raise NotImplementedError
 
     def stamps(self) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ import os
 
 from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.lifecycle.origin import came_back, note_leaving
-from leftoff.engine.read.info import info
+from leftoff.engine.read.info import Listing, RunInfo, info
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.export import export, import_bundle
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts
@@ -60,12 +60,16 @@ def find(store: Store, run_id: str) -> RunRow | None:
 
 def pages(store: Store) -> list[dict[str, Any]]:
     """What listings show of them, and the other names of their checkpoints."""
-    return store.read(lambda view: [_page(view, row) for row in view.archived()]) if store.exists() else []
+    return store.read(_pages) if store.exists() else []
 
 
-def _page(view: View, row: RunRow) -> dict[str, Any]:
-    names = {name for version in view.versions(row.run, sealed=True) for name in version.aliases}
-    return {**info(view, row, row.updated_at).to_json(), "archived": True, "names": sorted(names)}
+def _pages(view: View) -> list[dict[str, Any]]:
+    rows, names = view.archived(), view.archived_names()
+    shown = [(row, RunInfo(row, Listing(None, [row], row.updated_at, ahead=view))) for row in rows]
+    return [
+        {**info.to_json(), "archived": True, "names": sorted(set(names.get(row.run, ())))}
+        for row, info in shown
+    ]
 
 
 def take_back(store: Store, run: int) -> None:

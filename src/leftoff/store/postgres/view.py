@@ -182,9 +182,11 @@ class PostgresView(View):
             out.append(Trashed(row, int(at or row.updated_at), int(n or row.n)))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)
 
-    def archived(self) -> list[RunRow]:
-        rows = self.ask(f"{Q.run_columns} WHERE r.hidden = $1 ORDER BY r.n DESC", (ARCHIVED,))
-        return [run_from(columns) for columns in rows]
+    def archived_names(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for run, name in self.ask(Q.archived_names, (ARCHIVED,)):
+            found.setdefault(run, []).append(name)
+        return found
 
     def stamps(self) -> list[tuple[int, int]]:
         return [(at, n) for at, n in self.ask(Q.stamps)]
@@ -417,7 +419,7 @@ def _sound(run: int, collection: str, rows: Rows) -> list[tuple[str, bytes, byte
 
 def listing(where: dict[str, Any], limit: int | None) -> tuple[str, list[Any]]:
     """The query of a listing, and its values."""
-    tests = ["r.hidden = 0"]
+    tests = [f"r.hidden = {ARCHIVED if where.get('archived') else 0}"]
     values: list[Any] = []
     for column in ("workflow", "branch", "title", "issue", "session"):
         if where.get(column) is not None:

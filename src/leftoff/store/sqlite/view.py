@@ -129,13 +129,13 @@ class SqliteView(View):
         else:
             rows = list(map(run_from, self.execute(sql, values)))
             rows.sort(key=_by_n, reverse=True)  # sooner than SQLite, which would carry every column along
-        if not rows or not values:
+        if not (rows and values) and not where.get("archived"):
             self._refuse_lost_runs(rows[-1].n if rows else 0)
         return rows
 
     def _tests(self, where: dict[str, Any]) -> tuple[list[str], list[Any]]:
         """What runs that are looked for must fulfil, as SQL, and the values in it."""
-        tests: list[str] = ["r.hidden = 0"]
+        tests: list[str] = [f"r.hidden = {ARCHIVED if where.get('archived') else 0}"]
         values: list[Any] = []
         for column in ("workflow", "branch", "title", "issue", "session"):
             if where.get(column) is not None:
@@ -209,9 +209,11 @@ class SqliteView(View):
             out.append(Trashed(row, int(at or row.updated_at), int(n or self.newest())))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)
 
-    def archived(self) -> list[RunRow]:
-        rows = self.execute(f"{Q.run_columns} WHERE r.hidden = ? ORDER BY r.n DESC", (ARCHIVED,))
-        return [RunRow(columns) for columns in rows]
+    def archived_names(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for run, name in self.execute(Q.archived_names, (ARCHIVED,)):
+            found.setdefault(run, []).append(name)
+        return found
 
     def newest(self) -> int:
         """The store-wide number of the newest commit."""

@@ -166,6 +166,10 @@ SELECT (SELECT max(seq) FROM version WHERE run = $1 AND seq < $2), (SELECT min(s
 -- Whether a commit that is tried again was applied already.
 SELECT seq FROM version WHERE run = $1 AND seq > $2 AND token = $3
 
+-- name: archived_names
+-- The other names of the checkpoints of runs that are archived.
+SELECT a.run, a.name FROM alias a JOIN run r ON r.run = a.run WHERE r.hidden = $1 ORDER BY a.run, a.name
+
 -- name: other_names
 -- The other names of checkpoints that start with some text.
 SELECT DISTINCT a.name FROM alias a JOIN run r ON r.run = a.run

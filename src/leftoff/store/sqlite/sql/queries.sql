@@ -231,6 +231,10 @@ AND (SELECT count(*) FROM version INDEXED BY version_checkpoint WHERE checkpoint
 -- The nearest versions before and after one that can be read.
 SELECT (SELECT max(seq) FROM version WHERE run = ? AND seq < ?), (SELECT min(seq) FROM version WHERE run = ? AND seq > ?)
 
+-- name: archived_names
+-- The other names of the checkpoints of runs that are archived.
+SELECT a.run, a.name FROM alias a JOIN run r ON r.run = a.run WHERE r.hidden = ? ORDER BY a.run, a.name
+
 -- name: other_names
 -- The other names of checkpoints that start with some text.
 SELECT DISTINCT a.name FROM alias a JOIN run r ON r.run = a.run
