@@ -342,6 +342,7 @@ def test_a_session_that_never_ended(repository: Path) -> None:
 
 def test_hooks_of_project_and_user_leave_nothing(repository: Path) -> None:
     """Both hear that the session ends, at the same time: whoever is last tidies up."""
+    (repository / "leftoff.toml").write_text('lock_timeout = "0.2s"\n')
     project, user = Session(repository), Session(repository, "s1", "claude", "--user")
     for one in (project, user):
         one.fire("UserPromptSubmit", prompt="Write the guide")
