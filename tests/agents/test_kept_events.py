@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def test_an_answer_that_is_lost(session: Session, project: Path, monkeypatch: py
 def test_a_folder_that_came_along_tells_nothing(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What this user did not keep, or somebody changed, or called otherwise, is put away unread."""
+    """What this user did not keep, or somebody changed, or called otherwise, is set aside unread, and told."""
     with monkeypatch.context() as patch:
         away(patch)
         for _ in range(3):
@@ -74,6 +75,23 @@ def test_a_folder_that_came_along_tells_nothing(
     session.fire("Stop", last_assistant_message="so far")
     assert "no ru" not in json.dumps(shown(project))
     assert [] == kept(project)
+    aside = sorted((project / ".leftoff/quarantine/events").iterdir())
+    assert 3 == len(aside)
+    assert str(aside[0]) in (project / ".leftoff/hook.log").read_text()
+
+
+def test_a_clock_that_was_put_right_drops_nothing(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was kept by a clock that stood years behind waits like any other."""
+    with monkeypatch.context() as patch:
+        away(patch)
+        session.fire("PostToolUseFailure", **FAILED)
+        os.utime(kept(project)[0], (86_400, 86_400))
+        session.fire("Stop", last_assistant_message="so far")
+    assert 2 == len(kept(project))
+    session.fire("UserPromptSubmit", prompt="and now")
+    assert 1 == json.dumps(shown(project)).count("no rule")
 
 
 def test_what_cannot_be_kept_is_said(

@@ -55,7 +55,7 @@ def take_in(session: Session, play: Play) -> None:
     patience = project.store.patience
     project.store.patience = min(patience, _PATIENCE_S)
     try:
-        with kept_events.Kept(project.store_folder, _PATIENCE_S) as kept:
+        with kept_events.Kept(project.store_folder, _PATIENCE_S, project.say) as kept:
             for name, about in kept.of(session.who.session, project.folder):
                 try:
                     _become(session, name, about)

@@ -1,14 +1,14 @@
 """Events of sessions that found their store out of reach: kept on this machine, in order, until one reaches it again.
 
-They lie in the store's own folder here, private, and no more than a bounded number of them. Each is signed: a folder
-that came along with a repository tells nothing in this user's name. Who takes them in holds a lock on the folder
-meanwhile; each goes when what it tells is in the store.
+They lie in the store's own folder here, private, and no more than a bounded number of them; none goes because a clock
+says so. Each is signed: a folder that came along with a repository tells nothing in this user's name. Who takes them in
+holds a lock on the folder meanwhile; each goes when what it tells is in the store, and one that is not as it was kept is
+set aside.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
 from leftoff.engine.config.trust import signer
 from leftoff.engine.workspace.hook_order import KEPT, name_of
@@ -18,11 +18,11 @@ from leftoff.model.codec import decode, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 MOST, LARGEST = 1000, 1 << 18  # events of a store; bytes of one
-_LONGEST_S = 7 * 86_400.0  # then nobody comes for it any more
+_ASIDE = os.path.join("quarantine", "events")
 
 
 def keep(store: str, name: str, about: dict[str, Any]) -> bool:
@@ -34,7 +34,7 @@ def keep(store: str, name: str, about: dict[str, Any]) -> bool:
     try:
         make_folder(store)
         os.makedirs(folder, 0o700, exist_ok=True)
-        if _swept(folder) >= MOST:
+        if len(os.listdir(folder)) >= MOST:
             return False
         write_private(os.path.join(folder, name), [f"{sign(f'{name} {said}')} {said}".encode()])
     except (OSError, StoreUnavailable):  # a disk that takes nothing
@@ -42,24 +42,14 @@ def keep(store: str, name: str, about: dict[str, Any]) -> bool:
     return True
 
 
-def _swept(folder: str) -> int:
-    """How many events are kept; those that are too old go."""
-    found = 0
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LONGEST_S:
-                os.unlink(entry.path)
-            else:
-                found += 1
-    return found
-
-
 class Kept:
     """The events that are kept beside a store, for one who takes them in."""
 
-    def __init__(self, store: str, patience: float) -> None:
+    def __init__(self, store: str, patience: float, say: Callable[[str], None]) -> None:
         self._folder = os.path.join(store, KEPT)
+        self._aside = os.path.join(store, _ASIDE)
         self._patience = patience
+        self._say = say
         self._fd = -1
 
     def __enter__(self) -> Kept:
@@ -86,17 +76,26 @@ class Kept:
         for name in names:
             path = os.path.join(self._folder, name)
             about = _read(path, name)
-            if about is not None:
-                ours = name.partition(".")[0] == own or _is_gone(about)
-                if not ours or about.get("project") != project:  # a store may be of several folders
-                    continue
-                yield name, about
+            if about is None:
+                self._set_aside(path, name)
+                continue
+            ours = name.partition(".")[0] == own or _is_gone(about)
+            if not ours or about.get("project") != project:  # a store may be of several folders
+                continue
+            yield name, about
             os.unlink(path)
         try:
             if names:
                 os.rmdir(self._folder)
         except OSError:  # others are kept there
             pass
+
+    def _set_aside(self, path: str, name: str) -> None:
+        """One that is damaged, or that somebody else made: it tells nothing, and is not lost."""
+        os.makedirs(self._aside, 0o700, exist_ok=True)
+        where = os.path.join(self._aside, name)
+        os.rename(path, where)
+        self._say(f"An event that waited for the store is not as it was kept. It is set aside: {where}")
 
 
 def _read(path: str, name: str) -> dict[str, Any] | None:
