@@ -2,8 +2,8 @@
 
 They lie in the store's own folder here, private, and no more than a bounded number of them; none goes because a clock
 says so. Each is signed: a folder that came along with a repository tells nothing in this user's name. Who takes them in
-holds a lock on the folder meanwhile; each goes when what it tells is in the store, and one that is not as it was kept is
-set aside.
+holds a lock on the folder meanwhile; each goes when what it tells is in the store, and one that is not as it was kept
+is set aside.
 """
 
 from __future__ import annotations
