@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from fcntl import flock
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import leftoff
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import Kept, kept, take_out
 from leftoff.errors import Conflict, LeaseHeld, NotFound
@@ -212,3 +214,34 @@ def test_parts_in_the_archive_are_swept(over: Path) -> None:
     left.write_bytes(b"half")
     succeed("prune", cwd=over)
     assert not left.exists()
+
+
+def test_a_bundle_that_is_swept_before_it_is_held(over: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sweeps may have it open just then: it is written once more."""
+    module = "leftoff.engine.retention.archive.flock"
+
+    def swept_first(fd: int, kind: int) -> None:
+        monkeypatch.setattr(module, flock)
+        sweep_parts(str(over / ".leftoff/archive"))
+        flock(fd, kind)
+
+    monkeypatch.setattr(module, swept_first)
+    with here(over) as project:
+        archive(project, NOBODY, "old")
+    assert ["before"] == notes(over, "old")
+    assert ["old.json", "old.leftoff"] == sorted(os.listdir(over / ".leftoff/archive"))
+
+
+def test_a_backup_has_the_archive(over: Path) -> None:
+    """And deletes nothing that is called alike."""
+    succeed("archive", "old", cwd=over)
+    (over / "copy.archive").mkdir()
+    (over / "copy.archive/mine").touch()
+    with leftoff.open(over / ".leftoff") as store:
+        store.backup(over / "copy")
+    assert (["copy", "copy.archive"], ["mine"]) == (
+        sorted(name for name in os.listdir(over) if name.startswith("copy")),
+        os.listdir(over / "copy.archive"),
+    )
+    listed = succeed("--store", "copy", "ls", "--all", "--json", cwd=over).json["runs"]
+    assert ["old"] == [run["run_id"] for run in listed]

@@ -107,14 +107,13 @@ def _archive(
     aside = _aside(path)
     try:
         done = export(store, row, aside, inside=True)
-        with _held(aside):
+        with _held(aside) as written:
             info = run_info(store, row.run, now, limits)
             if info is None:
                 raise gone(run_id)
             about = {**info.to_json(), "archived": True}
             ours = store.read(lambda view: note_leaving(view, done.row))
             page = {**about, NAMES: done.names, ORDER: done.row.n, OURS: ours}
-            written = os.stat(aside)
 
             def allowed(view: View) -> None:
                 view.head(row.run)  # on a server, too, nobody else changes it from here on
@@ -135,17 +134,24 @@ def _aside(path: str) -> str:
 
 
 @contextmanager
-def _held(part: str) -> Iterator[None]:
-    """A part that nobody sweeps meanwhile."""
+def _held(part: str) -> Iterator[os.stat_result]:
+    """A part that nobody sweeps meanwhile; which file it is."""
     try:
         fd = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise Moved(f"The bundle {part} is no longer there.") from None
+        raise _swept(part) from None
     try:
         flock(fd, LOCK_EX)
-        yield
+        written = os.fstat(fd)
+        if not _same_file(part, written):
+            raise _swept(part)
+        yield written
     finally:
         os.close(fd)
+
+
+def _swept(path: str) -> Moved:
+    return Moved(f"The bundle {path} is no longer there.")
 
 
 def _place(aside: str, path: str, written: os.stat_result, page: dict[str, Any]) -> None:
@@ -154,7 +160,7 @@ def _place(aside: str, path: str, written: os.stat_result, page: dict[str, Any])
         os.replace(aside, path)
     except FileNotFoundError:
         if not _same_file(path, written):
-            raise Moved(f"The bundle {path} is no longer there.") from None
+            raise _swept(path) from None
     _write_page(path.removesuffix(SUFFIX) + PAGE, page)
     sync_folder(os.path.dirname(path))
 

@@ -26,7 +26,7 @@ def backup(store: Store, folder: str) -> None:
 
     if not store.exists():
         raise NotFound(f"There is nothing to back up: there is no store at {store.name}.")
-    aside = f"{os.path.abspath(folder)}.{ARCHIVE}"
+    aside = f"{os.path.abspath(folder)}.{os.urandom(6).hex()}"  # nobody's name: it is deleted in the end
     try:
         _copy_files(store, aside)
         store.backup(folder)
