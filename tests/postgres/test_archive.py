@@ -173,19 +173,26 @@ def copied(source: Store, target: Store) -> dict[str, Any]:
     return copies.copy_store(source, target, SYSTEM.now(), who, lambda table, rows, total: None)
 
 
+def copied_in_part(source: Store, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut short when the first run of the archive is there."""
+    take_in = archive.take_in
+
+    def cut(*what: Any) -> None:
+        take_in(*what)
+        raise StoreUnavailable("cut")
+
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
+        patch.setattr(archive, "take_in", cut)
+        copied(source, target)
+    assert (["live"], ["archived"], []) == contents(target)
+
+
 def test_a_copy_has_the_archive(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From files into the store on a server, and back into a folder; cut short, it goes on with what is missing."""
     source, target = fill(tmp_path / "source"), open_store(url)
     back = open_store(str(tmp_path / "back" / ".leftoff"))
     assert EVERYTHING == contents(source)
-    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
-
-        def cut(*_: object) -> None:
-            raise StoreUnavailable("cut")
-
-        patch.setattr(archive, "take_in", cut)
-        copied(source, target)
-    assert (["live"], [], []) == contents(target)
+    copied_in_part(source, target, monkeypatch)
     done = succeed("store", "copy", source.location, url, cwd=tmp_path)
     assert "0 run(s) and 2 of the archive, 0 rows copied" in done.out + done.err
     copied(target, back)
@@ -195,6 +202,65 @@ def test_a_copy_has_the_archive(tmp_path: Path, url: str, monkeypatch: pytest.Mo
         assert None is store.read(lambda view: view.fact(transfer.ARCHIVE_LEFT))
         store.close()
     source.close()
+
+
+def test_a_copy_without_its_archive_is_of_a_source_as_it_was(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came from the archive to the runs since then would be in neither."""
+    source, target = fill(tmp_path / "source"), open_store(url)
+    copied_in_part(source, target, monkeypatch)
+    succeed("undelete", "trashed", cwd=tmp_path / "source")
+    with pytest.raises(Conflict, match="went on since its runs were copied"):
+        copied(source, target)
+    source.close()
+    target.close()
+
+
+def test_a_source_goes_on_while_its_archive_is_copied(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who brings a run back in that moment is told of, too: it is in neither."""
+    source, target = fill(tmp_path / "source"), open_store(url)
+    refuse = copies._refuse_namesakes
+
+    def goes_on(*stores: Store) -> None:
+        refuse(*stores)
+        succeed("undelete", "trashed", cwd=tmp_path / "source")
+
+    monkeypatch.setattr(copies, "_refuse_namesakes", goes_on)
+    with pytest.raises(Conflict, match="went on since its runs were copied"):
+        copied(source, target)
+    source.close()
+    target.close()
+
+
+def test_a_name_that_is_in_the_trash_and_elsewhere(tmp_path: Path, url: str) -> None:
+    """The server has each name once: that is said before any of the archive is there."""
+    folder = tmp_path / "source"
+    source, target = fill(folder), open_store(url)
+    succeed("finish", cwd=folder)
+    succeed("start", "w", "--run-id", "trashed", cwd=folder)
+    with pytest.raises(Conflict, match="cannot keep both"):
+        copied(source, target)
+    succeed("prune", "--empty-trash", cwd=folder)
+    copied(source, target)
+    assert (["trashed", "live"], ["archived"], []) == contents(target)
+    source.close()
+    target.close()
+
+
+def test_a_copied_archive_has_its_order(tmp_path: Path, url: str) -> None:
+    """The oldest goes first when it grows too large, whatever the names are."""
+    for name in ("c", "a", "b"):
+        succeed("start", "w", "--run-id", name, cwd=tmp_path)
+        succeed("finish", cwd=tmp_path)
+        succeed("archive", name, cwd=tmp_path)
+    source, target = open_store(str(tmp_path / ".leftoff")), open_store(url)
+    copied(source, target)
+    for store in (source, target):
+        assert ["b", "a", "c"] == [each.run_id for each in archive.oldest(store, 0)]
+        store.close()
 
 
 def test_a_backup_has_the_archive(tmp_path: Path) -> None:

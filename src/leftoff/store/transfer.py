@@ -55,7 +55,7 @@ OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "mi
 SOME, SOME_LARGE = 1000, 32  # rows at a time
 TRIES = 3  # a source that moves more often than that is being worked on
 SILENT_MS = 600_000
-ARCHIVE_LEFT = "archive left"  # noted in a copy whose archive is not there yet: from where it comes
+ARCHIVE_LEFT = "archive left"  # noted in a copy whose archive is not there yet: what stands for its source
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
 
 
@@ -65,12 +65,12 @@ def copy(
     tell: Tell = lambda table, rows, total: None,
     *,
     moves: bool = False,
-    left: str | None = None,
+    more: bool = False,
 ) -> dict[str, Any]:
     """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied.
 
     What is reported in the source meanwhile is taken in. ``moves``: others go on with it, and one moment of it will do.
-    ``left``: noted with the runs, while the files of an archive are still to follow: from where.
+    ``more``: the files of an archive are still to follow, which is noted with the runs.
     """
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
@@ -79,7 +79,7 @@ def copy(
     ours = os.urandom(8).hex()
     for _ in range(TRIES):
         stamp, runs, done = source.read(lambda view: _copy_rows(source, view, target, ours, tell))
-        if _reveal(target, stamp, runs, left) if moves else _reveal_held(source, target, stamp, runs, left):
+        if _reveal(target, stamp, runs, more) if moves else _reveal_held(source, target, stamp, runs, more):
             break
     else:
         _give_up(target, stamp)
@@ -115,6 +115,11 @@ def _refuse_driven(view: View, now: int) -> None:
             )
 
 
+def state(store: Store) -> str:
+    """What stands for a store as it is now."""
+    return store.read(lambda view: _state(view, view.dump_runs()))
+
+
 def _state(view: View, runs: list[Row]) -> str:
     """What stands for a source as it is, whatever its name: every commit, and all that is done to a run, changes it."""
     return sha256(f"{dict(view.notes())['store_id']} {runs!r}".encode()).hexdigest()
@@ -135,7 +140,7 @@ def _copy_rows(
     return stamp, runs, done
 
 
-def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], left: str | None) -> bool:
+def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], more: bool) -> bool:
     """The runs are there, if the source is still what was copied, and nobody drives one; whether it was.
 
     Nobody commits to the source meanwhile. Where we may not write to it (another disk, put in to be read) it can only
@@ -152,7 +157,7 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], left
                 _give_up(target, stamp)
                 raise
             revealed = _state(view, view.dump_runs()) == stamp.partition(" ")[0] and _reveal(
-                target, stamp, runs, left
+                target, stamp, runs, more
             )
         return revealed
 
@@ -166,12 +171,12 @@ def _is_writable(folder: str) -> bool:
     return all(os.access(path, os.W_OK) for path in (folder, *paths))
 
 
-def _reveal(target: Store, stamp: str, runs: list[Row], left: str | None) -> bool:
+def _reveal(target: Store, stamp: str, runs: list[Row], more: bool) -> bool:
     def work(tx: Tx) -> bool:
         _need_ours(tx, target, stamp)
         tx.load_runs(runs)
         tx.put_fact(COPYING, None)
-        tx.put_fact(ARCHIVE_LEFT, left)
+        tx.put_fact(ARCHIVE_LEFT, stamp.partition(" ")[0] if more else None)
         return True
 
     return target.write(work)

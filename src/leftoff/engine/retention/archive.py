@@ -298,15 +298,33 @@ def take_out(store: Store, found: Kept, into: Store, now: int, driver: tuple[Pro
     return found.run_id
 
 
-def take_in(into: Store, path: str, now: int, driver: tuple[Process, str]) -> os.stat_result:
-    """The run of a bundle becomes one of a store; which file that was."""
+def take_in(
+    into: Store, path: str, now: int, driver: tuple[Process, str], hide: Mark | None = None
+) -> os.stat_result:
+    """The run of a bundle becomes one of a store; which file that was. ``hide``: it is not seen there."""
     bundle = open_bundle(path)
     try:
         opened = os.stat(path)
-        import_bundle(into, bundle, now, driver, _mark(path, bundle))
+        if hide is None or not _is_hidden(into, bundle):
+            import_bundle(into, bundle, now, driver, _both(_mark(path, bundle), hide))
     finally:
         bundle.close()
     return opened
+
+
+def _is_hidden(store: Store, bundle: Bundle) -> bool:
+    """Whether the very run of a bundle is in a store, out of sight."""
+    row = store.read(lambda view: view.find_run(bundle.run_id, hidden=True)) if store.exists() else None
+    return bool(row and row.hidden and (row.seq, row.digest) == (bundle.head.seq, bundle.head.digest))
+
+
+def _both(*marks: Mark | None) -> Mark:
+    def mark(tx: Tx, run: int, run_id: str) -> None:
+        for each in marks:
+            if each is not None:
+                each(tx, run, run_id)
+
+    return mark
 
 
 def _mark(path: str, bundle: Bundle) -> Mark | None:
@@ -434,11 +452,9 @@ def oldest(store: Store, keep: int) -> list[Kept]:
         return []
     found = [((row.n, ""), Kept(row.run_id, run=row.run)) for row in shelf.rows(store)]
     for path in bundles(store):
-        try:
-            order = _order(_read_page(path.removesuffix(SUFFIX) + PAGE))
-        except (OSError, ValueError):
-            continue
-        found.append((order, Kept(os.path.basename(path).removesuffix(SUFFIX), path)))
+        order = order_of(path)
+        if order is not None:
+            found.append((order, Kept(os.path.basename(path).removesuffix(SUFFIX), path)))
     found.sort(key=lambda each: each[0], reverse=True)
     return [each for _, each in found[keep:]]
 
@@ -450,7 +466,12 @@ def bundles(store: Store) -> list[str]:
     return [os.path.join(folder or "", name) for name in names if name.endswith(SUFFIX)]
 
 
-def _order(page: dict[str, Any]) -> tuple[int, str]:
-    """Where a run stands among the others: by the store's own count, never by a clock; pages of old have only that."""
+def order_of(path: str) -> tuple[int, str] | None:
+    """Where a bundle's run stands among the others: by the store's own count, never by a clock; pages of old have only
+    that. ``None``: it has no page."""
+    try:
+        page = _read_page(path.removesuffix(SUFFIX) + PAGE)
+    except (OSError, ValueError):
+        return None
     number = page.get(ORDER)
     return number if isinstance(number, int) else -1, str(page.get("updated_at"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from leftoff.engine.retention import archive
 from leftoff.engine.retention.archive import PAGE, SUFFIX, TRASH
-from leftoff.errors import NotFound
+from leftoff.errors import Conflict, NotFound
 from leftoff.files import ARCHIVE, make_archive, sync_file, sync_folder
-from leftoff.store.transfer import ARCHIVE_LEFT, check, copy
+from leftoff.store.transfer import ARCHIVE_LEFT, check, copy, state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,15 +44,33 @@ def copy_store(
     """Everything of one store into another that is empty, or was left by a copy of the same; what was copied. The
     archive comes last: where only that is missing, it alone is gone on with."""
     files = _files(source)
-    if target.exists() and target.read(lambda view: view.fact(ARCHIVE_LEFT)) == source.name:
-        done: dict[str, Any] = {"copied": {"run": 0}, "checked": check(target)}
+    left = _left(target) if target.exists() else None
+    if left is None:
+        done = copy(source, target, tell, more=bool(files))
+        left = _left(target)
     else:
-        done = copy(source, target, tell, left=source.name if files else None)
+        _need_unmoved(source, target, left)
+        done = {"copied": {"run": 0}, "checked": check(target)}
     if files:
         _copy_archive(source, target, now, driver)
-        target.write(lambda tx: tx.put_fact(ARCHIVE_LEFT, None))
+        _need_unmoved(source, target, left)
         done["copied"]["archived"] = len(files)
+    target.write(lambda tx: tx.put_fact(ARCHIVE_LEFT, None))
     return done
+
+
+def _left(target: Store) -> str | None:
+    """What stood for the source when its runs were copied, where its archive is still to follow."""
+    return target.read(lambda view: view.fact(ARCHIVE_LEFT))
+
+
+def _need_unmoved(source: Store, target: Store, known: str | None) -> None:
+    """What came to the runs of a source since they were copied, from its archive or by a commit, is not in the copy."""
+    if state(source) != known:
+        raise Conflict(
+            f"{source.name} went on since its runs were copied: {target.name} does not have everything.",
+            hint="Copy it into another place (`?project=NAME` makes one on the same server) while nobody works in it.",
+        )
 
 
 def _files(store: Store) -> list[str]:
@@ -64,23 +83,30 @@ def _copy_archive(source: Store, target: Store, now: int, driver: tuple[Process,
     if folder is not None:
         _copy_files(source, folder)
         return
-    for path in archive.bundles(source):
-        archive.take_in(target, path, now, driver)
-        target.write(_hides(os.path.basename(path).removesuffix(SUFFIX)))
+    _refuse_namesakes(source, target)
+    for path in sorted(archive.bundles(source), key=lambda path: archive.order_of(path) or (-1, "")):
+        archive.take_in(target, path, now, driver, lambda tx, run, _: tx.archive(run))
+    for page in sorted(archive.trashed(source), key=lambda page: page[archive.ORDER]):
+        hide = partial(_into_trash, page[archive.SINCE])
+        archive.take_in(target, page["path"], now, driver, hide)
+
+
+def _into_trash(since: int, tx: Tx, run: int, run_id: str) -> None:
+    tx.trash(run, since)
+
+
+def _refuse_namesakes(source: Store, target: Store) -> None:
+    """Files of the trash may have the name of another run; in a store each name is there once."""
+    taken = {os.path.basename(path).removesuffix(SUFFIX) for path in archive.bundles(source)}
+    taken |= set(source.read(lambda view: [row.run_id for row in view.list_runs({})]))
     for page in archive.trashed(source):
-        archive.take_in(target, page["path"], now, driver)
-        target.write(_hides(page["run_id"], page[archive.SINCE]))
-
-
-def _hides(run_id: str, since: int | None = None) -> Any:
-    """A run that just came in is archived; or lies in the trash, since then."""
-
-    def work(tx: Tx) -> None:
-        row = tx.find_run(run_id)
-        if row is not None:
-            tx.archive(row.run) if since is None else tx.trash(row.run, since)
-
-    return work
+        if page["run_id"] in taken:
+            raise Conflict(
+                f"The trash of {source.name} has a run {page['run_id']}, and there is another one of that name: "
+                f"{target.name} cannot keep both.",
+                hint="Delete it there (`leftoff prune --empty-trash`); then copy again.",
+            )
+        taken.add(page["run_id"])
 
 
 def _copy_files(source: Store, folder: str) -> int:
