@@ -68,6 +68,21 @@ def test_other_work_is_not_in_its_files(project: Path, dialect: str) -> None:
 
 
 @DIALECTS
+def test_its_own_files_are_imported_as_their_run(project: Path, dialect: str) -> None:
+    """Also where the run has an id that the protocol would not have given it, and for a dry run."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    words, step = OWN[dialect]
+    succeed(*(words if "--run-id" in words else (*words, "--run-id", "mine")), cwd=project)
+    succeed("step", "done", step, cwd=project)
+    succeed("save", cwd=project)
+    before = runs(project)
+    for more in (["--dry-run"], []):
+        (imported,) = succeed("import", ".", "--json", *more, cwd=project).json["imported"]
+        assert (before, False) == ([imported["run_id"]], imported["new"])
+    assert before == runs(project)
+
+
+@DIALECTS
 def test_both_at_once(project: Path, dialect: str) -> None:
     """A run of the protocol beside others: finished, and taken up again, in any order."""
     succeed("init", "--dialect", dialect, cwd=project)

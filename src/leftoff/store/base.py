@@ -80,6 +80,10 @@ class Follower:
         ``dry``: only say which."""
         raise NotImplementedError
 
+    def run_of_file(self, path: str) -> str | None:
+        """The run that a file of the project is written for, where it is one of those."""
+        raise NotImplementedError
+
     def own_files(self) -> frozenset[str]:
         """The files that it writes, by their paths in the project: what becomes of them is nobody's change."""
         raise NotImplementedError

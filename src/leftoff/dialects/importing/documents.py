@@ -121,12 +121,20 @@ class Importer:
             if decoded is None:
                 continue
             path = loaded.source.path if len(unit.paths) == 1 else unit.path
-            each = runs.setdefault(decoded.run_id, ImportedRun(dialect, path, decoded.run_id))
+            run_id = self._written_for(loaded) or decoded.run_id
+            each = runs.setdefault(run_id, ImportedRun(dialect, path, run_id))
             each.loaded.append(loaded)
             each.decoded.append(decoded)
             for line in loaded.repairs.lines:
                 each.repairs.add(line if len(unit.paths) == 1 else f"{loaded.source.name}: {line}")
         return list(runs.values())
+
+    def _written_for(self, loaded: Loaded) -> str | None:
+        """The run whose file we keep in step, which a document need not name."""
+        if self._follower is None:
+            return None
+        run_id = self._follower.run_of_file(relative(self.project, os.path.abspath(loaded.source.path)))
+        return run_id if run_id is not None and self._row(run_id) is not None else None
 
     def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, ImportedRun]) -> Decoded | None:
         """A document of several is rejected alone."""

@@ -62,6 +62,11 @@ class Protocol(Follower):
         memory = self.mirror.memory
         return frozenset((*memory.remembered("files"), *memory.remembered("written")))
 
+    def run_of_file(self, path: str) -> str | None:
+        memory = self.mirror.memory
+        followed = memory.remembered("files").get(path)
+        return str(followed["run"]) if followed else memory.remembered("written").get(path)
+
     def run_id(self, opening: Opening, at: int, *, again: bool = False) -> str | None:
         return None if again and not self.dialect.fixed_ids else self._opening(opening, at)[0]
 
