@@ -25,6 +25,11 @@ def old(project: Path) -> Path:
     return project
 
 
+@pytest.fixture
+def seam(monkeypatch: pytest.MonkeyPatch) -> Seam:
+    return Seam(monkeypatch)
+
+
 def move(folder: Path, act: Callable[[], object], target: Path, at: str = "version") -> None:
     """Copy the project's store into an empty one; somebody acts once, when the rows of a table were copied."""
     left = [act]
@@ -171,3 +176,22 @@ def test_a_source_that_is_only_for_reading(
     monkeypatch.setattr(SqliteStore, "write", refused)
     move(old, lambda: None, tmp_path / "new")
     assert "1" == succeed("get", "x", cwd=tmp_path / "new").out.strip()
+
+
+def test_a_run_that_is_archived_meanwhile(old: Path, tmp_path: Path) -> None:
+    """It is in the copy's archive, where the source had none when the copy began."""
+    succeed("finish", "--run", "r", cwd=old)
+    succeed("start", "w", "--run-id", "other", cwd=old)
+    target = tmp_path / "new"
+    move(old, lambda: succeed("archive", "r", cwd=old), target)
+    assert {"x": 1} == succeed("show", "r", "--json", cwd=target).json["variables"]
+
+
+def test_a_run_that_is_taken_out_of_the_archive_meanwhile(old: Path, tmp_path: Path, seam: Seam) -> None:
+    """Neither in the rows, which were copied already, nor in the archive any more: that is told."""
+    succeed("finish", "--run", "r", cwd=old)
+    succeed("archive", "r", cwd=old)
+    succeed("start", "w", "--run-id", "other", cwd=old)
+    seam.before("leftoff.engine.retention.copies._copy_archive", lambda: succeed("undelete", "r", cwd=old))
+    with here(old) as project, pytest.raises(Conflict, match="went on since its runs were copied"):
+        copy(project, str(old / ".leftoff"), str(tmp_path / "new/.leftoff"))

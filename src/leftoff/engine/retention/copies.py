@@ -42,19 +42,21 @@ def copy_store(
     source: Store, target: Store, now: int, driver: tuple[Process, str], tell: Tell
 ) -> dict[str, Any]:
     """Everything of one store into another that is empty, or was left by a copy of the same; what was copied. The
-    archive comes last: where only that is missing, it alone is gone on with."""
-    files = _files(source)
-    left = _left(target) if target.exists() else None
+    archive comes last: where only that is missing, it alone is gone on with. It is looked at before the runs are copied
+    and after: what is archived meanwhile is in the copy, too."""
+    before, left = _files(source), _left(target) if target.exists() else None
     if left is None:
-        done = copy(source, target, tell, more=bool(files))
+        done = copy(source, target, tell, more=True)
         left = _left(target)
     else:
         _need_unmoved(source, target, left)
         done = {"copied": {"run": 0}, "checked": check(target)}
+    files = _files(source)
     if files:
         _copy_archive(source, target, now, driver)
-        _need_unmoved(source, target, left)
         done["copied"]["archived"] = len(files)
+    if files or before:
+        _need_unmoved(source, target, left)
     target.write(lambda tx: tx.put_fact(ARCHIVE_LEFT, None))
     return done
 
