@@ -25,7 +25,13 @@ FOLDER = 0o040000  # in a mode
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
 ARCHIVE = "archive"
-BY_RUN = ("attempts", ARCHIVE, "trash", "quarantine")  # folders in it that may hold very many names
+# Folders in it that may hold very many names, with those in there that others are put into.
+BY_RUN: dict[str, tuple[str, ...]] = {
+    "attempts": (),
+    ARCHIVE: ("trash",),
+    "trash": (),
+    "quarantine": ("blobs", "events"),
+}
 FOREVER = 1e6  # seconds
 _READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
 
@@ -41,14 +47,17 @@ def links_in(folder: str, deep: bool = True) -> list[str]:
             if entry.is_symlink():
                 found.append(name)
             elif entry.is_dir():
-                if deep and name not in BY_RUN:
-                    found += [f"{name}/{inside}" for inside in _links_inside(entry.path)]
+                inside = _links_inside(entry.path, BY_RUN.get(name)) if deep else []
+                found += [f"{name}/{link}" for link in inside]
             elif not entry.is_file() and os.path.lexists(entry.path):
                 raise OSError(errno.EINVAL, "It is neither a plain file nor a folder", entry.path)
     return found
 
 
-def _links_inside(folder: str) -> list[str]:
+def _links_inside(folder: str, known: tuple[str, ...] | None) -> list[str]:
+    """``known``: the only ones that are looked for."""
+    if known is not None:
+        return [name for name in known if os.path.islink(os.path.join(folder, name))]
     try:
         return links_in(folder, False)
     except FileNotFoundError:  # gone meanwhile

@@ -80,6 +80,20 @@ def test_a_folder_that_came_along_tells_nothing(
     assert str(aside[0]) in (project / ".leftoff/hook.log").read_text()
 
 
+def test_nothing_is_set_aside_through_a_link(tmp_path: Path) -> None:
+    """A folder that came along does not say where its files go, nor what they replace there."""
+    (tmp_path / "mine").write_text("mine")
+    for folder in ("waiting", "quarantine"):
+        (tmp_path / "store" / folder).mkdir(parents=True)
+    (tmp_path / "store/waiting/mine").write_text("theirs")
+    (tmp_path / "store/quarantine/events").symlink_to(tmp_path)
+    said = list[str]()
+    with kept_events.Kept(str(tmp_path / "store"), 1.0, said.append) as found:
+        assert [] == list(found.of("s", "p"))
+    assert "mine" == (tmp_path / "mine").read_text()
+    assert "cannot be set aside" in said[0]
+
+
 def test_a_clock_that_was_put_right_drops_nothing(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

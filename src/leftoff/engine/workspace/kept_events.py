@@ -12,7 +12,8 @@ import os
 
 from leftoff.engine.config.trust import signer
 from leftoff.engine.workspace.hook_order import KEPT, name_of
-from leftoff.errors import StoreUnavailable
+from leftoff.engine.workspace.project_files import ProjectFiles
+from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.files import lock_within, make_folder, write_private
 from leftoff.model.codec import decode, text
 
@@ -47,7 +48,7 @@ class Kept:
 
     def __init__(self, store: str, patience: float, say: Callable[[str], None]) -> None:
         self._folder = os.path.join(store, KEPT)
-        self._aside = os.path.join(store, _ASIDE)
+        self._files = ProjectFiles(store)
         self._patience = patience
         self._say = say
         self._fd = -1
@@ -92,10 +93,13 @@ class Kept:
 
     def _set_aside(self, path: str, name: str) -> None:
         """One that is damaged, or that somebody else made: it tells nothing, and is not lost."""
-        os.makedirs(self._aside, 0o700, exist_ok=True)
-        where = os.path.join(self._aside, name)
-        os.rename(path, where)
-        self._say(f"An event that waited for the store is not as it was kept. It is set aside: {where}")
+        where = os.path.join(self._files.root, _ASIDE, name)
+        try:
+            self._files.move(os.path.join(KEPT, name), os.path.join(_ASIDE, name))
+        except (OSError, LeftoffError) as error:  # a link is there: where we write is not for a folder to say
+            self._say(f"{path} is not as it was kept, and cannot be set aside: {error}")
+        else:
+            self._say(f"An event that waited for the store is not as it was kept. It is set aside: {where}")
 
 
 def _read(path: str, name: str) -> dict[str, Any] | None:
