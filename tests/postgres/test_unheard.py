@@ -13,10 +13,13 @@ import leftoff
 from leftoff.api.doubt import Doubt
 from leftoff.errors import StoreUnavailable
 from leftoff.model.versions import Version
+from leftoff.store.postgres.connection import Link
+from leftoff.store.postgres.held import END
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.wire import Wire
+from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import call
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
@@ -169,6 +172,32 @@ def test_a_report_of_which_nothing_can_be_found_out(
         assert "did not say whether it made the last change" in told.err
         assert "Nothing was changed" not in told.err
         assert (when == "after") is bool(store.get("r").records.get("note"))
+
+
+def test_a_transaction_whose_end_does_not_arrive(
+    proxy: Proxy, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is waited for as long as a lock would be; what it changed is there when it is over."""
+    store = PostgresStore(proxy.url(name), str(tmp_path))
+    scribe, ask = Scribe(store), Link.ask
+    proxy.fail("late", "COMMIT")
+    store.patience = 0.1
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
+
+        def lose(link: Link, statements: Any, then: Any = ()) -> Any:
+            if END not in statements:
+                return ask(link, statements, then)
+            patch.undo()
+            link.wire.send(statements, ends=True)
+            link.close()
+            raise psycopg.OperationalError("the connection is lost")
+
+        patch.setattr(Link, "ask", lose)
+        store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT))
+    says_that_it_is_not_known(caught.value)
+    proxy.let_go()
+    assert ["t1"] == [attempt.token for attempt in store.read(lambda view: view.attempts(scribe.run))]
+    store.close()
 
 
 def says_that_it_is_not_known(error: StoreUnavailable) -> None:

@@ -277,8 +277,13 @@ class PostgresStore(Store):
         """Whether a transaction is durable whose end nobody heard of. Its versions prove it, where it has any: after a
         failover the number of a transaction may be another's."""
 
+        end = time.monotonic() + self.patience
+
         def look(link: Link) -> bool:
-            status = _ended(link, tx.xid)
+            while (status := _status(link, tx.xid)) == "in progress":
+                if time.monotonic() >= end:
+                    raise StoreUnavailable("its end has not arrived there.")
+                time.sleep(LONGEST_WAIT_S / 10)
             if tx.made:
                 return bool(link.ask([(Q.committed, tx.made[-1])])[0])
             return bool(status == "committed")
@@ -456,13 +461,10 @@ def _stands_elsewhere(error: psycopg.Error) -> bool:
     return code == "22012" or (code == "23502" and error.diag.table_name == "version")
 
 
-def _ended(link: Link, xid: str | None) -> Any:
-    """What became of a transaction, when it is over. One that the server lost all trace of, as it crashed, did not
-    happen."""
+def _status(link: Link, xid: str | None) -> Any:
+    """What became of a transaction. One that the server lost all trace of, as it crashed, did not happen."""
     try:
-        while (status := link.ask([(Q.outcome, (xid,))])[0][0][0]) == "in progress":
-            time.sleep(LONGEST_WAIT_S / 10)
-        return status
+        return link.ask([(Q.outcome, (xid,))])[0][0][0]
     except psycopg.errors.InvalidParameterValue:  # its number is "in the future": it will be given once more
         return "aborted"
 
