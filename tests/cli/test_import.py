@@ -123,3 +123,16 @@ def test_a_bundle_is_no_document(bundle: Path, there: Path) -> None:
     result = call("import", str(bundle), "--dialect", "bmad", "--json", cwd=there)
     assert (4, ["invalid"]) == (result.code, [entry["code"] for entry in result.json["rejected"]])
     succeed("import", str(bundle), "--dialect", "leftoff", cwd=there)
+
+
+@pytest.mark.parametrize("report", ["beat", "save"])
+def test_a_run_that_was_running_is_not_driven_here(there: Path, tmp_path: Path, report: str) -> None:
+    """Whoever drove it did so elsewhere; who reports on it here is alive."""
+    (tmp_path / "here").mkdir()
+    succeed("start", "w", "--run-id", "r", cwd=tmp_path / "here")
+    succeed("export", "r", "-o", "../r.leftoff", cwd=tmp_path / "here")
+    succeed("import", "../r.leftoff", cwd=there)
+    shown = succeed("show", "r", "--json", cwd=there).json
+    assert ("running", "dead") == (shown["status"], shown["health"])
+    succeed(report, "--run", "r", cwd=there)
+    assert "alive" == succeed("show", "r", "--json", cwd=there).json["health"]

@@ -17,7 +17,9 @@ import leftoff
 from leftoff.store.sqlite import connection
 from leftoff.store.sqlite.pages import checksum
 from leftoff.store.sqlite.wal import FRAME, HEADER, STEP, Log
+from tests.cli.command import spawn, succeed
 from tests.damage.store import PAGE, flip, problems
+from tests.races.between import Seam
 from tests.store.processes import child
 
 pytestmark = pytest.mark.damages_store
@@ -46,10 +48,11 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied(killed: Path, folder: Path, *, index: bool) -> Path:
-    """A copy, with the index or without it."""
+    """A copy, with the index or without it. What else knows how far it was is taken away: see ``test_older``."""
     path = folder / ".leftoff"
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(killed, path)
+    (path / "lock").unlink()
     if not index:
         (path / "store.db-shm").unlink()
     return path
@@ -186,6 +189,63 @@ def test_a_log_that_is_gone(killed: Path, tmp_path: Path) -> None:
         with leftoff.open(wal.parent) as store:
             assert ["wal"] == [problem["code"] for problem in store.fsck(repair=True).repaired]
         assert [] == problems(wal.parent)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5])
+def test_an_older_store(killed: Path, tmp_path: Path, cut: int) -> None:
+    """A log that is gone, or cut, together with its index: the number of the newest commit is also elsewhere."""
+    path = copied(killed, tmp_path, index=False)
+    shutil.copy(killed / "lock", path / "lock")
+    wal = path / "store.db-wal"
+    log = Log(wal.read_bytes())
+    wal.write_bytes(log.data[: HEADER + (log.valid - cut) * STEP] if cut else b"")
+    if not cut:
+        wal.unlink()
+    with leftoff.open(path) as store, pytest.raises(leftoff.Corrupt, match="is at commit"):
+        store.list()
+    check_refused(path)
+    assert ["wal"] == [p["code"] for p in problems(path)]
+    with leftoff.open(path) as store:
+        done = store.fsck(repair=True)
+        assert ["wal"] == [each["code"] for each in done.repaired]
+        lost = [loss["run_id"] for loss in done.salvaged]  # perhaps: it asks before it resumes
+        assert (["log"] if cut else []) == lost
+    assert [] == problems(path)
+
+
+def test_fsck_is_the_first_to_look(killed: Path, tmp_path: Path) -> None:
+    """It finds by itself that a store is an older one."""
+    path = copied(killed, tmp_path, index=False)
+    shutil.copy(killed / "lock", path / "lock")
+    (path / "store.db-wal").unlink()
+    assert ["wal"] == [p["code"] for p in problems(path)]
+
+
+def test_a_commit_while_it_is_opened(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes nobody believe that what they read is older than it should be."""
+    succeed("start", "w", cwd=project)
+    path = project / ".leftoff"
+    db = connection.open_file(str(path / "store.db"))
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    (path / "store.db-shm").unlink()
+    Seam(monkeypatch).after("leftoff.store.sqlite.migrate.check", lambda: spawn("note", "x", cwd=project))
+    with leftoff.open(path) as store:
+        assert 1 == len(store.list())
+
+
+def test_a_new_store_in_the_place_of_an_old_one(killed: Path, tmp_path: Path) -> None:
+    """Is not missed anything: what its folder remembers is of the other one."""
+    path = copied(killed, tmp_path, index=False)
+    shutil.copy(killed / "lock", path / "lock")
+    for left in ("store.db", "store.db-wal"):
+        (path / left).unlink()
+    shutil.rmtree(path / "blobs", ignore_errors=True)
+    for _ in range(2):
+        with leftoff.open(path) as store:
+            store.start("new")
+        for left in ("store.db-wal", "store.db-shm"):
+            (path / left).unlink(missing_ok=True)
 
 
 def test_large_damage_is_found(killed: Path, tmp_path: Path) -> None:

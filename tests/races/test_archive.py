@@ -245,3 +245,13 @@ def test_a_backup_has_the_archive(over: Path) -> None:
     )
     listed = succeed("--store", "copy", "ls", "--all", "--json", cwd=over).json["runs"]
     assert ["old"] == [run["run_id"] for run in listed]
+
+
+@pytest.mark.parametrize("seam_at", [EXPORTED, "leftoff.store.sqlite.store.SqliteStore.remove"])
+def test_a_new_run_asks_for_its_name(over: Path, seam: Seam, seam_at: str) -> None:
+    """Whenever that is, there are not two of one name afterwards: in the store, and in the archive."""
+    seam.after(seam_at, lambda: succeed("start", "w", "--run-id", "old", cwd=over))
+    with here(over) as project:
+        archive(project, NOBODY, "old")
+    names = [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=over).json["runs"]]
+    assert ["old", "old-2"] == sorted(names)

@@ -13,7 +13,7 @@ from leftoff.engine.retention.bundle_check import AGAIN, Bundle
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import new_token, set_card
 from leftoff.engine.write.head import Head, gone
-from leftoff.engine.write.lease import free, take
+from leftoff.engine.write.lease import ELSEWHERE, free, take
 from leftoff.errors import Conflict, Corrupt, LeftoffError, NotFound
 from leftoff.model.derived import places_of
 from leftoff.model.digest import MASK
@@ -21,7 +21,7 @@ from leftoff.model.values import blob_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.bundle.write import BundleWriter, check_target
 from leftoff.store.pace import Pace
-from leftoff.store.rows import ARCHIVED
+from leftoff.store.rows import ARCHIVED, Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -310,7 +310,10 @@ class _Replay:
         """Show the run, unless somebody else imported the same meanwhile."""
         if is_there(tx, self.bundle):
             return False
+        lease = tx.lease(self.run)
         reveal(tx, self.run, self.bundle.run_id)
+        if lease is not None:
+            tx.put_lease(self.run, lease.epoch, Holder(who=ELSEWHERE, since=lease.since))
         if mark is not None:
             mark(tx, self.run, self.bundle.run_id)
         return True

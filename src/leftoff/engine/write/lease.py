@@ -20,6 +20,10 @@ LIMIT_MS = (
 )
 
 
+#: who a run's free lease names that was brought here by a bundle, and by when: whoever drove it did so elsewhere
+ELSEWHERE = "whoever drove it elsewhere"
+
+
 class _Nobody:
     epoch = 0
 

@@ -69,6 +69,7 @@ def repair(store: SqliteStore, report: Report) -> _Repair:
     try:
         store.release()
         work = _Repair(store, report)
+        turn.mark(0)  # what is lost is noted beside the log, told, and not missed again
         work.run()
         return work
     finally:
@@ -149,7 +150,7 @@ class _Repair:
         with file:
             self.quarantine.keep_database(file)
             log, others = self._mended_log(file)
-            copied = walcheck.is_copied_back(file, log)
+            copied = bool(log.data) and walcheck.is_copied_back(file, log)
             if not copied and (others or log.salvaged() != log.committed()):
                 return
             self.unaccounted = not copied and self._lost_frames(log)

@@ -20,6 +20,7 @@ from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite import connection, migrate
 from leftoff.store.sqlite.failures import NONSENSE, explained, translate
+from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.view import SqliteView
 from leftoff.store.sqlite.writer import Presence, Ticket, Turn, WriteQueue, all_done, share
@@ -111,6 +112,8 @@ class SqliteStore(Store):
         with connection.opening:
             first = self.refuses_damage and not connection.is_open(self.path)
             before = connection.index_left(self.path) if first else (b"", 0.0)
+            blind = first and not connection.committed_frames(before[0])
+            marked = self.turn.marked() if blind else 0  # before anything is read: others go on
             db = connection.open_file(self.path)
             try:
                 db.execute("BEGIN")  # while we read it, the log only grows
@@ -120,6 +123,7 @@ class SqliteStore(Store):
                     from leftoff.store.sqlite.wal_check import refuse_damage
 
                     refuse_damage(self.path, before)
+                self._refuse_older(db, marked)
                 db.execute("COMMIT")
                 connection.prepare(db, self.path)
             except BaseException:
@@ -129,6 +133,15 @@ class SqliteStore(Store):
             self._open.append(db)
         self.presence.show()
         return db
+
+    def _refuse_older(self, db: apsw.Connection, marked: int) -> None:
+        """Where nothing was known of the log it may be gone, with its index, and what SQLite reads an older store.
+        ``marked``: the number of a commit that was durable; 0 where none is known, or need not be."""
+        row: Any = db.execute(Q.newest_n).fetchone() if marked else None
+        if row is not None and row[0] < marked:
+            from leftoff.store.sqlite.wal_check import refuse_older
+
+            refuse_older(self.path, row[0], marked)
 
     def take(self) -> apsw.Connection:
         """A connection for the length of one operation."""
@@ -231,6 +244,7 @@ class SqliteStore(Store):
 
     def _make(self) -> None:
         """A whole store under another name, renamed last: nobody ever sees half of one."""
+        self.turn.mark(0)
         part = self.path + ".new"
         for path in (part, part + "-wal", part + "-shm", self.path + "-wal", self.path + "-shm"):
             if os.path.exists(path):
@@ -337,8 +351,12 @@ class SqliteStore(Store):
                 batch[0].result, batch[0].error = batch[0].fn(tx), None
             else:
                 share(tx, batch)
+            changed = not self._relaxed and db.total_changes() != tx.began_at
+            newest: Any = execute(Q.newest_n).fetchone() if changed else None
             committing = True
             execute("COMMIT")
+            if newest is not None:
+                self.turn.mark(newest[0])
             all_done(batch)
         except BaseException as error:
             if db.in_transaction:

@@ -24,6 +24,9 @@ from leftoff.store.sqlite.wal import HEADER, STEP, Log
 TRIES = 3  # a writer may restart the log while it is being read
 AHEAD_S = 2.0  # a file's time may be that far ahead of the clock
 UNSYNCED = 16  # more commits than are ever made without a sync
+_COPY = (
+    "Nothing was changed. Make a copy of the folder; `leftoff fsck --repair` then keeps what can be proved."
+)
 _NOTED = struct.Struct(">8sI")  # the log's salts, the number of frames that its index knew
 
 
@@ -47,7 +50,7 @@ class WalReport:
     def message(self) -> str:
         lost = self.frames - self.valid - 1
         if self.gone:
-            return f"The log is gone, with the {self.frames} frame(s) that its index knew."
+            return f"The log is gone, with {self.frames} frame(s) or more that were committed."
         return f"Frame {self.bad_frame} of the log is damaged; SQLite forgets it and the {lost} frame(s) behind it."
 
 
@@ -62,7 +65,18 @@ def refuse_damage(path: str, before: tuple[bytes, float]) -> None:
     raise Corrupt(
         f"{path}-wal at byte {found.offset}: {found.message()} What was committed there would be lost.",
         where=f"{path}-wal at byte {found.offset}",
-        hint="Nothing was changed. Make a copy of the folder; `leftoff fsck --repair` then keeps what can be proved.",
+        hint=_COPY,
+    )
+
+
+def refuse_older(path: str, newest: int, marked: int) -> None:
+    """Raise where the database at ``path``, with its log, is at an older commit than was durable once."""
+    log = Log(read(path + "-wal"), connection.committed_frames(connection.index_now(path)))
+    _note(path + "-wal", log.salts or bytes(8), log.valid + 1)
+    raise Corrupt(
+        f"{path} is at commit {newest}, and was at {marked}: its log is gone or cut, or an older copy was put back.",
+        where=path,
+        hint=_COPY,
     )
 
 

@@ -194,8 +194,13 @@ class Presence:
             self._fd = -1
 
 
+MOST = 100  # characters of what somebody does who has the lock
+MARK = 1024  # where in its file the number of the newest commit stands
+
+
 class Turn:
-    """A process's turn to write: an flock, taken before SQLite's own lock, whose waiting starves."""
+    """A process's turn to write: an flock, taken before SQLite's own lock, whose waiting starves. What is written into
+    its file is synced by nobody: it is late at most, never ahead."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -217,10 +222,28 @@ class Turn:
             self.close()  # a thread may still wait there
             raise
         try:
-            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {log.doing}\n"
+            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {log.doing[:MOST]}\n"
             os.pwrite(self._fd, signed.encode("utf-8", "replace"), 0)
         except OSError:  # a full disk: only a name is missing
             pass
+
+    def mark(self, newest: int) -> None:
+        """The number of the newest commit is durable: a log that is lost later is missed by it."""
+        try:
+            os.pwrite(self._fd, b"%020d" % newest, MARK)
+        except OSError:  # a full disk: only a loss is not noticed
+            pass
+
+    def marked(self) -> int:
+        """The number of the newest commit that is known to have been durable; 0 where none is."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return int(os.pread(fd, 20, MARK) or 0)
+            finally:
+                os.close(fd)
+        except (OSError, ValueError):
+            return 0
 
     def give(self) -> None:
         if self._fd >= 0:
