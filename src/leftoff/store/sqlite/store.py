@@ -123,9 +123,9 @@ class SqliteStore(Store):
                     from leftoff.store.sqlite.wal_check import refuse_damage
 
                     refuse_damage(self.path, before)
-                self._refuse_older(db, marked)
                 db.execute("COMMIT")
                 connection.prepare(db, self.path)
+                self._refuse_older(db, marked)
             except BaseException:
                 db.close()
                 connection.let_go(self.path)
