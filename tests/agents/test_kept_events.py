@@ -12,6 +12,7 @@ import pytest
 
 from leftoff.engine.workspace import kept_events
 from leftoff.errors import StoreUnavailable
+from leftoff.files import write_private
 from leftoff.store.sqlite.store import SqliteStore
 from tests.agents.hooking import Session
 from tests.cli.command import succeed
@@ -92,6 +93,40 @@ def test_nothing_is_set_aside_through_a_link(tmp_path: Path) -> None:
         assert [] == list(found.of("s", "p"))
     assert "mine" == (tmp_path / "mine").read_text()
     assert "cannot be set aside" in said[0]
+
+
+def test_one_that_is_being_written_is_left_alone(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody takes events in, and the folder away, while another one is kept: that is neither lost nor set aside."""
+    store, replace, write = str(project / ".leftoff"), os.replace, write_private
+
+    def taken_in_first(source: str, target: str) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        with kept_events.Kept(store, 1.0, print) as found:
+            assert [] == list(found.of("s", "p"))
+        replace(source, target)
+
+    def gone(*_: object) -> None:
+        monkeypatch.setattr(kept_events, "write_private", write)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "replace", taken_in_first)
+    assert kept_events.keep(store, "a.1.2", {})
+    monkeypatch.setattr(kept_events, "write_private", gone)
+    assert kept_events.keep(store, "a.1.3", {})
+    assert ["a.1.2", "a.1.3"] == [path.name for path in kept(project)]
+
+
+def test_no_secret_is_kept(session: Session, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither as a value, by what it looks like or by its name, nor as a key, nor where a long text is cut."""
+    token = "ghp_" + "aB3dE6gH9j" * 4
+    given = {"command": "make", "password": "hunter2", token: 1, "text": "x " * 9_990 + token}
+    with monkeypatch.context() as patch:
+        away(patch)
+        session.fire("PostToolUseFailure", tool_name="Bash", tool_input=given, error=f"not {token}")
+    (path,) = kept(project)
+    assert not [secret for secret in ("hunter2", token[:12]) if secret in path.read_text()]
 
 
 def test_a_clock_that_was_put_right_drops_nothing(

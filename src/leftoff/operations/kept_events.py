@@ -33,7 +33,7 @@ def keep(session: Session, error: Exception, data: dict[str, Any]) -> bool:
         "branch": session.branch,
         "at": session.project.at,
         "process": [process.scope, process.pid, process.started] if process is not None else None,
-        "data": _fit(session, data),
+        "data": session.project.redactor.scrub("event", _fit(session, data))[0],  # by their names, too
     }
     return kept_events.keep(session.project.store_folder, who.event, about)
 
@@ -41,11 +41,11 @@ def keep(session: Session, error: Exception, data: dict[str, Any]) -> bool:
 def _fit(session: Session, value: Any) -> Any:
     """Without secrets, and without what is too long to be kept in a run."""
     if isinstance(value, str):
-        return session.project.redactor.mask(value[:_LONGEST])
+        return session.project.redactor.mask(value)[:_LONGEST]
     if isinstance(value, list):
         return [_fit(session, each) for each in value]
     if isinstance(value, dict):
-        return {key: _fit(session, each) for key, each in value.items()}
+        return {_fit(session, key): _fit(session, each) for key, each in value.items()}
     return value
 
 

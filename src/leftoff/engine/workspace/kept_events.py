@@ -9,6 +9,7 @@ is set aside.
 from __future__ import annotations
 
 import os
+import time
 
 from leftoff.engine.config.trust import signer
 from leftoff.engine.workspace.hook_order import KEPT, name_of
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST, LARGEST = 1000, 1 << 18  # events of a store; bytes of one
+_TRIES = 10  # to make a folder that others may remove
+_DOTS = 2  # in an event's name
+_OLD_S = 60.0  # after which a file that has no name yet never will
 _ASIDE = os.path.join("quarantine", "events")
 
 
@@ -32,15 +36,19 @@ def keep(store: str, name: str, about: dict[str, Any]) -> bool:
     said = text(about)
     if sign is None or len(said) > LARGEST:
         return False
-    try:
-        make_folder(store)
-        os.makedirs(folder, 0o700, exist_ok=True)
-        if len(os.listdir(folder)) >= MOST:
+    for _ in range(_TRIES):
+        try:
+            make_folder(store)
+            os.makedirs(folder, 0o700, exist_ok=True)
+            if len(os.listdir(folder)) >= MOST:
+                return False
+            write_private(os.path.join(folder, name), [f"{sign(f'{name} {said}')} {said}".encode()])
+            return True
+        except FileNotFoundError:  # whoever took in all the others took the folder away
+            continue
+        except (OSError, StoreUnavailable):  # a disk that takes nothing
             return False
-        write_private(os.path.join(folder, name), [f"{sign(f'{name} {said}')} {said}".encode()])
-    except (OSError, StoreUnavailable):  # a disk that takes nothing
-        return False
-    return True
+    return False
 
 
 class Kept:
@@ -78,7 +86,8 @@ class Kept:
             path = os.path.join(self._folder, name)
             about = _read(path, name)
             if about is None:
-                self._set_aside(path, name)
+                if not _is_written(path, name):
+                    self._set_aside(path, name)
                 continue
             ours = name.partition(".")[0] == own or _is_gone(about)
             if not ours or about.get("project") != project:  # a store may be of several folders
@@ -112,6 +121,14 @@ def _read(path: str, name: str) -> dict[str, Any] | None:
         return None
     found = decode(said) if sign is not None and sign(f"{name} {said}") == mark else None
     return found if isinstance(found, dict) else None
+
+
+def _is_written(path: str, name: str) -> bool:
+    """Whether somebody is about to give a file its name: it ends with a process then, and is new."""
+    try:
+        return name.count(".") > _DOTS and abs(time.time() - os.stat(path).st_mtime) < _OLD_S
+    except OSError:  # it has its name by now
+        return True
 
 
 def _is_gone(about: dict[str, Any]) -> bool:
