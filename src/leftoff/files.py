@@ -268,8 +268,9 @@ def _denied(place: str, why: str) -> StoreUnavailable:
         return StoreUnavailable(message, hint=_READ_ONLY)
     from leftoff.host import user_name
 
-    hint = f"{path} belongs to {user_name(owner)}. Work as that user, or have it given to you (chown -R)."
-    return StoreUnavailable(message, hint=hint)
+    ours = NAME in path.split(os.sep)  # anything else may be a folder of the system's
+    what = "Work as that user, or have it given to you (chown -R)." if ours else _READ_ONLY
+    return StoreUnavailable(message, hint=f"{path} belongs to {user_name(owner)}. {what}")
 
 
 def full(place: str) -> StoreUnavailable:
