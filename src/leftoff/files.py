@@ -133,10 +133,11 @@ def make_archive(folder: str) -> None:
 
 
 def write_private(path: str, content: Iterable[bytes]) -> None:
-    """A file that only its owner reads, whole or not at all; its folder is made."""
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    temp = f"{path}.{os.getpid()}"
-    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+    """A file that only its owner reads, whole or not at all, also where two write it; its folder is made."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder, 0o700, exist_ok=True)
+    temp = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
+    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         for piece in content:
             file.write(piece)
     os.replace(temp, path)

@@ -61,6 +61,26 @@ def test_an_answer_that_is_lost(session: Session, project: Path, monkeypatch: py
     assert [] == kept(project) and not (project / ".leftoff/waiting").exists()
 
 
+def test_one_that_is_being_kept_is_left_alone(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever takes the others in meanwhile neither sets it aside nor takes it from who writes it."""
+    replace = os.replace
+
+    def meanwhile(old: str, new: str) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        told: list[str] = []
+        with kept_events.Kept(str(project / ".leftoff"), 0, told.append) as others:
+            assert ([], []) == (list(others.of("s", str(project))), told)
+        replace(old, new)
+
+    with monkeypatch.context() as patch:
+        away(patch)
+        patch.setattr(os, "replace", meanwhile)
+        session.fire("PostToolUseFailure", **FAILED)
+    assert 1 == len(kept(project))
+
+
 def test_a_folder_that_came_along_tells_nothing(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

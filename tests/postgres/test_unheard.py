@@ -10,8 +10,10 @@ import psycopg
 import pytest
 
 import leftoff
-from leftoff.api.doubt import Doubt
+from leftoff.api.doubt import UNKNOWN, Doubt
+from leftoff.engine.write.commit import Terms, commit_in
 from leftoff.errors import StoreUnavailable
+from leftoff.model.changes import ChangeSet
 from leftoff.model.versions import Version
 from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.held import END
@@ -97,19 +99,24 @@ def test_what_was_given_up_arrived(
 def test_what_was_lost_arrives_before_it_is_made_again(
     run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store itself tries again: it looks for the first one where nothing can come any more."""
-    hold = PostgresTx.hold
+    """The store itself tries again: it looks for the first try where nothing can come any more, whatever token the
+    next one would have."""
+    hold, tries = PostgresTx.hold, dict[PostgresTx, None]()
 
     def held(tx: PostgresTx, run: int) -> Any:
-        proxy.let_go()
+        tries[tx] = None
+        if len(tries) == 2:
+            proxy.let_go()
         return hold(tx, run)
 
-    run.append("list", "x")
+    buffer, changes = run._buffer, ChangeSet()
+    changes.append("list", "x")
     proxy.fail("late", "COMMIT")
     give_up(monkeypatch, psycopg.OperationalError("the connection is lost"))
     with monkeypatch.context() as patch:
-        run._buffer.store.write(lambda tx: patch.setattr(PostgresTx, "hold", held))
-        run.commit()
+        patch.setattr(PostgresTx, "hold", held)
+        buffer.store.write(lambda tx: commit_in(tx, buffer.head, changes, Terms(AT, buffer.guard)))
+    assert 2 <= len(tries)
     assert ["x"] == entries(url)
 
 
@@ -152,6 +159,10 @@ def test_what_became_of_it_cannot_be_found_out(
         run.commit()
     says_that_it_is_not_known(caught.value)
     assert (["x"] if when == "after" else None) == entries(url)
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
+        patch.setattr(PostgresStore, "_take", refused)
+        run.commit()
+    assert UNKNOWN == caught.value.hint
     run.append("list", "y")
     run.commit()
     assert ["x", "y"] == entries(url)
@@ -198,6 +209,10 @@ def test_a_transaction_whose_end_does_not_arrive(
     proxy.let_go()
     assert ["t1"] == [attempt.token for attempt in store.read(lambda view: view.attempts(scribe.run))]
     store.close()
+
+
+def refused(_: PostgresStore) -> None:
+    raise StoreUnavailable("out of reach", hint="Nothing was changed.")
 
 
 def says_that_it_is_not_known(error: StoreUnavailable) -> None:

@@ -6,6 +6,7 @@ leaves the buffer, and only the rest is written. So nothing is lost, and nothing
 
 from __future__ import annotations
 
+from leftoff.errors import StoreUnavailable
 from leftoff.model.changes import APPEND, ChangeSet
 
 TYPE_CHECKING = False
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow
+
+UNKNOWN = (
+    "Whether the commit before it was made is not known yet. The next one finds out; none is made twice."
+)
 
 
 class Doubt:
@@ -33,7 +38,11 @@ class Doubt:
 
     def ask(self, store: Store, run: int) -> Version | None:
         """The version that it became, if it did. A write, so that it comes after anything of ours still under way."""
-        return store.write(lambda tx: tx.applied(run, self._since, self._token))
+        try:
+            return store.write(lambda tx: tx.applied(run, self._since, self._token))
+        except StoreUnavailable as error:
+            error.hint = UNKNOWN
+            raise
 
     def take_out(self, pending: ChangeSet) -> ChangeSet:
         """Take what is durable out of the buffer; what went as a whole is given back."""

@@ -81,7 +81,9 @@ class Kept:
         """The events of a session in a project, and of those there whose agent is gone, each with its name: nobody else
         will come for them. One that was looked at goes when the next is asked for."""
         own = name_of(session)
-        names = sorted(os.listdir(self._folder))[:MOST] if self._fd >= 0 else []
+        there = os.listdir(self._folder) if self._fd >= 0 else []
+        kept = [name for name in there if name[0] != "."]  # the others are being written
+        names = sorted(kept)[:MOST]
         for name in names:
             path = os.path.join(self._folder, name)
             about = _read(path, name)

@@ -96,6 +96,7 @@ class Left:
         self._late.discard(guess)
 
     def need_settled(self, run: int) -> None:
+        """Whoever looks at a run shall find what there will be: ``Awaited`` where more of ours may come."""
         if awaited := [guess for guess in tuple(self._late) if guess[1][0] == run]:
             raise Awaited(awaited)
 
@@ -256,7 +257,6 @@ class HoldingView(PostgresView):
         """Whether it is taken to stand where this process left it. Proved with whatever is sent first."""
         if self.began or self.guessed is not None or run in self._seen or run in self._tokens:
             return False
-        self._left.need_settled(run)
         found = self._left.take(run)
         if found is None or (found[1] is None and self._wanted.get(run)):
             return False
