@@ -12,6 +12,7 @@ import pytest
 
 import leftoff
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
+from leftoff.store.sqlite import connection
 from tests.cli.command import Called, call
 from tests.damage.store import PAGE, flip
 
@@ -166,6 +167,20 @@ def test_a_page_that_was_never_written(reported: Reported, tmp_path: Path) -> No
 def test_pages_in_other_places(reported: Reported, tmp_path: Path) -> None:
     """Two pages swapped, or one zeroed: what is read is what was written, or the damage is told."""
     assert check_pages(reported, tmp_path, 12)
+
+
+def test_rows_of_another_table_in_the_place_of_leases(reported: Reported, tmp_path: Path) -> None:
+    """Who drives a run cannot be told then: every verb that asks ends with 4."""
+    whole = reported.copy(tmp_path / "whole")
+    pages, db = _pages(whole), connection.open_file(str(whole / ".leftoff" / "store.db"))
+    roots = dict(
+        db.execute("SELECT name, rootpage FROM sqlite_master WHERE name IN ('lease', 'run')").fetchall()
+    )
+    db.close()
+    pages[roots["lease"] - 1] = pages[roots["run"] - 1]
+    (whole / ".leftoff" / "store.db").write_bytes(b"".join(pages))
+    for words in (("verify", "r"), ("resume", "r", "--dry-run"), ("show", "r"), ("status",)):
+        assert 4 == call(*words, cwd=whole).code, words
 
 
 LONG = 150

@@ -114,6 +114,9 @@ class Holder(Fields):
 FREE = Holder()  # what a lease says that nobody holds
 
 
+_WHEN = frozenset((int, type(None)))
+
+
 class Lease:
     """Who drives a run, since when, under which epoch.
 
@@ -126,6 +129,10 @@ class Lease:
     def __init__(self, columns: tuple[Any, ...], silent: int | None = None) -> None:
         self.silent = silent
         self.epoch, self.kind, scope, pid, started, self.session, self.who, self.since, self.beat = columns
+        if type(self.epoch) is not int or not _WHEN.issuperset(
+            (type(self.since), type(self.beat), type(pid))
+        ):
+            raise misplaced("a lease")
         self.process = Process(scope, pid, started or "") if scope and pid else None
 
     @property
@@ -168,6 +175,8 @@ class Attempt:
             self.current,
             self.token,
         ) = columns
+        if type(self.number) is not int or type(self.step) is not str or type(self.started_at) is not int:
+            raise misplaced("an attempt")
         self.process = Process(scope, pid, started or "") if scope and pid else None
 
 
