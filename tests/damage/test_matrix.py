@@ -169,16 +169,20 @@ def test_pages_in_other_places(reported: Reported, tmp_path: Path) -> None:
     assert check_pages(reported, tmp_path, 12)
 
 
+def replace_root(folder: Path, of: str, by: str) -> None:
+    """Put the first page of one table or index in the place of another's."""
+    pages, db = _pages(folder), connection.open_file(str(folder / ".leftoff" / "store.db"))
+    rows: list[Any] = db.execute("SELECT name, rootpage FROM sqlite_master").fetchall()
+    db.close()
+    roots = dict(rows)
+    pages[roots[of] - 1] = pages[roots[by] - 1]
+    (folder / ".leftoff" / "store.db").write_bytes(b"".join(pages))
+
+
 def test_rows_of_another_table_in_the_place_of_leases(reported: Reported, tmp_path: Path) -> None:
     """Who drives a run cannot be told then: every verb that asks ends with 4."""
     whole = reported.copy(tmp_path / "whole")
-    pages, db = _pages(whole), connection.open_file(str(whole / ".leftoff" / "store.db"))
-    roots = dict(
-        db.execute("SELECT name, rootpage FROM sqlite_master WHERE name IN ('lease', 'run')").fetchall()
-    )
-    db.close()
-    pages[roots["lease"] - 1] = pages[roots["run"] - 1]
-    (whole / ".leftoff" / "store.db").write_bytes(b"".join(pages))
+    replace_root(whole, "lease", "run")
     for words in (("verify", "r"), ("resume", "r", "--dry-run"), ("show", "r"), ("status",)):
         assert 4 == call(*words, cwd=whole).code, words
 
