@@ -122,6 +122,17 @@ def test_no_transaction_in_a_face() -> None:
     assert [] == inside
 
 
+def test_no_name_is_given_twice() -> None:
+    """A constant that is set again further down changes what was meant by it above."""
+    twice = {}
+    for name, tree in modules().items():
+        targets = [each for node in tree.body if isinstance(node, ast.Assign) for each in node.targets]
+        words = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        if found := {word for word in words if words.count(word) > 1}:
+            twice[name] = found
+    assert {} == twice
+
+
 def test_few_parameters() -> None:
     """More than six are a value that has no name yet, but for public signatures."""
     many = {f"{name}.{node.name}" for name, node in functions() if len(parameters(node)) > MOST_PARAMETERS}

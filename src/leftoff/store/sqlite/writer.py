@@ -194,7 +194,7 @@ class Presence:
             self._fd = -1
 
 
-MOST = 100  # characters of what somebody does who has the lock
+LONGEST = 100  # characters of what somebody does who has the lock
 MARK = 1024  # where in its file the number of the newest commit stands
 
 
@@ -222,7 +222,7 @@ class Turn:
             self.close()  # a thread may still wait there
             raise
         try:
-            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {log.doing[:MOST]}\n"
+            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {log.doing[:LONGEST]}\n"
             os.pwrite(self._fd, signed.encode("utf-8", "replace"), 0)
         except OSError:  # a full disk: only a name is missing
             pass
