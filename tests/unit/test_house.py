@@ -127,7 +127,8 @@ def test_no_name_is_given_twice() -> None:
     twice = {}
     for name, tree in modules().items():
         targets = [each for node in tree.body if isinstance(node, ast.Assign) for each in node.targets]
-        words = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        named = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        words = [each.id for each in named if isinstance(each.ctx, ast.Store)]
         if found := {word for word in words if words.count(word) > 1}:
             twice[name] = found
     assert {} == twice
