@@ -15,7 +15,9 @@ from leftoff.engine.retention.archive import Kept, kept, take_out
 from leftoff.errors import Conflict, LeaseHeld, NotFound
 from leftoff.files import sync_folder
 from leftoff.host import this_process
-from leftoff.operations.files import Rollback, rollback
+from leftoff.operations.files import Rollback, plan_rollback, rollback
+from leftoff.operations.pages.actions import act
+from leftoff.operations.pages.previews import preview
 from leftoff.operations.upkeep import archive
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.store import SqliteStore
@@ -255,3 +257,37 @@ def test_a_new_run_asks_for_its_name(over: Path, seam: Seam, seam_at: str) -> No
         archive(project, NOBODY, "old")
     names = [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=over).json["runs"]]
     assert ["old", "old-2"] == sorted(names)
+
+
+def test_a_look_at_a_rollback_takes_nothing_back(over: Path) -> None:
+    """What is only shown, on the page or before a question, changes nothing."""
+    succeed("archive", "old", cwd=over)
+    with here(over) as project:
+        assert 2 == plan_rollback(project, NOBODY, Rollback("old@2", files=True)).target.seq
+    assert 0 == call("rollback", "old@2", "--dry-run", cwd=over).code
+    with here(over) as project:
+        plan = preview(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True}).plan
+    assert (over / ".leftoff/archive/old.leftoff").exists()
+    with here(over) as project:
+        act(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True, "plan": plan})
+    assert "running" == succeed("show", "old", "--json", cwd=over).json["status"]
+    assert not (over / ".leftoff/archive/old.leftoff").exists()
+
+
+@pytest.mark.parametrize("action", ["fork", "rollback"])
+def test_an_action_from_a_version_of_an_archived_run(over: Path, action: str) -> None:
+    """What the page says that it did is in the store, and not in one that is gone after the call."""
+    succeed("archive", "old", cwd=over)
+    said = {"at": "old@2", "run_id": "new"} if action == "fork" else {"to": "old@2", "yes": True}
+    with here(over) as project:
+        done = act(project, NOBODY, action, "old", said)
+    assert call("show", done.run_id, cwd=over).code == 0
+    assert not (over / ".leftoff/archive/old.leftoff").exists()
+
+
+def test_a_checkpoint_of_an_archived_run_is_resumed(over: Path) -> None:
+    """In the store: what the command says is so afterwards."""
+    succeed("archive", "old", cwd=over)
+    assert 0 == call("resume", "old", "--checkpoint", "2", "--yes", cwd=over).code
+    assert "running" == succeed("show", "old", "--json", cwd=over).json["status"]
+    assert not (over / ".leftoff/archive/old.leftoff").exists()

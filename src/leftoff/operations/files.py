@@ -259,22 +259,23 @@ class RollbackPlan(Fields):
     running: dict[str, list[Process]]
 
 
-def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
-    """Look, and do nothing."""
+def plan_rollback(project: Project, caller: Caller, request: Rollback, *, looks: bool = True) -> RollbackPlan:
+    """Look, and do nothing; but with ``looks=False``, for whoever goes on from there, an archived run is taken back."""
     from leftoff.engine.workspace.plan import make_plan
     from leftoff.operations.stop import left_running
 
-    found = _back_to(project, caller, request)
+    found = _back_to(project, caller, request, looks=looks)
     plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
     return RollbackPlan(found, plan, left_running(project, found.row))
 
 
-def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
+def _back_to(project: Project, caller: Caller, request: Rollback, *, looks: bool = False) -> Target:
+    """Where a rollback goes. ``looks``: an archived run stays where it is."""
     from leftoff.engine.read.find import need_only_carrier
     from leftoff.engine.workspace.good import last_good
 
     fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
-    found = target(project, caller, request.ref, Deciding(caller, project.now, fit), back=True)
+    found = target(project, caller, request.ref, Deciding(caller, project.now, fit), back=not looks)
     if request.ref is not None:
         ref = request.ref
         project.store.read(lambda view: need_only_carrier(view, ref, found))

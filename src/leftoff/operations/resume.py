@@ -100,7 +100,7 @@ def _find_checkpoint(
 ) -> Target:
     which = current(project, caller, runs.RESUMES)
     if ref is not None or caller.named is not None:
-        run_id = runs.target(project, caller, ref, which).row.run_id
+        run_id = runs.name_of(project, caller, ref, which)
         return runs.target(project, caller, of_run(run_id, checkpoint), which, back=not looks)
     try:
         found = runs.target(project, caller, checkpoint, which, back=not looks)

@@ -73,6 +73,15 @@ def target(
     return found
 
 
+def name_of(project: Project, caller: Caller, ref: str | None, which: Which | None = None) -> str:
+    """The run that a REF names, wherever it is kept; the project's store stays the one that is meant."""
+    looks = project.once_more()
+    try:
+        return str(target(looks, caller, ref, which).row.run_id)
+    finally:
+        looks.close()
+
+
 def run_id_of(project: Project, caller: Caller, word: str) -> str:
     """The run that a word names, for a report on it: an archived one takes none."""
     from leftoff.errors import Usage

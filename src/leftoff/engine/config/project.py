@@ -317,6 +317,12 @@ class Project:
         self.store.close(soon=True)
         self._store, self._aside = store, folder
 
+    def once_more(self) -> Project:
+        """The same project, for a look that may lead to an archived run while this one stays where it is."""
+        there = Project(self.folder, self._given, lambda text: None, self.clock)
+        there.takes_in_edits = False
+        return there
+
     @property
     def is_aside(self) -> bool:
         """Whether what is looked at is an archived run, in a store of its own."""

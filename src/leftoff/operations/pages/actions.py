@@ -29,7 +29,7 @@ from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.reports import this_run
 from leftoff.operations.resume import RUNNING, find
 from leftoff.operations.resume import resume as go_on
-from leftoff.operations.runs import info, target
+from leftoff.operations.runs import info, name_of
 from leftoff.operations.stop import stop
 from leftoff.operations.upkeep import archive
 from leftoff.operations.verdict import verify
@@ -200,7 +200,7 @@ def _archive(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
 def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     wanted, seen = way_back(project, caller, ref, said), said.get("plan")
     if seen is not None or not said.get("yes"):
-        _need_plan(plan_of(plan_rollback(project, caller, wanted)), seen)
+        _need_plan(plan_of(plan_rollback(project, caller, wanted, looks=False)), seen)
 
     def agree(plan: Plan) -> bool:
         return seen is None or seen == _digest(plan.to_json(), [])
@@ -221,9 +221,9 @@ def of_run(project: Project, caller: Caller, ref: str, version: str | None) -> s
     """A version that an action is to start from: one of the run that it was asked of, and of no other."""
     if version is None:
         return ref
-    named, meant = target(project, caller, ref).row, target(project, caller, version).row
-    if named.run != meant.run:
-        raise Usage(f"{version} is no version of run {named.run_id}.", hint="Nothing was changed.")
+    named, meant = name_of(project, caller, ref), name_of(project, caller, version)
+    if named != meant:
+        raise Usage(f"{version} is no version of run {named}.", hint="Nothing was changed.")
     return version
 
 
