@@ -138,9 +138,9 @@ def test_a_step_removed_is_not_seen_again(run: leftoff.Run, store_path: Path) ->
 
 @pytest.mark.parametrize("kept", [True, False], ids=["committed", "failed"])
 def test_a_record_is_seen_while_another_thread_commits_it(
-    run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch, kept: bool
+    run: leftoff.Run, store: leftoff.Store, store_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
-    """What was put does not vanish between being put and being durable."""
+    """What was put does not vanish between being put and being durable; then it is what others make of it."""
     seen, write = [], store._store.write
 
     def look_first(*args: Any, **options: Any) -> Any:
@@ -159,6 +159,31 @@ def test_a_record_is_seen_while_another_thread_commits_it(
                 run.commit()
     assert [{"k": 1}] == seen
     assert {"k": 1} == dict(run.records["knowledge"])
+    run.commit()
+    elsewhere(store_path, run.id, {("knowledge", "k"): 2})
+    run.refresh()
+    assert {"k": 2} == dict(run.records["knowledge"])
+
+
+def test_a_step_goes_on_while_another_thread_commits_that_it_is_blocked(
+    run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on with it."""
+    write = store._store.write
+
+    def go_on_first(*args: Any, **options: Any) -> Any:
+        other = threading.Thread(target=lambda: run.put("step", "a", {"status": "running"}))
+        other.start()
+        other.join()
+        return write(*args, **options)
+
+    run.put("step", "a", {"status": "blocked"})
+    with monkeypatch.context() as patch:
+        patch.setattr(store._store, "write", go_on_first)
+        run.commit()
+    assert "blocked" == store.get(run.id).status
+    run.commit()
+    assert "running" == store.get(run.id).status
 
 
 def test_batches_of_several_threads(run: leftoff.Run) -> None:
@@ -191,6 +216,23 @@ def test_a_thread_reads_what_another_one_is_committing(run: leftoff.Run) -> None
         stop.set()
         reader.join()
     assert sorted(seen) == seen
+
+
+@pytest.mark.parametrize("where", ["new_token", "Terms", "commit_apart"])
+def test_a_commit_that_is_given_up_anywhere(
+    run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Ctrl-C before anything is sent: what was to be committed still is."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    run.variables["a"] = 1
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(f"leftoff.api.buffer.{where}", interrupted)
+        run.commit()
+    run.commit()
+    assert 1 == store.get(run.id).variables["a"]
 
 
 def test_a_failed_commit_of_one_thread(run: leftoff.Run, store: leftoff.Store, monkeypatch: Any) -> None:

@@ -224,6 +224,7 @@ class Buffer:
             return self._commit_now(seal, durable, [("step", path) for path in only])
 
     def _commit_now(self, seal: Seal | None, durable: bool, only: list[tuple[str, str]]) -> Version | None:
+        token = new_token()
         with self.lock:
             doubt, settled = self._doubt, self._settle_doubt()
             pending = self.pending
@@ -238,8 +239,7 @@ class Buffer:
                 self.pending, self._assigned = ChangeSet(self.redactor), assigned.copy()
                 self.blobs = []
             self._sent = pending
-        token = new_token()
-        try:
+        try:  # nothing stands before it: who is interrupted puts back what was taken out
             version, adopt = commit_apart(
                 self.store,
                 self.head,
