@@ -38,8 +38,8 @@ _READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
 
 def links_in(folder: str, deep: bool = True) -> list[str]:
     """The links in a store's folder and in the folders there: what is kept would be written through them. Where there
-    are very many names, whoever writes looks out for himself. ``OSError`` where anything is neither a plain file nor a
-    folder nor a link: whoever opened it might wait without end."""
+    are very many names, whoever writes looks out for himself. ``StoreUnavailable`` where anything is neither a
+    plain file nor a folder nor a link: whoever opened it might wait without end."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -50,7 +50,8 @@ def links_in(folder: str, deep: bool = True) -> list[str]:
                 inside = _links_inside(entry.path, BY_RUN.get(name)) if deep else []
                 found += [f"{name}/{link}" for link in inside]
             elif not entry.is_file() and os.path.lexists(entry.path):
-                raise OSError(errno.EINVAL, "It is neither a plain file nor a folder", entry.path)
+                message = f"{entry.path} is neither a plain file nor a folder."
+                raise StoreUnavailable(message, hint="leftoff makes no such thing. Take it away.")
     return found
 
 

@@ -280,7 +280,10 @@ def test_a_pipe_in_the_folder_of_the_store(project: Path, name: str) -> None:
     for words in (("ls",), ("set", "k=1"), ("fsck",)):
         done = call(*words, cwd=project)
         assert 8 == done.code
-        assert f"{pipe}: It is neither a plain file nor a folder" in done.err
+        assert (
+            f"{pipe} is neither a plain file nor a folder.\nleftoff makes no such thing. Take it away."
+            in done.err
+        )
     pipe.unlink()
 
 
