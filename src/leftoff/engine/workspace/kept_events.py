@@ -9,7 +9,6 @@ is set aside.
 from __future__ import annotations
 
 import os
-import time
 
 from leftoff.engine.config.trust import signer
 from leftoff.engine.workspace.hook_order import KEPT, name_of
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 MOST, LARGEST = 1000, 1 << 18  # events of a store; bytes of one
 _TRIES = 10  # to make a folder that others may remove
-_DOTS = 2  # in an event's name
-_OLD_S = 60.0  # after which a file that has no name yet never will
 _ASIDE = os.path.join("quarantine", "events")
 
 
@@ -88,8 +85,7 @@ class Kept:
             path = os.path.join(self._folder, name)
             about = _read(path, name)
             if about is None:
-                if not _is_written(path, name):
-                    self._set_aside(path, name)
+                self._set_aside(path, name)
                 continue
             ours = name.partition(".")[0] == own or _is_gone(about)
             if not ours or about.get("project") != project:  # a store may be of several folders
@@ -123,14 +119,6 @@ def _read(path: str, name: str) -> dict[str, Any] | None:
         return None
     found = decode(said) if sign is not None and sign(f"{name} {said}") == mark else None
     return found if isinstance(found, dict) else None
-
-
-def _is_written(path: str, name: str) -> bool:
-    """Whether somebody is about to give a file its name: it ends with a process then, and is new."""
-    try:
-        return name.count(".") > _DOTS and abs(time.time() - os.stat(path).st_mtime) < _OLD_S
-    except OSError:  # it has its name by now
-        return True
 
 
 def _is_gone(about: dict[str, Any]) -> bool:
