@@ -113,7 +113,7 @@ class _Link:
         self._lost = False  # the next answer is not passed on
         self.late = False
         self._over = threading.Event()  # the server has ended the connection
-        self._told = False  # that those who watch are told is not waited for
+        self._told = False  # that those who watch are told, and how long to wait, is not waited for
         self._unawaited: set[int] = set()  # by number: such answers
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._up, self._down)]
         for thread in self._threads:
@@ -172,7 +172,7 @@ class _Link:
             return False
         statement = self._names.get(body.split(b"\0", 2)[1], "")
         self.proxy.statements.append(statement)
-        self._told = "pg_notify(" in statement
+        self._told = "pg_notify(" in statement or statement.startswith("SET lock_timeout")
         self._lost = self._lost or self.proxy.fault("after", statement)
         if self.proxy.fault("late", statement):
             self.late = True

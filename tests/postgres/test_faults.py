@@ -270,13 +270,28 @@ def test_a_connection_that_is_dead_when_it_is_taken(
     store.pool = Pool(store.place, 1)
     with monkeypatch.context() as patch:
 
-        def lost(link: Link, statement: str) -> None:
+        def lost(link: Link, statement: str, **how: bool) -> None:
             patch.undo()
             raise psycopg.OperationalError("the connection is lost")
 
         patch.setattr(Link, "tell", lost)
         store.patience = 5.0  # which each connection is told
         assert ["run-1"] == [row.run_id for row in store.read(lambda view: view.list_runs({}))]
+
+
+def test_how_long_is_waited_outlives_a_failure(store: PostgresStore) -> None:
+    """The first transaction of a connection that fails takes back nothing but itself."""
+    scribe = Scribe(store)
+    store.close()
+    store.patience = 7.0
+
+    def fails(tx: Tx) -> None:
+        tx.run_row(scribe.run)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        store.write(fails)
+    assert [[("7s",)]] == store.on_link(lambda link: link.ask([("SHOW lock_timeout", ())]))
 
 
 def test_a_schema_of_a_later_leftoff(store: PostgresStore, server: Server) -> None:

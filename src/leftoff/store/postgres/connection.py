@@ -71,9 +71,10 @@ class Link:
         """The rows of each statement, for one time of waiting; ``then``: what nobody waits for."""
         return self._said(self.wire.ask, statements, then)
 
-    def tell(self, statement: str) -> None:
-        """Send a statement, and wait for nothing: what it says is heard with the next answer."""
-        self._said(self.wire.send, [(statement, ())])
+    def tell(self, statement: str, *, alone: bool = False) -> None:
+        """Send a statement, and wait for nothing: what it says is heard with the next answer. ``alone``: what is sent
+        behind it does not take it back if it fails."""
+        self._said(self.wire.send, [(statement, ())], alone)
 
     def script(self, statements: Sequence[str]) -> None:
         """Statements that are sent once in the life of a store."""

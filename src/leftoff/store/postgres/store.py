@@ -121,7 +121,8 @@ class PostgresStore(Store):
         self._reached = True
         if link.patience != self.patience:
             try:
-                link.tell(f"SET lock_timeout = {max(1, int(min(self.patience, 1e6) * 1000))}")
+                limit_ms = max(1, int(min(self.patience, 1e6) * 1000))
+                link.tell(f"SET lock_timeout = {limit_ms}", alone=True)
             except BaseException:
                 self.pool.drop(link)
                 raise

@@ -47,7 +47,7 @@ class Wire:
         self._poll.register(self._pg.socket, select.POLLIN)
         self._pg.enter_pipeline_mode()
 
-    def send(self, statements: Sequence[Statement], *, ends: bool = False) -> None:
+    def send(self, statements: Sequence[Statement], ends: bool = False) -> None:
         """Send, and wait for nothing. ``ends``: what fails of it takes nothing with it that is sent later."""
         self._queue(statements, ends)
         self._flush()
