@@ -206,11 +206,17 @@ def test_a_journal_that_somebody_else_made(
 def test_a_journal_that_is_no_plain_file(make: Callable[[Path], None], project: Path) -> None:
     """It is not waited for, nor read without end: that it cannot be read is told."""
     run = succeed("save", "--json", cwd=project).json["run_id"]
-    (project / ".leftoff/restore").mkdir()
-    make(project / f".leftoff/restore/{run}.json")
-    assert 4 == call("rollback", f"{run}~0", "--files", "--yes", cwd=project).code
-    assert 7 == call("verify", run, cwd=project).code
-    assert "cut short" in succeed("status", cwd=project).out
+    journal = project / f".leftoff/restore/{run}.json"
+    journal.parent.mkdir()
+    make(journal)
+    words = (("rollback", f"{run}~0", "--files", "--yes"), ("verify", run), ("status",))
+    rollback, verdict, status = (call(*each, cwd=project) for each in words)
+    if journal.is_dir():
+        assert (4, 7, 0) == (rollback.code, verdict.code, status.code)
+        assert "cut short" in status.out
+    else:
+        assert (8, 8, 8) == (rollback.code, verdict.code, status.code)
+        assert f"{journal} is neither a plain file nor a folder" in status.err
 
 
 def test_the_command_that_completes_a_journal_is_one_command(project: Path) -> None:
