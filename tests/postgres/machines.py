@@ -71,7 +71,8 @@ class Network:
         return NamespaceLine(self._names[number], url)
 
     def close(self) -> None:
-        for name in self._names:
+        for name in self._names:  # the line first: the kernel takes its time with what is left in a namespace
+            subprocess.run(["ip", "link", "delete", name], check=False)
             subprocess.run(["ip", "netns", "delete", name], check=False)
         subprocess.run(["ip", "link", "delete", self.name], check=False)
 
