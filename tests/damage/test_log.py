@@ -248,6 +248,21 @@ def test_a_new_store_in_the_place_of_an_old_one(killed: Path, tmp_path: Path) ->
             (path / left).unlink(missing_ok=True)
 
 
+def test_a_log_of_an_earlier_life(tmp_path: Path) -> None:
+    """An older copy of the log in the place of the present one, whose index is left, is no older store."""
+    path = tmp_path / ".leftoff"
+    with leftoff.open(path) as store:
+        store.start("a", run_id="a").pause()
+        older = (path / "store.db-wal").read_bytes()
+        store._store.truncate()  # type: ignore[attr-defined]
+    with leftoff.open(path) as store:
+        for n in range(3):
+            store.start("b", run_id=f"b{n}").pause()
+    (path / "store.db-wal").write_bytes(older)
+    with leftoff.open(path) as store, pytest.raises(leftoff.Corrupt, match="older copy"):
+        store.list()
+
+
 def test_large_damage_is_found(killed: Path, tmp_path: Path) -> None:
     """A sector of garbage in the middle of the log is reported, too: too much lies behind it to be a torn tail."""
     wal = copied(killed, tmp_path, index=False) / "store.db-wal"

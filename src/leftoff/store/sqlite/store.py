@@ -112,7 +112,10 @@ class SqliteStore(Store):
         with connection.opening:
             first = self.refuses_damage and not connection.is_open(self.path)
             before = connection.index_left(self.path) if first else (b"", 0.0)
-            blind = first and not connection.committed_frames(before[0])
+            blind = first and not (
+                connection.committed_frames(before[0])
+                and before[0][32:40] == connection.log_salts(self.path)  # else it is of another life
+            )
             marked = self.turn.marked() if blind else 0  # before anything is read: others go on
             db = connection.open_file(self.path)
             try:
