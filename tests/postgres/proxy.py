@@ -110,7 +110,7 @@ class _Link:
         self.server.connect(proxy.target)
         self._asked, self._answered = 0, 0
         self._names: dict[bytes, str] = {}
-        self._lost = False  # the next answer is not passed on
+        self._lost = 0  # which answer is not passed on; 0: none
         self.late = False
         self._over = threading.Event()  # the server has ended the connection
         self._told = False  # that those who watch are told, and how long to wait, is not waited for
@@ -173,7 +173,8 @@ class _Link:
         statement = self._names.get(body.split(b"\0", 2)[1], "")
         self.proxy.statements.append(statement)
         self._told = "pg_notify(" in statement or statement.startswith("SET lock_timeout")
-        self._lost = self._lost or self.proxy.fault("after", statement)
+        if not self._lost and self.proxy.fault("after", statement):
+            self._lost = self._asked + 1
         if self.proxy.fault("late", statement):
             self.late = True
             self.proxy.late.wait()
@@ -192,7 +193,7 @@ class _Link:
                     held = b""
                 if kind == _READY:
                     self._answered += 1
-                    if self._lost:
+                    if self._lost and self._answered >= self._lost:
                         return
                     if self.late:
                         held = b""  # nobody is there to hear it

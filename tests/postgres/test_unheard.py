@@ -153,7 +153,7 @@ def test_what_became_of_it_cannot_be_found_out(
 ) -> None:
     """So that is said, and not that nothing was changed; the next commit finds out."""
     run.append("list", "x")
-    proxy.fail(when)
+    proxy.fail(when, Q.add_version)  # not the COMMIT of what was read before
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
         patch.setattr(run._buffer.store, "patience", 0.0)
         run.commit()
@@ -175,7 +175,7 @@ def test_a_report_of_which_nothing_can_be_found_out(
     """The command says so, too, with its exit code."""
     with leftoff.open(url) as store:
         store.start("work", run_id="r").pause()
-        proxy.fail(when)
+        proxy.fail(when, Q.add_version)
         proxy.fail("before", Q.outcome)
         place = proxy.url(name)
         told = call("note", "once", "--run", "r", cwd=tmp_path, LEFTOFF_STORE=place, LEFTOFF_LOCK_TIMEOUT="0")
