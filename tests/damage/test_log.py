@@ -263,6 +263,26 @@ def test_a_log_of_an_earlier_life(tmp_path: Path) -> None:
     assert "an older copy was put back" in done.err
 
 
+@pytest.mark.parametrize("between", ["goes on", "begins anew"])
+def test_an_older_log_with_its_index(tmp_path: Path, between: str) -> None:
+    """Both put back as they were: no older store either, and after a repair the run asks."""
+    succeed("start", "a", "--run-id", "a", "--steps", "x,y", cwd=tmp_path)
+    folder = tmp_path / ".leftoff"
+    older = {name: (folder / name).read_bytes() for name in ("store.db-wal", "store.db-shm")}
+    succeed("step", "done", "x", cwd=tmp_path)
+    if between == "begins anew":
+        with leftoff.open(folder) as store:
+            store._store.truncate()  # type: ignore[attr-defined]
+        succeed("set", "k=1", cwd=tmp_path)
+    for name, data in older.items():
+        (folder / name).write_bytes(data)
+    done = call("ls", cwd=tmp_path)
+    assert 4 == done.code
+    assert "an older copy was put back" in done.err
+    succeed("fsck", "--repair", cwd=tmp_path)
+    assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
+
+
 def test_large_damage_is_found(killed: Path, tmp_path: Path) -> None:
     """A sector of garbage in the middle of the log is reported, too: too much lies behind it to be a torn tail."""
     wal = copied(killed, tmp_path, index=False) / "store.db-wal"

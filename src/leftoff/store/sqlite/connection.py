@@ -201,18 +201,6 @@ def needed_frames(head: bytes) -> int:
     return known if int.from_bytes(head[96:], sys.byteorder) < known else 0
 
 
-def log_salts(path: str) -> bytes:
-    """What tells one life of the log from another; nothing where there is none."""
-    try:
-        fd = os.open(path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.pread(fd, 8, 16)
-    finally:
-        os.close(fd)
-
-
 def may_hide(path: str, before: bytes, now: bytes) -> bool:
     """Whether the log may hold more than SQLite reads of it: it stops at the first bad frame without a word.
 

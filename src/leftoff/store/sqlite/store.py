@@ -112,11 +112,7 @@ class SqliteStore(Store):
         with connection.opening:
             first = self.refuses_damage and not connection.is_open(self.path)
             before = connection.index_left(self.path) if first else (b"", 0.0)
-            blind = first and not (
-                connection.committed_frames(before[0])
-                and before[0][32:40] == connection.log_salts(self.path)  # else it is of another life
-            )
-            marked = self.turn.marked() if blind else 0  # before anything is read: others go on
+            marked = self.turn.marked() if first else 0  # before anything is read: others go on
             db = connection.open_file(self.path)
             try:
                 db.execute("BEGIN")  # while we read it, the log only grows
@@ -138,8 +134,8 @@ class SqliteStore(Store):
         return db
 
     def _refuse_older(self, db: apsw.Connection, marked: int) -> None:
-        """Where nothing was known of the log it may be gone, with its index, and what SQLite reads an older store.
-        ``marked``: the number of a commit that was durable; 0 where none is known, or need not be."""
+        """The log may be gone or an older one, with its index, and what SQLite reads an older store. ``marked``: the
+        number of a commit that was durable; 0 where none is known, or need not be."""
         row: Any = db.execute(Q.newest_n).fetchone() if marked else None
         if row is not None and row[0] < marked:
             from leftoff.store.sqlite.wal_check import refuse_older
