@@ -16,7 +16,7 @@ from leftoff.host import ALIVE, Process, scope, started
 from leftoff.store.base import Tx
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.workflow.processes.groups import signal_all
+from leftoff.workflow.processes.groups import Rest, members, recent, signal_all
 from leftoff.workflow.recovery.stop import stop_driver
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, taken_up
@@ -94,8 +94,27 @@ def test_a_driver_that_let_go_since(project: Path, seam: Seam) -> None:
 
 def test_a_pid_that_is_anothers_by_now() -> None:
     """Is not signalled: of a session only who is in it."""
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as other:
-        signal_all([other.pid], signal.SIGKILL, os.getsid(0))
+    with (
+        subprocess.Popen(["sleep", "1000"], start_new_session=True) as other,
+        subprocess.Popen(["sleep", "1000"], start_new_session=True) as leader,
+    ):
+        signal_all([other.pid], signal.SIGKILL, leader.pid)
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(0.05)
         signal_all([other.pid], signal.SIGKILL, other.pid)
+        assert -signal.SIGKILL == other.wait()
+        leader.kill()
+
+
+def test_a_session_whose_leader_is_outside_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is 0 for everybody in it: nobody of it is taken for a member, nor signalled."""
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        monkeypatch.setattr(os, "getsid", lambda pid: 0)
+        monkeypatch.setattr(os, "getpgrp", lambda: 0)
+        assert [] == members(0)
+        assert [] == recent(child.pid, 0)
+        assert [child.pid] == Rest(child.pid, 0)._left()
+        signal_all([child.pid], signal.SIGKILL, 0)
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.05)
+        child.kill()

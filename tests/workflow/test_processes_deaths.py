@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -96,6 +97,7 @@ def test_a_driver_that_dies_before_a_shim_is_ready(alone: None, tmp_path: Path) 
     """A shim that is made for a dead driver ends; nothing ran."""
     script = """
 import signal
+import subprocess
 os.kill(desk.launcher._process.pid, signal.SIGSTOP)
 token = desk.start("/bin/sh", "-c", "touch ran")
 say(desk.launcher._process.pid)
@@ -500,14 +502,16 @@ def test_members_by_ps_are_those_of_proc(desk: Desk, tmp_path: Path, monkeypatch
 
 def test_recent_members(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who were started since are found by counting, and by listing where counting cannot be trusted."""
-    session = os.getsid(0)
-    child = os.spawnvp(os.P_NOWAIT, "sleep", ["sleep", "60"])
+    script = "sleep 60 & echo $!; exec sleep 60"  # which minds no child that ends
+    leader = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    assert leader.stdout is not None
+    session, child = leader.pid, int(leader.stdout.readline())
     try:
         for last in (child, 0, child + 10_000, child - 1):
             monkeypatch.setattr(groups, "_last_pid", lambda last=last: last)
             assert child in groups.recent(child, session)
         monkeypatch.setattr(groups, "_last_pid", lambda: child)
-        assert [] == groups.recent(child, child)  # the session of nobody
+        assert [] == groups.recent(child, child)  # leads no session
         for last, expected in ((child - 1, False), (child, True), (child + 10_000, False)):
             monkeypatch.setattr(groups, "_last_pid", lambda last=last: last)
             assert expected == groups.just_made(child)
@@ -516,7 +520,8 @@ def test_recent_members(monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(child, signal.SIGKILL)
         wait_for(lambda: not started(child), "it is dead")
         assert child not in groups.recent(child, session)  # a zombie is no member
-        os.waitpid(child, 0)
+        leader.kill()
+        leader.communicate()
 
 
 def test_closing_leaves_what_runs(alone: None, tmp_path: Path) -> None:

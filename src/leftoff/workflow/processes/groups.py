@@ -2,7 +2,8 @@
 
 The record is the identity of the shim, which leads a session: everything in that session is the attempt, its own
 process group and those that the command made inside. The number of a session is not given to another process while a
-member lives, so a session without its leader is still known by it.
+member lives, so a session without its leader is still known by it. Session 0 is no session: that is how Linux shows
+one whose leader lives outside of a container, and strangers share it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from leftoff.host import Process
 
 ROUND_S, ROUNDS = 0.002, 500  # how long, at most, is waited for what was killed
+NO_SESSION = 0  # whose leader cannot be seen from here
 NEAR = 256  # so many pids are asked one by one; for more, all that exist are listed
 
 
 def members(session: int) -> list[int]:
     """The live processes of a session, its leader included; zombies do not count."""
+    if session == NO_SESSION:
+        return []
     if sys.platform == "linux":
         pids = (int(name) for name in os.listdir("/proc") if name[0] in "123456789")
         return [pid for pid in pids if _session(pid) == session and started(pid)]
@@ -40,7 +44,7 @@ def recent(first: int, session: int) -> list[int]:
     Linux counts its pids up, so there are few to ask about; where it does not look like that, all are listed.
     """
     last = _last_pid()
-    if first <= last <= first + NEAR:
+    if session != NO_SESSION and first <= last <= first + NEAR:
         return [pid for pid in range(first, last + 1) if _session(pid) == session and started(pid)]
     return [pid for pid in members(session) if pid != session]
 
@@ -54,7 +58,7 @@ def _session(pid: int) -> int:
     try:
         return os.getsid(pid)
     except OSError:
-        return 0
+        return NO_SESSION
 
 
 def _last_pid() -> int:
@@ -80,13 +84,13 @@ def _listed() -> list[int]:
     return [int(pid) for pid, state, *_ in words if not state.startswith("Z")]
 
 
-def signal_all(pids: Iterable[int], number: int, session: int = 0) -> None:
+def signal_all(pids: Iterable[int], number: int, session: int | None = None) -> None:
     """Signal processes; with a session, only those that are its own still: a pid may be another's by now."""
     for pid in pids:
         fd = -1
         try:
-            fd = os.pidfd_open(pid) if session and hasattr(os, "pidfd_open") else -1
-            if session and _session(pid) != session:
+            fd = os.pidfd_open(pid) if session is not None and hasattr(os, "pidfd_open") else -1
+            if session is not None and (session == NO_SESSION or _session(pid) != session):
                 continue
             if fd < 0:
                 os.kill(pid, number)
@@ -170,7 +174,7 @@ class Rest:
 
     def _left(self) -> list[int]:
         session = os.getsid(0)
-        if os.getpgrp() != session:  # no shim started us: the session is not ours
+        if session == NO_SESSION or os.getpgrp() != session:  # no shim started us: the session is not ours
             return [self._first] if started(self._first) else []
         return [pid for pid in members(session) if pid not in (session, os.getpid())]
 
