@@ -26,7 +26,8 @@ def test_it_goes_on_alone(tmp_path: Path) -> None:
     (tmp_path / "on").touch()
     assert "hello" in succeed("logs", run_id, "-f", cwd=tmp_path).out
     wait_for(lambda: status(tmp_path) == "completed", "it is done")
-    assert f"{run_id} is completed" in (tmp_path / ".leftoff" / "detached.log").read_text()
+    log = tmp_path / ".leftoff" / "detached.log"
+    wait_for(lambda: f"{run_id} is completed" in log.read_text(), "its last line, which comes after the commit")
 
 
 def test_it_is_stopped(tmp_path: Path) -> None:
