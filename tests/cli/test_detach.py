@@ -27,7 +27,7 @@ def test_it_goes_on_alone(tmp_path: Path) -> None:
     assert "hello" in succeed("logs", run_id, "-f", cwd=tmp_path).out
     wait_for(lambda: status(tmp_path) == "completed", "it is done")
     log = tmp_path / ".leftoff" / "detached.log"
-    wait_for(lambda: f"{run_id} is completed" in log.read_text(), "its last line, which comes after the commit")
+    wait_for(lambda: f"{run_id} is completed" in log.read_text(), "its last line, behind the commit")
 
 
 def test_it_is_stopped(tmp_path: Path) -> None:
