@@ -15,7 +15,7 @@ from leftoff.agents.hooks import run
 from leftoff.engine.workspace import hook_order
 from leftoff.engine.workspace.hook_order import OnItsWay, lost, name_of, settled, told_before
 from leftoff.host import Process, scope, started
-from leftoff.operations import sessions
+from leftoff.operations.sessions import session as sessions
 from tests.agents.hooking import Living, Session, event_of, runs, turns
 from tests.cli.command import spawn
 

@@ -15,7 +15,7 @@ from leftoff.cli.render.step_output import tidy
 from leftoff.cli.render.text import width
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
-from leftoff.operations.log_files import LONGEST, LogFile, without_secrets
+from leftoff.operations.watching.log_files import LONGEST, LogFile, without_secrets
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.cli.people import Attempts
 from tests.cli.runs import HOSTILE, driven, harmless

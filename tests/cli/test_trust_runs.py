@@ -18,7 +18,7 @@ from leftoff.errors import LeftoffError, NeedsPerson, Usage
 from leftoff.operations import Caller, Project
 from leftoff.operations.reports import this_run
 from leftoff.operations.runs import info
-from leftoff.operations.supervision import Supervision
+from leftoff.operations.watching.supervision import Supervision
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 from tests.dialects.examples import SITEBUILDER

@@ -13,7 +13,7 @@ from leftoff.engine.config.project import Project, open_store
 from leftoff.engine.retention import archive, copies
 from leftoff.errors import Conflict, StoreUnavailable
 from leftoff.host import this_process
-from leftoff.operations import upkeep
+from leftoff.operations.upkeep import retention
 from leftoff.store import transfer
 from leftoff.store.base import Store
 from tests.cli.command import Called, call, succeed
@@ -95,7 +95,7 @@ def test_a_commit_meanwhile_is_in_the_archive(
     here("finish", "--run", "old")
     Seam(monkeypatch).before(LOOKED, lambda: there("note", "in between", "--run", "old"))
     project = Project(str(here.folder), url)
-    upkeep.archive(project, Caller(), "old")
+    retention.archive(project, Caller(), "old")
     project.close()
     assert "in between" in there("show", "old", "--json").out
 
@@ -109,7 +109,7 @@ def test_a_run_that_goes_on_meanwhile_stays(
     Seam(monkeypatch).before(LOOKED, lambda: there("rollback", "old@1", "--yes"))
     project = Project(str(here.folder), url)
     with pytest.raises(Conflict, match="only a finished run"):
-        upkeep.archive(project, Caller(), "old")
+        retention.archive(project, Caller(), "old")
     project.close()
     assert [("old", False)] == names(there("ls", "--all", "--json"))
 
@@ -124,7 +124,7 @@ def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
         return True
 
     with pytest.raises(Conflict, match="no longer archived"):
-        upkeep.remove(project, Caller(), "old", agree)
+        retention.remove(project, Caller(), "old", agree)
     project.close()
     assert [("old", False)] == names(there("ls", "--json"))
 

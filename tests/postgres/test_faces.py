@@ -9,7 +9,8 @@ import pytest
 
 from leftoff.clock import Clock
 from leftoff.engine.config import project
-from leftoff.operations import runs, stores
+from leftoff.operations import runs
+from leftoff.operations.upkeep import stores
 from leftoff.store.base import Store
 from leftoff.store.postgres.store import PostgresStore
 from tests.parity.operations import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leftoff.operations import Project
-from leftoff.operations.stores import projects_beside
+from leftoff.operations.upkeep.stores import projects_beside
 from leftoff.web.app import make_app
 from leftoff.web.projects import serve_stores
 from tests.cli.command import call, succeed

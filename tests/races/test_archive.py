@@ -18,7 +18,7 @@ from leftoff.host import this_process
 from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.pages.actions import act
 from leftoff.operations.pages.previews import preview
-from leftoff.operations.upkeep import archive
+from leftoff.operations.upkeep.retention import archive
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import call, succeed

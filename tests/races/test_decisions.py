@@ -10,12 +10,12 @@ import pytest
 from leftoff.agents.mcp.tools import Tools
 from leftoff.engine.config.caller import Caller
 from leftoff.errors import Conflict, LeftoffError
-from leftoff.operations import sessions
 from leftoff.operations.approvals import Decision, decide
 from leftoff.operations.pages.actions import act, plan_to_prune, prune_as_seen
 from leftoff.operations.pages.previews import preview
 from leftoff.operations.records import set_variables
-from leftoff.operations.upkeep import prune
+from leftoff.operations.sessions import session as sessions
+from leftoff.operations.upkeep.retention import prune
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
@@ -54,14 +54,14 @@ def judged(taken: sessions.SessionRun) -> tuple[str, int]:
 def test_somebody_takes_it_up(project: Path, seam: Seam) -> None:
     """The session gets another one then, and only once that was judged, too."""
     paused(project, "other", "latest")
-    seam.after("leftoff.operations.sessions._verified", lambda: taken_up(project, "latest"))
+    seam.after("leftoff.operations.sessions.session._verified", lambda: taken_up(project, "latest"))
     assert "other" == judged(resumed(project))[0]
 
 
 def test_somebody_reports_on_it(project: Path, seam: Seam) -> None:
     """What they reported is part of what is judged."""
     paused(project, "latest")
-    seam.after("leftoff.operations.sessions._verified", lambda: note(project, "latest"))
+    seam.after("leftoff.operations.sessions.session._verified", lambda: note(project, "latest"))
     assert ("latest", 3) == judged(resumed(project))
     assert ["in between"] == notes(project, "latest")
 
@@ -77,7 +77,7 @@ def test_what_stands_in_the_way_since(project: Path, seam: Seam) -> None:
         with here(project) as other:
             set_variables(other, Caller(named="w"), {"key": SECRET})
 
-    seam.after("leftoff.operations.resume.verify", set_it)
+    seam.after("leftoff.operations.resume.resume.verify", set_it)
     with pytest.raises(LeftoffError, match="key"):
         Tools(str(project), None).start_run("w", run_id="w", resume=True)
     assert "paused" == succeed("show", "w", "--json", cwd=project).json["status"]
@@ -91,7 +91,7 @@ def test_one_that_was_begun_since(project: Path, seam: Seam) -> None:
         paused(project, "w")
         call("set", f"key={SECRET}", "--run", "w", cwd=project)
 
-    seam.after("leftoff.operations.resume.unfinished", begin)
+    seam.after("leftoff.operations.resume.resume.unfinished", begin)
     with pytest.raises(LeftoffError, match="key"):
         Tools(str(project), None).start_run("w", run_id="w", resume=True)
 

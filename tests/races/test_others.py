@@ -17,10 +17,10 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention import trash
 from leftoff.errors import Conflict, NoCheckpoint
 from leftoff.operations.checkpoints import Fork, fork
+from leftoff.operations.execution.stop import give_up
 from leftoff.operations.runs import target
-from leftoff.operations.stop import give_up
 from leftoff.operations.transfer import Import, import_runs
-from leftoff.operations.upkeep import undelete
+from leftoff.operations.upkeep.retention import undelete
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 

@@ -11,13 +11,13 @@ from leftoff.engine.resume.answers import Answerer
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.operations.records import set_variables
-from leftoff.operations.resume import RUNNING, STOPPED, Resumed, resume
+from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
 from leftoff.operations.runs import target
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
-ANSWERED = "leftoff.operations.resume.take_answers"
-CARRIED_OUT = "leftoff.operations.resume.carry_out"
+ANSWERED = "leftoff.operations.resume.resume.take_answers"
+CARRIED_OUT = "leftoff.operations.resume.resume.carry_out"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from leftoff.engine.config.caller import Caller
 from leftoff.errors import Conflict, LeaseHeld
-from leftoff.operations.upkeep import remove
+from leftoff.operations.upkeep.retention import remove
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 

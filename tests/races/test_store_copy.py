@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leftoff.errors import Conflict
-from leftoff.operations.stores import copy
+from leftoff.operations.upkeep.stores import copy
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.transfer import TABLES
 from tests.cli.command import Called, call, succeed

@@ -10,7 +10,7 @@ import pytest
 
 from leftoff.engine.config.project import Project
 from leftoff.host import Process, started, this_process
-from leftoff.operations.changes import News, watch
+from leftoff.operations.watching.changes import News, watch
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FakeClock, FaultyStore

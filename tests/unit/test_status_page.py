@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.operations.status_page import keep_current, replaced
+from leftoff.operations.protocols.status_page import keep_current, replaced
 from tests.cli.command import succeed
 
 TABLE = b"| Agent |\n|---|\n| x |"

@@ -13,7 +13,7 @@ from leftoff.engine.resume.finding import NEVER_YES, STOP, Finding
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import NeedsPerson
 from leftoff.operations import Caller, Project
-from leftoff.operations.resume import RUNNING, STOPPED, Resumed, resume
+from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
 from tests.cli.command import succeed
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.operations import execution
+from leftoff.operations.execution import workflow_file as execution
 from leftoff.store.base import Tx
 from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import inside, succeed

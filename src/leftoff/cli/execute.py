@@ -13,7 +13,7 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Conflict, NeedsPerson
 from leftoff.model.ids import check_run_id
-from leftoff.operations import execution
+from leftoff.operations.execution import workflow_file as execution
 from leftoff.operations.reports import usage_errors
 from leftoff.operations.runs import info
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.answers import LateQuestions
     from leftoff.engine.write.commit import Guard
     from leftoff.operations import RunRow
-    from leftoff.operations.execution import Execution, RunRequest
-    from leftoff.operations.resume import Resumed
+    from leftoff.operations.execution.workflow_file import Execution, RunRequest
+    from leftoff.operations.resume.resume import Resumed
     from leftoff.workflow.definition.model import Workflow
     from leftoff.workflow.recovery.resume import Unanswered
     from leftoff.workflow.run.runner import Runner
@@ -61,7 +61,7 @@ def execute(ctx: Context, request: RunRequest) -> int:
         )
     if choice == "delete" and twin is not None:
         from leftoff.cli.verbs.rm import told
-        from leftoff.operations.upkeep import remove_run
+        from leftoff.operations.upkeep.retention import remove_run
 
         return told(ctx, remove_run(ctx.project, twin))
     questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
@@ -95,7 +95,7 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
 
 def resume(ctx: Context, request: ResumeRequest) -> int:
     """Check the world, ask what must be asked, and go on."""
-    from leftoff.operations import resume as resuming
+    from leftoff.operations.resume import resume as resuming
 
     answerer = Terminal(ctx)
     done = resuming.resume(ctx.project, ctx.caller, request, answerer)
@@ -146,7 +146,7 @@ def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
 
 def _agreed(ctx: Context, agreed: Resumed, answerer: Terminal) -> int:
     """A run of a workflow file, on to its end."""
-    from leftoff.operations.resume import carry_out as prepare
+    from leftoff.operations.resume.resume import carry_out as prepare
 
     def carry_out(guard: Guard) -> None:
         prepare(ctx.project, ctx.caller, agreed, answerer, guard)

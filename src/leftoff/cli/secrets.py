@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def hide(args: Sequence[str]) -> None:
     """Become the same command, whose URLs of stores name a private file in the place of a password."""
     from leftoff.errors import LeftoffError
-    from leftoff.operations.stores import passed_on
+    from leftoff.operations.upkeep.stores import passed_on
 
     try:
         safe = [passed_on(word) for word in args]

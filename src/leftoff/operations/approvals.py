@@ -73,7 +73,7 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     """Decide a step that waits for an approval, or a phase that a protocol has approved."""
     from leftoff.engine.steps import approvals
     from leftoff.engine.write.lease import state
-    from leftoff.operations.execution import is_driven
+    from leftoff.operations.execution.workflow_file import is_driven
 
     found, step = _asked(project, caller, decision.words)
     row, store = found.row, project.store
@@ -113,7 +113,7 @@ def questions_of(project: Project, run: int, run_id: str) -> list[tuple[Decision
 def _is_left(project: Project, caller: Caller, row: RunRow) -> bool:
     """Whether resuming would do anything."""
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.operations.verdict import verify
+    from leftoff.operations.resume.verdict import verify
 
     now = Target(project.store.read(this_run(row.run, row.run_id)), None)
     plan = verify(project, caller, ResumeRequest(now, resumes=False)).plan

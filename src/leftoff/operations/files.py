@@ -262,7 +262,7 @@ class RollbackPlan(Fields):
 def plan_rollback(project: Project, caller: Caller, request: Rollback, *, looks: bool = True) -> RollbackPlan:
     """Look, and do nothing; but with ``looks=False``, for whoever goes on from there, an archived run is taken back."""
     from leftoff.engine.workspace.plan import make_plan
-    from leftoff.operations.stop import left_running
+    from leftoff.operations.execution.stop import left_running
 
     found = _back_to(project, caller, request, looks=looks)
     plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
@@ -288,8 +288,8 @@ def rollback(
 ) -> RolledBack:
     """Go back to an older version of a run. ``end_steps``: whether those of its steps are ended that run without a
     driver; nothing is put back under the hands of one that still writes."""
-    from leftoff.operations.execution import is_driven
-    from leftoff.operations.stop import end_processes, left_running
+    from leftoff.operations.execution.stop import end_processes, left_running
+    from leftoff.operations.execution.workflow_file import is_driven
 
     found = _back_to(project, caller, request)
     if is_driven(project, found.row):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from leftoff.errors import Usage
 from leftoff.model.fields import Fields
+from leftoff.operations.execution.stop import forsake
 from leftoff.operations.reports import current, guard_of, session_of, this_run, usage_errors
 from leftoff.operations.runs import info
-from leftoff.operations.stop import forsake
-from leftoff.operations.upkeep import by_itself, say_outside
+from leftoff.operations.upkeep.init import say_outside
+from leftoff.operations.upkeep.retention import by_itself
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Started:
     opening = usage_errors(lambda: _opening(project, caller, wanted))
     judged = None
     if wanted.resume:
-        from leftoff.operations.resume import judge
+        from leftoff.operations.resume.resume import judge
 
         judged = judge(project, caller, opening)
         if judged.report is not None:
@@ -98,7 +99,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Started:
     twin = info(project, done.twin) if done.twin is not None else None
     started = Started(info(project, done), done.resumed, twin)
     if done.resumed:
-        from leftoff.operations.resume import sync_issue
+        from leftoff.operations.resume.resume import sync_issue
 
         sync_issue(project, project.store.read(this_run(done.run, done.run_id)))
     else:

@@ -21,15 +21,15 @@ from leftoff.model.codec import text as canonical
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
 from leftoff.operations.checkpoints import brief, compare, history, show
-from leftoff.operations.logs import Choice, logs_of
-from leftoff.operations.logs import document as log_document
 from leftoff.operations.pages.actions import ACTIONS, act
 from leftoff.operations.pages.one_run import StepsWanted, kept, steps
 from leftoff.operations.pages.previews import preview
+from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import Wanted, check_statuses, info, list_runs, status, target
-from leftoff.operations.stores import info as store_info
-from leftoff.operations.upkeep import prune
-from leftoff.operations.verdict import verify
+from leftoff.operations.upkeep.retention import prune
+from leftoff.operations.upkeep.stores import info as store_info
+from leftoff.operations.watching.logs import Choice, logs_of
+from leftoff.operations.watching.logs import document as log_document
 from leftoff.web import openapi
 from leftoff.web.actions import page_caller
 from leftoff.web.asking import projects_of

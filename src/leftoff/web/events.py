@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from leftoff.errors import LeftoffError
 from leftoff.operations import Project
-from leftoff.operations.changes import watch
 from leftoff.operations.pages.changed_since import Happened, since
+from leftoff.operations.watching.changes import watch
 from leftoff.web.projects import Projects, Served
 
 SLICE_S = 0.5  # after which a watching thread looks whether anybody still listens

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from leftoff.errors import NotFound, Usage
 from leftoff.operations import Caller
 from leftoff.operations.files import file_at
-from leftoff.operations.log_files import LogFile, without_secrets
-from leftoff.operations.logs import Choice, logs_of
+from leftoff.operations.watching.log_files import LogFile, without_secrets
+from leftoff.operations.watching.logs import Choice, logs_of
 from leftoff.web.asking import projects_of
 
 POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"

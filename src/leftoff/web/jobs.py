@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leftoff.errors import LeftoffError
-from leftoff.operations.stores import info
-from leftoff.operations.upkeep import fsck
+from leftoff.operations.upkeep.stores import fsck, info
 from leftoff.web.projects import Served
 from leftoff.web.security import defect
 

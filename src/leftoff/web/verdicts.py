@@ -11,8 +11,8 @@ import time
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError
 from leftoff.operations import Caller
+from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
-from leftoff.operations.verdict import verify
 from leftoff.web.projects import Served
 
 HOLDS_S = 60.0  # the world may have changed since

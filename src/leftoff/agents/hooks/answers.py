@@ -6,12 +6,12 @@ from leftoff.engine.read.quoting import quoted, tame
 from leftoff.engine.resume.finding import REFUSE, RESUME
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of
-from leftoff.operations.sessions import brief, source_of_run
+from leftoff.operations.sessions.session import brief, source_of_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.errors import LeftoffError
-    from leftoff.operations.sessions import Session, SessionRun
+    from leftoff.operations.sessions.session import Session, SessionRun
 
 _FOUND = 500  # characters of a finding, which tells what stands in records
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from leftoff.agents.hooks import lists, log
 from leftoff.agents.hooks.events import shell_file
-from leftoff.operations import session_reports as reports
-from leftoff.operations import sessions
+from leftoff.operations.sessions import reports
+from leftoff.operations.sessions import session as sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leftoff.agents.hooks.events import Event
-    from leftoff.operations.sessions import Session
+    from leftoff.operations.sessions.session import Session
 
 NOTHING = b""
 

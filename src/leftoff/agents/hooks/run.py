@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.operations.sessions import Session, Way
+    from leftoff.operations.sessions.session import Session, Way
 
 
 _FIRST = (
@@ -44,7 +44,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
     folder, event = "", None
     try:
         event = read_event(data)
-        from leftoff.operations.sessions import find_place, on_its_way
+        from leftoff.operations.sessions.session import find_place, on_its_way
 
         place = find_place(event.cwd, started_in(), call.project, call.store)
         folder, caller = place[1], Caller(agent=agent_above(call.agent) or orphan(call.agent))
@@ -70,7 +70,7 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
     until = time.time_ns() + int(_limit(event) * 1e9)
     try:
         from leftoff.agents.hooks.handle import EVENTS
-        from leftoff.operations import sessions
+        from leftoff.operations.sessions import session as sessions
 
         if event.name not in EVENTS:
             return b""
@@ -99,7 +99,7 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
 def _react(session: Session, event: Event) -> bytes:
     """What the event tells is kept, after what was kept before; the answer."""
     from leftoff.agents.hooks.handle import EVENTS
-    from leftoff.operations import sessions
+    from leftoff.operations.sessions import session as sessions
 
     react, folder = EVENTS[event.name], session.project.store_folder
     if event.name in _FIRST:
@@ -116,7 +116,7 @@ def _react(session: Session, event: Event) -> bytes:
 
 def _keep(session: Session, error: Exception, event: Event) -> bool:
     """Whether an event that could not be told will be, once the store is back."""
-    from leftoff.operations.kept_events import keep
+    from leftoff.operations.sessions.kept_events import keep
 
     return keep(session, error, event.data)
 
@@ -124,7 +124,7 @@ def _keep(session: Session, error: Exception, event: Event) -> bool:
 def _take_in(session: Session) -> None:
     """What was kept before comes first."""
     from leftoff.agents.hooks.handle import EVENTS
-    from leftoff.operations.kept_events import take_in
+    from leftoff.operations.sessions.kept_events import take_in
 
     def play(session: Session, data: dict[str, Any]) -> None:
         event = Event(data)
@@ -149,7 +149,7 @@ def _caller_of(project: Project, event: Event, caller: Caller) -> Caller:
 
     if caller.agent is None or not daemon.is_one(caller.agent):
         return caller
-    from leftoff.operations.sessions import process_of
+    from leftoff.operations.sessions.session import process_of
 
     found = process_of(project, event.session, daemon.terminals(event.cwd))
     daemon.become(found)

@@ -12,7 +12,7 @@ from leftoff.agents.install.plan import NAME, Plan
 from leftoff.agents.install.recipes import Recipe
 from leftoff.clock import iso
 from leftoff.model.fields import Fields
-from leftoff.operations.settings_files import SettingsFiles
+from leftoff.operations.settings.agent_files import SettingsFiles
 
 # What comes in every session that is asked anything, and is answered.
 _NEEDED = {

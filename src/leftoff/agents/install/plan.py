@@ -24,7 +24,7 @@ from leftoff.agents.install.merge import (
 from leftoff.agents.install.recipes import Recipe
 from leftoff.agents.install.toml_text import TomlText
 from leftoff.errors import Invalid
-from leftoff.operations.settings_files import SettingsFiles
+from leftoff.operations.settings.agent_files import SettingsFiles
 
 _BLANKS = "\ufeff \t\r\n"
 

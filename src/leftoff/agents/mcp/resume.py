@@ -14,10 +14,10 @@ from leftoff.engine.resume.finding import NEVER_YES, REFUSE
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.errors import CannotResume, Conflict, NeedsPerson
 from leftoff.operations.checkpoints import brief
-from leftoff.operations.execution import is_driven
-from leftoff.operations.resume import RUNNING, find, resume
+from leftoff.operations.execution.workflow_file import is_driven
+from leftoff.operations.resume.resume import RUNNING, find, resume
+from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import info, target
-from leftoff.operations.verdict import verify
 
 if TYPE_CHECKING:
     from leftoff.engine.read.find import Target

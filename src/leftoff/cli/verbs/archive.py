@@ -22,7 +22,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep import archive
+    from leftoff.operations.upkeep.retention import archive
 
     done = archive(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
     if args.json:

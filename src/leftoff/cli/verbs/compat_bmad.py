@@ -6,7 +6,7 @@ from leftoff.cli.arguments import read_text
 from leftoff.dialects.bmad.events import parse
 from leftoff.dialects.core.repairs import shown
 from leftoff.errors import Usage
-from leftoff.operations.bmad import take_event
+from leftoff.operations.protocols.bmad import take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

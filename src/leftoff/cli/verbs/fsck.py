@@ -21,7 +21,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep import fsck
+    from leftoff.operations.upkeep.stores import fsck
 
     report = fsck(ctx.project, repair=args.repair)
     if args.json:

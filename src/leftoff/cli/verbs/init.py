@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.operations.upkeep import Initialized
+    from leftoff.operations.upkeep.init import Initialized
 
 SPEC = Spec(
     "init",
@@ -50,7 +50,7 @@ After an interruption, `leftoff brief` says where you were.
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep import init
+    from leftoff.operations.upkeep.init import init
 
     done = init(ctx.project, args.dialect, utilities=bool(args.utils))
     ignore = "\n".join([*([f"{done.inside}/"] if done.inside else []), *done.ignored])

@@ -9,15 +9,15 @@ from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.step_output import tidy
 from leftoff.cli.render.text import clean, step_name
 from leftoff.errors import Usage
-from leftoff.operations.log_files import LogFile, shown, without_secrets
 from leftoff.operations.reports import usage_errors
+from leftoff.operations.watching.log_files import LogFile, shown, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.read.logs import Log
-    from leftoff.operations.logs import RunLogs
+    from leftoff.operations.watching.logs import RunLogs
 
 SPEC = Spec(
     "logs",
@@ -40,7 +40,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.logs import document
+    from leftoff.operations.watching.logs import document
 
     if args.f and args.json:
         raise Usage("-f and --json cannot be combined.", hint=f"usage: {SPEC.line()}")
@@ -74,7 +74,7 @@ def silent(log: Log, now: int) -> str:
 def which(args: Args, ctx: Context) -> RunLogs:
     """The logs of the run and the step that are meant."""
     from leftoff.model.ids import given_step
-    from leftoff.operations.logs import Choice, logs_of
+    from leftoff.operations.watching.logs import Choice, logs_of
 
     words = list(args.rest)
     ref = words.pop(0) if words and (args.run is None or len(words) > 1) else None

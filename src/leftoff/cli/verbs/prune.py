@@ -35,7 +35,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep import prune, withdraw_files
+    from leftoff.operations.upkeep.retention import prune, withdraw_files
 
     if args.protocol_files and args.empty_trash:
         raise Usage("--protocol-files and --empty-trash cannot be combined.", hint=f"usage: {SPEC.line()}")

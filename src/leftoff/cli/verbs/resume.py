@@ -12,8 +12,8 @@ from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
 from leftoff.operations.reports import step_of
-from leftoff.operations.resume import find, subtask_for, to_go_back_to, unmet_criteria
-from leftoff.operations.verdict import verify
+from leftoff.operations.resume.resume import find, subtask_for, to_go_back_to, unmet_criteria
+from leftoff.operations.resume.verdict import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.operations.upkeep import Removed
+    from leftoff.operations.upkeep.retention import Removed
 
 SPEC = Spec(
     "rm",
@@ -24,7 +24,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep import remove
+    from leftoff.operations.upkeep.retention import remove
 
     what = 'Run {0.run_id} ("{1}", {0.status}) would be deleted for good.'
     done = remove(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.operations.execution import RunRequest
+    from leftoff.operations.execution.workflow_file import RunRequest
     from leftoff.workflow.definition.model import Step, Workflow
 
 SPEC = Spec(
@@ -64,7 +64,7 @@ def run(args: Args, ctx: Context) -> int:
     _exclusive(args)
     given = usage_errors(lambda: assignments(args.var))
     workflow, doubts = _review(args, ctx, given)
-    from leftoff.operations.execution import check_agents
+    from leftoff.operations.execution.workflow_file import check_agents
 
     if args.check or args.graph:
         check_agents(ctx.project, workflow)
@@ -86,7 +86,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def _request(args: Args, workflow: Workflow, given: dict[str, Any]) -> RunRequest:
     from leftoff.model.ids import issue_id
-    from leftoff.operations.execution import RunRequest
+    from leftoff.operations.execution.workflow_file import RunRequest
 
     return RunRequest(
         workflow,
@@ -109,7 +109,7 @@ def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, 
     except BadDefinition:
         workflow = None
         if (args.resume or args.yes) and not (args.check or args.graph):
-            from leftoff.operations.execution import definition_of_twin
+            from leftoff.operations.execution.workflow_file import definition_of_twin
 
             workflow = definition_of_twin(ctx.project, ctx.caller, args.rest[0], given)
         if workflow is None:
@@ -155,7 +155,7 @@ def _show(args: Args, ctx: Context, workflow: Workflow, doubts: list[str]) -> in
 
 def _foresee(args: Args, ctx: Context, request: RunRequest) -> int:
     """What each step would do, and why."""
-    from leftoff.operations.execution import foresee
+    from leftoff.operations.execution.workflow_file import foresee
 
     plan = foresee(ctx.project, request)
     if args.json:

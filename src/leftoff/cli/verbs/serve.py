@@ -115,7 +115,7 @@ def _check_host(args: Args) -> None:
 
 def _projects(args: Args, ctx: Context, web: Any) -> Any:
     """The folders that are named; or this one, or all projects of the server that its store is on."""
-    from leftoff.operations.stores import projects_beside
+    from leftoff.operations.upkeep.stores import projects_beside
 
     beside = {} if args.rest else projects_beside(ctx.project)
     if beside:

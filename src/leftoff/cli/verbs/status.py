@@ -173,7 +173,7 @@ def _events(ctx: Context) -> None:
 
 def _moments(ctx: Context) -> Iterator[Status]:
     """The state of things whenever it is another one."""
-    from leftoff.operations.changes import watch
+    from leftoff.operations.watching.changes import watch
 
     last: Any = None
     with watch(ctx.project) as changes:
@@ -189,7 +189,7 @@ def _redraw(ctx: Context) -> None:
     """Drawn each second, as its times go on; the store is asked when something happened."""
     from leftoff.cli.render.screen import rows_of
     from leftoff.cli.render.term import Redrawn
-    from leftoff.operations.changes import News, watch
+    from leftoff.operations.watching.changes import News, watch
 
     with Redrawn(sys.stdout, ctx.screen().columns) as shown, watch(ctx.project) as changes:
         news = News(others=True)

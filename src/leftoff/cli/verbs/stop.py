@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.operations.stop import Stopped
+    from leftoff.operations.execution.stop import Stopped
 
 SPEC = Spec(
     "stop",
@@ -28,7 +28,7 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.stop import stop
+    from leftoff.operations.execution.stop import stop
 
     done = stop(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
     ctx.say(_told(done))

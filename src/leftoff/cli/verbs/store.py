@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.operations.stores import StoreInfo
+    from leftoff.operations.upkeep.stores import StoreInfo
 
 SPEC = Spec(
     "store",
@@ -32,7 +32,7 @@ _WORDS = {"info": 1, "migrate": 1, "copy": 3}
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations import stores
+    from leftoff.operations.upkeep import stores
 
     what, *places = args.rest
     if _WORDS.get(what) != len(args.rest):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.read.watch import Change
-    from leftoff.operations.supervision import Supervision
+    from leftoff.operations.watching.supervision import Supervision
 
 SPEC = Spec(
     "supervise",
@@ -34,7 +34,7 @@ COMMAND_S = 60.0
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.supervision import Supervision
+    from leftoff.operations.watching.supervision import Supervision
 
     supervision = Supervision(ctx.project, ctx.caller)
     watch = Watch(ctx, supervision, restart=bool(args.restart) or supervision.settings.restart)
@@ -141,6 +141,6 @@ class Watch:
             self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(found.why)}.")
 
     def _resume(self, run_id: str) -> None:
-        from leftoff.operations.detached import resume_apart
+        from leftoff.operations.execution.detached import resume_apart
 
         resume_apart(self.ctx.project, self.ctx.caller, [run_id], "supervise.log")

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.operations.trust import Trust
+    from leftoff.operations.settings.trust import Trust
 
 SPEC = Spec(
     "trust",
@@ -40,7 +40,7 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def _give(ctx: Context) -> int:
-    from leftoff.operations.trust import give, look
+    from leftoff.operations.settings.trust import give, look
 
     found = look(ctx.project)
     if not ctx.args.json:
@@ -77,7 +77,7 @@ def _lines(ctx: Context, lines: list[str]) -> None:
 
 
 def _list(ctx: Context) -> int:
-    from leftoff.operations.trust import given
+    from leftoff.operations.settings.trust import given
 
     found = given()
     if ctx.args.json:
@@ -94,7 +94,7 @@ def _list(ctx: Context) -> int:
 
 
 def _revoke(ctx: Context) -> int:
-    from leftoff.operations.trust import take_back
+    from leftoff.operations.settings.trust import take_back
 
     found, runs = take_back(ctx.project)
     if ctx.args.json:

@@ -24,7 +24,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep import trash, undelete
+    from leftoff.operations.upkeep.retention import trash, undelete
 
     name = args.rest[0] if args.rest else ctx.caller.named
     if name:

@@ -26,8 +26,8 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.render.verdict import show
     from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.operations.resume.verdict import verify
     from leftoff.operations.runs import target
-    from leftoff.operations.verdict import verify
 
     request = ResumeRequest(
         target(ctx.project, ctx.caller, args.rest[0] if args.rest else None),

@@ -23,16 +23,16 @@ from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 from leftoff.operations.approvals import Decision, decide, unblock
 from leftoff.operations.checkpoints import Fork, fork
-from leftoff.operations.detached import begun, resume_apart
-from leftoff.operations.execution import is_driven
+from leftoff.operations.execution.detached import begun, resume_apart
+from leftoff.operations.execution.stop import stop
+from leftoff.operations.execution.workflow_file import is_driven
 from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.reports import this_run
-from leftoff.operations.resume import RUNNING, find
-from leftoff.operations.resume import resume as go_on
+from leftoff.operations.resume.resume import RUNNING, find
+from leftoff.operations.resume.resume import resume as go_on
+from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import info, name_of
-from leftoff.operations.stop import stop
-from leftoff.operations.upkeep import archive
-from leftoff.operations.verdict import verify
+from leftoff.operations.upkeep.retention import archive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which runs have changed since a position, for whoever was away: `operations.changes` tells those who are there.
+"""Which runs have changed since a position, for whoever was away: `watching.changes` tells those who are there.
 
 A position is the number of the newest commit. Whoever knows one is told which runs have changed since, however long ago
 that was, and whoever else was told meanwhile.

@@ -8,11 +8,11 @@ from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 from leftoff.model.words import in_words
-from leftoff.operations.execution import is_driven
+from leftoff.operations.execution.workflow_file import is_driven
 from leftoff.operations.files import plan_rollback
 from leftoff.operations.pages.actions import checked, known, of_run, plan_of, request_of, way_back
+from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
-from leftoff.operations.verdict import verify
 
 WITHOUT = "step.waiting"  # it goes on without what waits for a person
 

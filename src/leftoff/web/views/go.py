@@ -8,8 +8,8 @@ from typing import Any
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.operations import Project
 from leftoff.operations.checkpoints import brief
+from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
-from leftoff.operations.verdict import verify
 from leftoff.web.asking import Asked
 from leftoff.web.views.heading import heading, ref_of
 

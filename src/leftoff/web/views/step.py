@@ -7,8 +7,8 @@ from typing import Any
 
 from leftoff.errors import NotFound
 from leftoff.operations import Project
-from leftoff.operations.logs import Choice, logs_of
 from leftoff.operations.pages.one_run import step
+from leftoff.operations.watching.logs import Choice, logs_of
 from leftoff.web.asking import Asked
 from leftoff.web.views.ansi import parts
 from leftoff.web.views.heading import heading, number, ref_of

@@ -7,9 +7,9 @@ from typing import Any
 from leftoff.operations import Project
 from leftoff.operations.pages.actions import plan_to_prune
 from leftoff.operations.runs import Wanted, list_runs
-from leftoff.operations.settings import in_force
-from leftoff.operations.stores import info
-from leftoff.operations.upkeep import prune, trash
+from leftoff.operations.settings.in_force import in_force
+from leftoff.operations.upkeep.retention import prune, trash
+from leftoff.operations.upkeep.stores import info
 from leftoff.web.asking import Asked
 
 LARGEST = 15

@@ -7,10 +7,10 @@ import time
 from leftoff.engine.read.logs import Choice as Choice
 from leftoff.engine.read.logs import find_logs
 from leftoff.errors import LeftoffError, NotFound
-from leftoff.operations.changes import watch
-from leftoff.operations.log_files import LogFile, shown, without_secrets
 from leftoff.operations.reports import current_row, step_of
 from leftoff.operations.runs import target
+from leftoff.operations.watching.changes import watch
+from leftoff.operations.watching.log_files import LogFile, shown, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

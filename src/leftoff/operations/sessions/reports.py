@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.tracking import Found
     from leftoff.engine.write.report import Make
     from leftoff.model.changes import ChangeSet
-    from leftoff.operations.sessions import Session
+    from leftoff.operations.sessions.session import Session
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import BlobRow, RunRow
 

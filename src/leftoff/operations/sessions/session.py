@@ -1,7 +1,7 @@
 """Sessions of agents: who they are, and which run each of them works on.
 
 A session that nobody told of leftoff gets a run of its own with its first prompt. What its hooks tell is kept there
-(`operations/session_reports.py`).
+(`operations/sessions/reports.py`).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def not_kept(store: str, session: str) -> list[str]:
 
 
 def has_kept(store: str) -> bool:
-    """Whether events wait for a store that was out of reach: see `operations.kept_events`."""
+    """Whether events wait for a store that was out of reach: see `operations.sessions.kept_events`."""
     return os.path.isdir(os.path.join(store, KEPT))
 
 
@@ -298,7 +298,7 @@ def _verified(session: Session, row: RunRow) -> Report:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.operations.verdict import verify
+    from leftoff.operations.resume.verdict import verify
 
     return verify(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
 

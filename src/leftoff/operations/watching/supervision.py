@@ -10,8 +10,8 @@ from leftoff.engine.read.watch import Change, Memory, Settings, look, may_restar
 from leftoff.engine.resume.finding import RESUME, WARN
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.model.fields import Fields
-from leftoff.operations.execution import is_driven
-from leftoff.operations.verdict import verify
+from leftoff.operations.execution.workflow_file import is_driven
+from leftoff.operations.resume.verdict import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.operations.sessions import Session
+    from leftoff.operations.sessions.session import Session
 
     Play = Callable[[Session, dict[str, Any]], None]
 

@@ -1,7 +1,7 @@
 """Going on with a run: the verdict on it, the answers that it takes, and what is done about them.
 
 Every face goes this way; they differ only in who answers. A run that somebody reports on is running again when `resume`
-returns; one of a workflow file is agreed on, and `operations.execution` drives it.
+returns; one of a workflow file is agreed on, and `operations.execution.workflow_file` drives it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.checkpoints import History
-from leftoff.operations.execution import is_driven
+from leftoff.operations.execution.stop import give_up
+from leftoff.operations.execution.workflow_file import is_driven
 from leftoff.operations.reports import check_free, current, guard_of, session_of, this_run
-from leftoff.operations.stop import give_up
-from leftoff.operations.verdict import verify
+from leftoff.operations.resume.verdict import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

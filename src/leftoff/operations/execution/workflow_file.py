@@ -25,9 +25,10 @@ from leftoff.engine.write.report import report
 from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, NotFound
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
+from leftoff.operations.execution.stop import give_up
 from leftoff.operations.reports import this_run
-from leftoff.operations.stop import give_up
-from leftoff.operations.upkeep import by_itself, say_outside
+from leftoff.operations.upkeep.init import say_outside
+from leftoff.operations.upkeep.retention import by_itself
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

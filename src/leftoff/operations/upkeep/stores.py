@@ -1,4 +1,4 @@
-"""Stores as a whole: what one is, bringing its schema up to date, copying everything from one into another."""
+"""Stores as a whole: what one is, checking it, bringing its schema up to date, copying all of one into another."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.project import Project
+    from leftoff.engine.retention.fsck import FsckReport
 
 
 class StoreInfo(Fields):
@@ -49,6 +50,22 @@ def projects_beside(project: Project) -> dict[str, str]:
     """All projects that are kept where the store is, with what opens each; none where it was named."""
     project.takes_in_edits = False
     return project.store.siblings()
+
+
+def fsck(
+    project: Project, *, repair: bool = False, counted: Callable[[dict[str, int]], None] | None = None
+) -> FsckReport:
+    """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole. ``counted``:
+    who is told how much was looked at so far."""
+    from leftoff.engine.retention.fsck import fsck
+    from leftoff.engine.retention.prune import sweep
+
+    project.takes_in_edits = False  # what others did to a protocol's files waits: the store may be damaged
+    project.store.counted = counted
+    found = fsck(project.store, repair=repair)
+    if repair:
+        sweep(project.store)
+    return found
 
 
 def migrate(project: Project) -> StoreInfo:

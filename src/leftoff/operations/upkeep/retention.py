@@ -1,4 +1,4 @@
-"""Keeping a store in order: making it, checking it, and what goes, by the rules or because somebody says so."""
+"""Retention: which runs go, by the rules or because somebody says so; into the archive, into the trash, and back."""
 
 from __future__ import annotations
 
@@ -12,91 +12,17 @@ from leftoff.operations.runs import target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.retention import Pruned
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.retention.archive import Archived
-    from leftoff.engine.retention.fsck import FsckReport
     from leftoff.engine.retention.trash import InTrash
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
-
-
-class Initialized(Fields):
-    """Where the store of a project is, whether it was made just now, its folder below the project's (or nothing); how a
-    run begins. Of a protocol: its name, whether its files show every run, which files were written for it, and which of
-    its files are not for git."""
-
-    store: str
-    created: bool
-    inside: str
-    starts: str = "leftoff start NAME --steps a,b,c"
-    dialect: str | None = None
-    shows_all: bool = True
-    written: Sequence[str] = ()
-    ignored: Sequence[str] = ()
-
-
-def init(project: Project, dialect: str | None = None, *, utilities: bool = False) -> Initialized:
-    """Make the store. ``dialect``: say in leftoff.toml that the project follows a protocol; ``utilities``: write the
-    scripts that it names."""
-    if utilities and dialect is None:
-        raise Usage("--utils is for the scripts of a protocol.", hint="Name it too: --dialect claude.")
-    told = _follow(project, dialect, utilities=utilities) if dialect is not None else ()
-    created = not project.store.exists()
-    project.store.write(lambda tx: None)  # that makes the store, or brings an old schema up to date
-    inside = os.path.relpath(project.store.folder, project.folder)
-    return Initialized(project.store.name, created, "" if inside.split(os.sep)[0] == ".." else inside, *told)
-
-
-def _follow(project: Project, name: str, *, utilities: bool) -> tuple[str, str, bool, list[str], list[str]]:
-    from leftoff.dialects.core.registry import dialect, set_dialect
-
-    found = dialect(name)
-    if utilities and not found.utilities():
-        raise Usage(f"{name} names no scripts.", hint="Leave --utils out.")
-    written = set_dialect(project.folder, project.settings, name)
-    project.forget_settings()
-    written += found.set_up(project.folder)
-    written += _write_scripts(project.folder, found) if utilities else []
-    return found.starts, name, found.shows_all, written, found.ignored(project.folder)
-
-
-def _write_scripts(folder: str, dialect: Dialect) -> list[str]:
-    """The scripts of a protocol, where there are none: one that is somebody's stays as it is."""
-    from leftoff.engine.workspace.project_files import ProjectFiles, write_new
-
-    files, written = ProjectFiles(folder), []
-    for path, text in dialect.utilities().items():
-        if files.stat(path) is None:
-            with files.open(path) as at:
-                write_new(at, at.name, [text.encode()], 0o755)
-            written.append(path)
-    return written
-
-
-def fsck(
-    project: Project, *, repair: bool = False, counted: Callable[[dict[str, int]], None] | None = None
-) -> FsckReport:
-    """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole. ``counted``:
-    who is told how much was looked at so far."""
-    from leftoff.engine.retention.fsck import fsck
-    from leftoff.engine.retention.prune import sweep
-
-    project.takes_in_edits = False  # what others did to a protocol's files waits: the store may be damaged
-    project.store.counted = counted
-    found = fsck(project.store, repair=repair)
-    if repair:
-        sweep(project.store)
-    return found
-
-
-# -- retention
 
 
 def prune(project: Project, *, dry: bool = False, empty: bool = False) -> Pruned:
@@ -124,15 +50,6 @@ def withdraw_files(project: Project, *, dry: bool = False) -> Pruned:
     if not dry:
         follower.withdraw()
     return done
-
-
-def say_outside(project: Project, run_id: str) -> None:
-    """Where the project follows a protocol, and its files do not show this new run: that is said."""
-    follower = project.store.follower
-    row = project.store.read(lambda view: view.find_run(run_id)) if follower is not None else None
-    said = follower.outside(row) if follower is not None and row is not None else None
-    if said is not None:
-        project.say(f"leftoff: {said}")
 
 
 def by_itself(project: Project) -> None:

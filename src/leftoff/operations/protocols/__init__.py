@@ -1,0 +1,1 @@
+"""What only one of the written protocols asks for."""

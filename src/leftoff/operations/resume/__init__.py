@@ -1,0 +1,1 @@
+"""Going on with a run, and the verdict that is asked for first."""

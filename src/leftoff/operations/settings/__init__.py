@@ -1,0 +1,1 @@
+"""What is set and trusted, here and in the files of agents."""
