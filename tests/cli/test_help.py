@@ -141,6 +141,7 @@ def test_help_needs_no_project(tmp_path: Path) -> None:
     [
         ("stauts", "status"),
         ("lst", "ls"),
+        ("stat", "status"),
         ("shwo", "show"),
         ("resum", "resume"),
         ("exprot", "export"),
@@ -177,6 +178,12 @@ def test_words_of_other_tools_are_answered(typed: str, meant: str, project: Path
     result = call(typed, cwd=project)
     assert 2 == result.code
     assert f"Did you mean {meant}?" in result.err
+
+
+def test_nothing_far_is_suggested(project: Path) -> None:
+    """A word that is like no verb is not explained by one."""
+    for word in ("nosuch", "fooo", "xyz"):
+        assert "Did you mean" not in call(word, cwd=project).err
 
 
 def test_what_is_suggested_would_be_understood() -> None:
@@ -216,3 +223,5 @@ def test_version(project: Path) -> None:
 
     for word in ("--version", "-V"):
         assert f"leftoff {leftoff.__version__}\n" == succeed(word, cwd=project).out
+        for words in ((word, "--json"), ("--json", word)):
+            assert {"version": leftoff.__version__} == succeed(*words, cwd=project).json

@@ -23,7 +23,8 @@ def test_info(filled: Path) -> None:
     found = succeed("store", "info", "--json", cwd=filled).json
     assert ("sqlite", 1, 1, True) == tuple(found[key] for key in ("kind", "schema", "runs", "exists"))
     assert str(filled / ".leftoff") == found["store"] == found["folder"]
-    assert found["store_id"] in shown
+    assert found["store_id"] in shown and found["created_at"] in shown
+    assert found["created_at"].endswith("Z")
 
 
 def test_info_of_nothing(project: Path) -> None:

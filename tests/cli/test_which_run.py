@@ -258,6 +258,10 @@ def test_deciding_by_name(verb: str, at: Callable[[str], Path]) -> None:
         ("cat", "a:notes.txt", "--run", "b"),
         ("rm", "a", "--run", "b", "--yes"),
         ("approve", "a", "x", "--run", "b"),
+        ("approve", "a", "--run", "b"),
+        ("reject", "a", "--run", "b"),
+        ("unblock", "a", "--run", "b"),
+        ("logs", "a", "--run", "b"),
         ("stop", "site", "--run", "b"),
         ("pause", "a", "--run", "b"),
         ("verify", "a", "--run", "site"),
@@ -278,6 +282,27 @@ def test_the_same_run_twice(at: Callable[[str], Path]) -> None:
     for words in (("show", "a", "--run", "a"), ("show", "@~0", "--run", "a"), ("show", "--run", "a@2")):
         assert "a" == succeed(*words, "--json", cwd=folder).json["run_id"]
     assert 2 == succeed("show", "--run", "a@2", "--json", cwd=folder).json["head"]["seq"]
+
+
+def test_one_word_beside_the_option(at: Callable[[str], Path]) -> None:
+    """It is a step of the run that --run names; where there is no such step but such a run, that was named twice."""
+    folder = at("two")
+    ready(folder, "unblock", "two")
+    assert "a" == succeed("logs", "a", "--run", "a", "--json", cwd=folder).json["run_id"]
+    assert 0 == succeed("unblock", "a", "--run", "a", "--json", cwd=folder).json["steps"]["blocked"]
+    ready(folder, "approve", "two")
+    assert 1 == succeed("approve", "@", "--run", "a", "--json", cwd=folder).json["steps"]["completed"]
+    succeed("start", "other", "--run-id", "x", cwd=folder)
+    assert "b" == succeed("logs", "x", "--run", "b", "--json", cwd=folder).json["run_id"]
+    assert 0 == succeed("unblock", "x", "--run", "b", "--json", cwd=folder).json["steps"]["blocked"]
+    assert 3 == call("logs", "nothing", "--run", "b", cwd=folder).code
+
+
+def test_a_wrong_variable_is_named(at: Callable[[str], Path]) -> None:
+    """Nobody typed the name that is not found: the error says where it comes from."""
+    for words in (*READS.values(), *REPORTS.values(), *DECIDES.values()):
+        done = call(*words, cwd=at("one"), LEFTOFF_RUN="nothing")
+        assert 3 == done.code and "LEFTOFF_RUN names it" in done.err, str(done)
 
 
 def test_stop_does_not_take_a_paused_run(at: Callable[[str], Path]) -> None:

@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
 def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
-    if args and args[0] in ("--version", "-V"):
-        from leftoff._version import __version__
-
-        try:
-            print(f"leftoff {__version__}", flush=True)
-        except OSError as error:  # nobody reads it, or the disk is full
-            from leftoff.cli.dispatch import give_up
-
-            give_up(1)
-            return 0 if isinstance(error, BrokenPipeError) else 8
-        return 0
     if argv is None and any(["://" in word and ("@" in word or "password" in word) for word in args]):
         from leftoff.cli.secrets import hide
 

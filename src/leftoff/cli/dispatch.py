@@ -118,13 +118,20 @@ def _before_dashes(words: list[str]) -> list[str]:
 
 
 def _help(words: list[str]) -> int:
+    """What is said without a verb: the version, or which verbs there are."""
+    as_json = "--json" in words
+    if "--version" in words or "-V" in words:
+        from leftoff._version import __version__
+
+        print(f'{{"version":"{__version__}"}}' if as_json else f"leftoff {__version__}", flush=True)
+        return 0
     known = (*COMMON, "--help", "-h")
     unknown = [w for w in words if w.startswith("-") and w.partition("=")[0] not in known]
     if unknown:
         raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help --all` lists the verbs.")
     if words and not {"--help", "-h"} & set(words):
         raise Usage("There is no verb.", hint="`leftoff help --all` lists the verbs.")
-    load("help").explain(None, as_json="--json" in words)
+    load("help").explain(None, as_json=as_json)
     return 0 if words else 2
 
 

@@ -107,6 +107,8 @@ MEANT: dict[str, tuple[str, ...]] = {
     "version": ("--version",),
 }
 
+LIKE = 0.75  # how like two words are of which one was meant: one wrong letter of four
+
 
 def commands(word: str) -> tuple[str, ...]:
     """What somebody who typed ``word`` may have meant, as words after ``leftoff``."""
@@ -114,5 +116,6 @@ def commands(word: str) -> tuple[str, ...]:
 
     if word.endswith((".yaml", ".yml")):
         return (f"run {word}",)
-    near = [word] if word in MEANT else get_close_matches(word, [*VERBS, *SAME, *MEANT], 1)
+    begun = [verb for verb in VERBS if len(word) > 2 and verb.startswith(word)]
+    near = [word] if word in MEANT else begun or get_close_matches(word, [*VERBS, *SAME, *MEANT], 1, LIKE)
     return tuple(command for name in near for command in MEANT.get(name, (SAME.get(name, name),)))

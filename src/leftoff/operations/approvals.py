@@ -13,7 +13,7 @@ from leftoff.model.ids import given_step, shown_step
 from leftoff.model.times import millis
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
-from leftoff.operations.runs import info, target
+from leftoff.operations.runs import info, run_and_step, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,12 +122,10 @@ def _is_left(project: Project, caller: Caller, row: RunRow) -> bool:
 
 def _asked(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Target, str | None]:
     """The run and the step that are meant. One word may be either; one that could be both is not guessed."""
-    if len(words) == 2:
-        return _waiting_run(project, caller, words[0], words[1]), _step_path(words[1])
-    if not words or caller.named is not None:
-        step = _step_path(words[0]) if words else None
-        return _waiting_run(project, caller, None, step), step
-    word = words[0]
+    word, named = run_and_step(project, caller, words)
+    if named is not None or word is None or caller.named is not None:
+        step = _step_path(named) if named is not None else None
+        return _waiting_run(project, caller, word, step), step
     try:
         found = _waiting_run(project, caller, word, None)
     except NotFound as error:

@@ -82,6 +82,32 @@ def name_of(project: Project, caller: Caller, ref: str | None, which: Which | No
         looks.close()
 
 
+def run_and_step(project: Project, caller: Caller, words: Sequence[str]) -> tuple[str | None, str | None]:
+    """What was named of ``[RUN] [STEP]``. One word beside ``--run`` is a step; where that run has no such step and the
+    word names a run, a run was named twice."""
+    if len(words) == 1 and caller.named is not None and not _only_a_run(project, caller, words[0]):
+        return None, words[0]
+    return (words[0] if words else None), (words[1] if len(words) > 1 else None)
+
+
+def _only_a_run(project: Project, caller: Caller, word: str) -> bool:
+    """Whether a word names a run, and no step of the run that ``caller`` named."""
+    from leftoff.engine.steps.reports import known_step
+    from leftoff.errors import NotFound, Usage
+
+    looks, step = project.once_more(), word.removeprefix("/")
+    try:
+        run = target(looks, caller, None).row.run
+        if looks.store.read(lambda view: view.row(run, "step", known_step(view, run, step))) is not None:
+            return False
+        _resolved(looks, word, current(looks, caller, READS), back=False)
+        return True
+    except (NotFound, Usage):
+        return False
+    finally:
+        looks.close()
+
+
 def run_id_of(project: Project, caller: Caller, word: str) -> str:
     """The run that a word names, for a report on it: an archived one takes none."""
     from leftoff.errors import Usage

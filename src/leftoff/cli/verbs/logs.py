@@ -74,11 +74,11 @@ def silent(log: Log, now: int) -> str:
 def which(args: Args, ctx: Context) -> RunLogs:
     """The logs of the run and the step that are meant."""
     from leftoff.model.ids import given_step
+    from leftoff.operations.runs import run_and_step
     from leftoff.operations.watching.logs import Choice, logs_of
 
-    words = list(args.rest)
-    ref = words.pop(0) if words and (args.run is None or len(words) > 1) else None
-    step = usage_errors(lambda: given_step(words[0].removeprefix("/"))) if words else None
+    ref, named = run_and_step(ctx.project, ctx.caller, args.rest)
+    step = usage_errors(lambda: given_step(named.removeprefix("/"))) if named is not None else None
     choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
     return logs_of(ctx.project, ctx.caller, ref, choice)
 

@@ -58,10 +58,6 @@ def _page(found: StoreInfo) -> str:
     shown = {"store": found.store, **found.about, "folder": found.folder}
     if not found.exists:
         shown["note"] = "there is nothing yet: the first write makes it"
-    if isinstance(found.about.get("created_at"), int):
-        from leftoff.clock import iso
-
-        shown["created_at"] = iso(found.about["created_at"])
     width = max(map(len, shown))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items() if value is not None)
 

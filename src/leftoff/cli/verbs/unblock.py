@@ -25,10 +25,10 @@ SPEC = Spec(
 
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.approvals import unblock
+    from leftoff.operations.runs import run_and_step
 
-    words = list(args.rest)
-    ref = words.pop(0) if words and (args.run is None or len(words) > 1) else None
-    done = unblock(ctx.project, ctx.caller, ref, step_path(words[0]) if words else None)
+    ref, step = run_and_step(ctx.project, ctx.caller, args.rest)
+    done = unblock(ctx.project, ctx.caller, ref, step_path(step) if step is not None else None)
     if args.json:
         return ctx.answer(done)
     if not done.changed:

@@ -118,11 +118,19 @@ class Which:
         """The run of the environment, or that of the session."""
         bound = _bound(view, asking.session) if asking.session else []
         if asking.exported:
-            row = self.run_named(view, asking.exported)
+            row = self._exported(view, asking.exported)
             over = is_own(row, asking.session) or row.status not in UNFINISHED
             if not (over and any(one.status in UNFINISHED for one in bound)):
                 return row
         return self._of(bound, f"Session {asking.session}") if bound else None
+
+    def _exported(self, view: View, name: str) -> RunRow:
+        """The run of the environment; where it is none, nobody typed that name."""
+        try:
+            return self.run_named(view, name)
+        except NotFound as error:
+            error.hint = f"LEFTOFF_RUN names it: set it to a run, or unset it. {error.hint}"
+            raise
 
     def _by_rule(self, view: View, asking: Asking) -> RunRow:
         branch = self.caller.branch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.clock import iso
 from leftoff.engine.config.project import blobs_folder, open_store, without_password
 from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
@@ -43,7 +44,10 @@ def info(project: Project) -> StoreInfo:
     """What the project's store is."""
     project.takes_in_edits = False
     store = project.store
-    return StoreInfo(store.name, store.exists(), store.about(), store.folder)
+    about = store.about()
+    if about.get("created_at") is not None:
+        about["created_at"] = iso(about["created_at"])
+    return StoreInfo(store.name, store.exists(), about, store.folder)
 
 
 def projects_beside(project: Project) -> dict[str, str]:
