@@ -84,20 +84,22 @@ def _is_missing(store: SqliteStore) -> bool:
 def _check_wal(store: SqliteStore, report: Report) -> None:
     path = store.path + "-wal"
     found = walcheck.inspect(path)
-    if not found.damaged and _is_refused(store):
-        found = walcheck.inspect(path)  # what is missing is noted by now
     report.count("wal_frames", found.frames)
     if found.damaged:
         report.problem("wal", f"{path} at byte {found.offset}", found.message(), frames=found.frames)
+    else:
+        _check_age(store, report)
 
 
-def _is_refused(store: SqliteStore) -> bool:
-    """Whether the store is not opened, for whatever reason: one may be that it is an older one than it was."""
+def _check_age(store: SqliteStore, report: Report) -> None:
+    """Whether it is an older store than it was; what else keeps it from being opened is told by who looks at that."""
     try:
         store.give(store.take())
+    except Corrupt as error:
+        if error.older:
+            report.problem("wal", error.where, error.message, older=True)
     except (apsw.Error, LeftoffError):
-        return True
-    return False
+        pass
 
 
 def _check_pages(store: SqliteStore, report: Report) -> None:

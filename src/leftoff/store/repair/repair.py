@@ -68,8 +68,7 @@ def repair(store: SqliteStore, report: Report) -> _Repair:
     turn.take(store.patience)
     try:
         store.release()
-        work = _Repair(store, report)
-        turn.mark(0)  # what is lost is noted beside the log, told, and not missed again
+        work = _Repair(store, report, turn)
         work.run()
         return work
     finally:
@@ -99,9 +98,10 @@ def _refuse_while_driven(store: SqliteStore) -> None:
 class _Repair:
     """The stages, each on what the one before has left."""
 
-    def __init__(self, store: SqliteStore, report: Report) -> None:
+    def __init__(self, store: SqliteStore, report: Report, turn: Turn) -> None:
         self.store = store
         self.report = report
+        self._turn = turn
         self.quarantine = Quarantine(store)
         self.losses: list[dict[str, Any]] = []  # run by run: what could not be proved
         self.unaccounted = False  # whether commits were lost of which nobody knows whose they were
@@ -153,15 +153,24 @@ class _Repair:
             copied = bool(log.data) and walcheck.is_copied_back(file, log)
             if not copied and (others or log.salvaged() != log.committed()):
                 return
-            self.unaccounted = not copied and self._lost_frames(log)
+            self.unaccounted = self._is_older() or (not copied and self._lost_frames(log))
             if not copied:
                 self._set_log(log.data)  # cut short while copying, the log still says all that is copied
                 self._copy_back(file, *log.committed())
             self._set_log(b"")
             if os.path.exists(self.store.path + "-shm"):
                 os.unlink(self.store.path + "-shm")  # it tells of the log that was
-            walcheck.forget_note(self.store.path)
+            self._forget_lost()
         self._look_again()
+
+    def _forget_lost(self) -> None:
+        """What was lost is not missed any more. Last of all: a repair that is cut short before is told again."""
+        walcheck.forget_note(self.store.path)
+        self._turn.mark(0)
+
+    def _is_older(self) -> bool:
+        """Whether commits are missing of which the log does not tell."""
+        return any(problem.get("older") for problem in self.report.problems)
 
     def _lost_frames(self, log: Log) -> bool:
         """Whether the log had frames that cannot be had from it any more."""
@@ -225,7 +234,7 @@ class _Repair:
             sources += [source for one in others if (source := _over(file, one.committed())) is not None]
             salvage = Salvage([*sources, *Candidates(sources[0]).readings()])
             self.losses = [loss for rest in salvage.runs if (loss := rest.loss()) is not None]
-            self.unaccounted = bool(salvage.unaccounted()) or self._lost_frames(log)
+            self.unaccounted = bool(salvage.unaccounted()) or self._is_older() or self._lost_frames(log)
             for rest in salvage.runs:
                 left = lines(rest, rest.split()[2])
                 first = next(left, None)
@@ -251,10 +260,10 @@ class _Repair:
         for suffix in ("-wal", "-shm"):
             if os.path.exists(store.path + suffix):
                 os.unlink(store.path + suffix)
-        walcheck.forget_note(store.path)
         sync_folder(store.folder)
         os.replace(fresh.path, store.path)
         sync_folder(store.folder)
+        self._forget_lost()
         if file is not None:
             # Whoever opened the old file in this very moment must not write to it: it is no database any more.
             file.write(1, bytes(connection.PAGE_SIZE))

@@ -76,5 +76,5 @@ def cut_off(path: str, remains: str) -> Corrupt:
     return Corrupt(
         f"{path} {remains}.",
         where=path,
-        hint="Restore store.db from a backup; or let `leftoff fsck --repair` keep what the rest of it proves.",
+        hint="Let `leftoff fsck --repair` keep what can be proved; or put the folder aside, and a backup in its place.",
     )

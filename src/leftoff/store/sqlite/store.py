@@ -137,7 +137,9 @@ class SqliteStore(Store):
         """The log may be gone or an older one, with its index, and what SQLite reads an older store. ``marked``: the
         number of a commit that was durable; 0 where none is known, or need not be."""
         row: Any = db.execute(Q.newest_n).fetchone() if marked else None
-        if row is not None and row[0] < marked:
+        if row is not None and row[0] < min(
+            marked, self.turn.marked()
+        ):  # a repair may have taken it back just now
             from leftoff.store.sqlite.wal_check import refuse_older
 
             refuse_older(self.path, row[0], marked)

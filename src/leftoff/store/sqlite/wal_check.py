@@ -70,14 +70,15 @@ def refuse_damage(path: str, before: tuple[bytes, float]) -> None:
 
 
 def refuse_older(path: str, newest: int, marked: int) -> None:
-    """Raise where the database at ``path``, with its log, is at an older commit than was durable once."""
-    log = Log(read(path + "-wal"), connection.committed_frames(connection.index_now(path)))
-    _note(path + "-wal", log.salts or bytes(8), log.valid + 1)
-    raise Corrupt(
+    """Raise: the database at ``path``, with its log, is at one commit, and was at another. Nothing is written down of
+    that: whoever puts the right one back has a whole store."""
+    error = Corrupt(
         f"{path} is at commit {newest}, and was at {marked}: its log is gone or cut, or an older copy was put back.",
         where=path,
         hint=_COPY,
     )
+    error.older = True
+    raise error
 
 
 def inspect(path: str) -> WalReport:
