@@ -11,6 +11,7 @@ import pytest
 
 import leftoff
 from tests.api.others import elsewhere, out_of_reach
+from tests.races.between import Seam
 
 THREADS, COMMITS = 8, 50
 
@@ -165,6 +166,49 @@ def test_a_record_is_seen_while_another_thread_commits_it(
     assert {"k": 2} == dict(run.records["knowledge"])
 
 
+def another_thread(run: leftoff.Run, act: Callable[[], Any]) -> None:
+    """Acts now, unless it would have to wait for what we are doing to the run."""
+
+    def attempt() -> None:
+        if run._buffer.lock.acquire(blocking=False):
+            run._buffer.lock.release()
+            act()
+
+    in_threads(lambda _: attempt(), 1)
+
+
+def test_a_record_is_seen_though_it_becomes_durable_while_it_is_read(
+    run: leftoff.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is between what the store has and what waits for it."""
+    run.put("knowledge", "k", 1)
+    at_head = run._buffer.at_head
+
+    def then_another(work: Any) -> Any:
+        found = at_head(work)
+        another_thread(run, run.commit)
+        return found
+
+    monkeypatch.setattr(run._buffer, "at_head", then_another)
+    assert {"k": 1} == dict(run.records["knowledge"])
+
+
+def test_a_step_is_removed_while_another_thread_reads_all(
+    run: leftoff.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has none of them from before."""
+    run.do("a", lambda: None)
+    steps = run._buffer.steps
+
+    def read_again() -> None:
+        steps.look_again()
+        steps.known()
+
+    Seam(monkeypatch).before("leftoff.engine.steps.lifecycle.remove", lambda: another_thread(run, read_again))
+    steps.remove("a")
+    assert "a" not in run.steps
+
+
 def test_a_step_goes_on_while_another_thread_commits_that_it_is_blocked(
     run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +277,45 @@ def test_a_commit_that_is_given_up_anywhere(
         run.commit()
     run.commit()
     assert 1 == store.get(run.id).variables["a"]
+
+
+class Interrupted:
+    """A lock; Ctrl-C strikes when it has just been given back for the first time."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self._strikes = lock, True
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        strikes, self._strikes = self._strikes, False
+        if strikes:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_commit_that_is_given_up_as_a_lock_is_given_back(
+    run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """The changes are taken out by then, or durable: they are there, and once."""
+    run.append("log", 1)
+    run.put("knowledge", "k", 1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        if committed:
+            Seam(patch).after(
+                "leftoff.api.buffer.commit_apart",
+                lambda: patch.setattr(run._buffer, "lock", Interrupted(run._buffer.lock)),
+            )
+        else:
+            patch.setattr(run._buffer, "lock", Interrupted(run._buffer.lock))
+        run.commit()
+    run.append("log", 2)
+    run.commit()
+    for seen in (run, store.get(run.id)):
+        assert [1, 2] == seen.variables["log"]
+        assert {"k": 1} == dict(seen.records["knowledge"])
 
 
 def test_a_failed_commit_of_one_thread(run: leftoff.Run, store: leftoff.Store, monkeypatch: Any) -> None:

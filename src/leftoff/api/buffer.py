@@ -224,36 +224,42 @@ class Buffer:
             return self._commit_now(seal, durable, [("step", path) for path in only])
 
     def _commit_now(self, seal: Seal | None, durable: bool, only: list[tuple[str, str]]) -> Version | None:
-        token = new_token()
-        with self.lock:
-            doubt, settled = self._doubt, self._settle_doubt()
-            pending = self.pending
-            if not pending.changes and (seal is None or (doubt and settled and doubt.same(seal))):
-                return settled
-            self.must_drive()
-            assigned, blobs, since = self._assigned, self.blobs, self.head.seq
-            if only:
-                pending, assigned, blobs = pending.take(only), {}, []
-            else:
-                # What is being written stays readable while it is: other threads see it through the copy.
-                self.pending, self._assigned = ChangeSet(self.redactor), assigned.copy()
-                self.blobs = []
-            self._sent = pending
-        try:  # nothing stands before it: who is interrupted puts back what was taken out
+        token, sent = new_token(), None
+        try:  # around all of it: who is interrupted anywhere puts back what was taken out
+            with self.lock:
+                doubt, settled = self._doubt, self._settle_doubt()
+                if not self.pending.changes and (seal is None or (doubt and settled and doubt.same(seal))):
+                    return settled
+                self.must_drive()
+                assigned, blobs, since = self._assigned, self.blobs, self.head.seq
+                sent = self.pending.only(only) if only else self.pending
+                if only:
+                    assigned, blobs = {}, []
+                self._take_out(sent)
             version, adopt = commit_apart(
                 self.store,
                 self.head,
-                pending,
+                sent,
                 Terms(self.clock.now(), self.guard, seal=seal, token=token, blobs=blobs),
                 durable=durable,
             )
         except BaseException as error:
-            self._restore(pending, blobs, Doubt(token, since, pending, seal, blobs))
+            if sent is not None:
+                self._restore(sent, blobs, Doubt(token, since, sent, seal, blobs))
             if isinstance(error, Rewound):
                 mark_rewound(self.store, error)
             raise
-        self.adopted(version, assigned, pending, adopt)
+        self.adopted(version, assigned, sent, adopt)
         return version
+
+    def _take_out(self, sent: ChangeSet) -> None:
+        """What is being written waits no longer, and stays readable: other threads see it through the copy."""
+        self._sent = sent
+        if sent is self.pending:
+            self.pending, self._assigned, self.blobs = ChangeSet(self.redactor), self._assigned.copy(), []
+        else:
+            for address in sent.changes:
+                del self.pending.changes[address]
 
     def _settle_doubt(self) -> Version | None:
         """Before the next commit: what a failed one made durable all the same is not written again."""
@@ -275,12 +281,15 @@ class Buffer:
         with self.lock:
             for address, newer in self.pending.changes.items():
                 older = pending.changes.get(address)
+                if older is newer:  # it was not taken out yet
+                    continue
                 if newer.kind == APPEND and older is not None and older.kind == APPEND:
                     older.kept = {**older.kept, **{len(older.items) + i: k for i, k in newer.kept.items()}}
                     older.items = older.items + newer.items
                 else:
                     pending.changes[address] = newer
-            self.pending, self.blobs, self._doubt = pending, blobs + self.blobs, doubt
+            kept = [] if self.blobs is blobs else self.blobs
+            self.pending, self.blobs, self._doubt = pending, blobs + kept, doubt
             self._sent = ChangeSet(self.redactor)
             for (collection, name), change in pending.changes.items():
                 if collection == "variable":

@@ -142,13 +142,11 @@ class ChangeSet:
         """What is written for people, as it may be stored."""
         return self._scrubber.mask(text) if self._scrubber is not None else text
 
-    def take(self, addresses: Iterable[tuple[str, str]]) -> ChangeSet:
-        """The changes of these records, which leave this set."""
-        taken = ChangeSet(self._scrubber)
-        for address in addresses:
-            if address in self.changes:
-                taken.changes[address] = self.changes.pop(address)
-        return taken
+    def only(self, addresses: Iterable[tuple[str, str]]) -> ChangeSet:
+        """The changes of these records."""
+        some = ChangeSet(self._scrubber)
+        some.changes = {address: self.changes[address] for address in addresses if address in self.changes}
+        return some
 
     def put(
         self,
