@@ -48,30 +48,72 @@ def scope() -> str:
         else:
             machine = text_of("/etc/machine-id") or text_of("/var/lib/dbus/machine-id")
             boot = text_of("/proc/sys/kernel/random/boot_id")
-            try:
-                space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
-            except OSError:
-                space = ""
+            space = _namespace()
+        if not space or not (machine or boot):  # pids mean nothing to others then: nobody is seen, by nobody
+            space += f"?{os.urandom(8).hex()}"
         _scope = f"{machine}@{name}/{boot}/{space}"
     return _scope
 
 
+def _namespace() -> str:
+    """What pids and start times are counted in, on Linux."""
+    try:
+        space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        return ""
+    _, _, since = text_of("/proc/self/timens_offsets").partition("boottime")
+    offset = ".".join(since.split())
+    return space if offset in ("", "0.0") else f"{space}+{offset}"
+
+
 def started(pid: int) -> str:
     """The raw start time of a live process, or an empty string where there is none (a zombie counts as none)."""
-    if sys.platform == "darwin":
-        import subprocess
+    return start_of(pid) or ""
 
-        try:
-            out = subprocess.run(
-                ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True
-            )
-        except OSError:
-            return ""
-        state, _, when = out.stdout.strip().partition(" ")
-        return "" if state.startswith("Z") else when.strip()
+
+def start_of(pid: int) -> str | None:
+    """Its raw start time; empty where there is no such live process, ``None`` where that cannot be told: there is one,
+    and the system does not say since when (no /proc, or one that hides others, or no file can be opened)."""
+    fields = _since_mac(pid) if sys.platform == "darwin" else _since_linux(pid)
+    if fields is None:
+        return None if _exists(pid) else ""
+    state, when = fields
+    return "" if state[:1] in "ZX" else when
+
+
+def _since_linux(pid: int) -> tuple[str, str] | None:
     # The name in parentheses may hold anything, spaces and parentheses too: fields count from the last one.
     fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
+    return (fields[0], fields[19]) if len(fields) > 19 else None
+
+
+def _since_mac(pid: int) -> tuple[str, str] | None:
+    state, _, when = _ps(pid, "stat=,lstart=").partition(" ")
+    return (state, when.strip()) if when else None
+
+
+def _ps(pid: int, what: str) -> str:
+    """What macOS tells of a process, or nothing."""
+    import subprocess
+
+    try:
+        out = subprocess.run(["ps", "-ww", "-o", what, "-p", str(pid)], capture_output=True, text=True)
+    except OSError:
+        return ""
+    return out.stdout.strip()
+
+
+def _exists(pid: int) -> bool:
+    """Whether a process, or its zombie, has a pid, whoever's it is."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        pass
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 class Process:
@@ -102,12 +144,18 @@ class Process:
     def state(self) -> str:
         """``alive``, ``gone`` or ``unknown``."""
         if self.scope == scope():
-            return ALIVE if self.started and started(self.pid) == self.started else GONE
+            return self._state_here()
         machine, boot, _ = (self.scope + "//").split("/")[:3]
         here_machine, here_boot, _ = (scope() + "//").split("/")[:3]
         if machine == here_machine and boot and here_boot and boot != here_boot:
             return GONE
         return UNKNOWN
+
+    def _state_here(self) -> str:
+        now = start_of(self.pid)
+        if now is None or (now and not self.started):
+            return UNKNOWN
+        return ALIVE if now and now == self.started else GONE
 
 
 def this_process() -> Process:
@@ -124,10 +172,7 @@ def inside(process: Process) -> bool:
 
 def _parent(pid: int) -> int:
     if sys.platform == "darwin":
-        import subprocess
-
-        out = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True).stdout
-        return int(out.strip() or 0)
+        return int(_ps(pid, "ppid=") or 0)
     fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0
 
@@ -176,10 +221,7 @@ def is_called(pid: int, names: tuple[str, ...]) -> bool:
 def words_of(pid: int) -> list[str]:
     """The words that a process was started with."""
     if sys.platform == "darwin":
-        import subprocess
-
-        out = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True)
-        return out.stdout.split()
+        return _ps(pid, "args=").split()
     return text_of(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
 
 
@@ -194,10 +236,7 @@ def _program(pid: int) -> str:
 def _name(pid: int) -> str:
     """The name of a process's program, without the dash of a login shell."""
     if sys.platform == "darwin":
-        import subprocess
-
-        out = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True).stdout
-        return os.path.basename(out.strip()).lstrip("-")
+        return os.path.basename(_ps(pid, "comm=")).lstrip("-")
     return text_of(f"/proc/{pid}/comm").lstrip("-")
 
 

@@ -155,9 +155,11 @@ def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) ->
 
 def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
     """Tools, variables and paths that the workflow says it needs; actions that can be executed."""
+    from leftoff.workflow.processes.groups import check_seen
     from leftoff.workflow.run.actions import action_of
     from leftoff.workflow.run.runner import missing
 
+    check_seen()
     check_agents(project, workflow)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):

@@ -13,7 +13,8 @@ import signal
 import sys
 import time
 
-from leftoff.host import ALIVE, GONE, scope, started
+from leftoff.errors import CannotResume
+from leftoff.host import ALIVE, GONE, scope, start_of, started
 from leftoff.workflow.processes.job import Exit
 from leftoff.workflow.processes.signals import STOP
 
@@ -28,13 +29,24 @@ NO_SESSION = 0  # whose leader cannot be seen from here
 NEAR = 256  # so many pids are asked one by one; for more, all that exist are listed
 
 
+def check_seen() -> None:
+    """``CannotResume`` where the system does not show processes: what a step leaves behind could not be found, nor
+    whether it still runs."""
+    if not started(os.getpid()):
+        what = "/proc is not mounted" if sys.platform == "linux" else "`ps` does not answer"
+        raise CannotResume(
+            f"Steps cannot be executed here: this system does not show its processes ({what}).",
+            hint="Nothing was started. Mount it (`mount -t proc proc /proc`), or work outside of this sandbox.",
+        )
+
+
 def members(session: int) -> list[int]:
     """The live processes of a session, its leader included; zombies do not count."""
     if session == NO_SESSION:
         return []
     if sys.platform == "linux":
         pids = (int(name) for name in os.listdir("/proc") if name[0] in "123456789")
-        return [pid for pid in pids if _session(pid) == session and started(pid)]
+        return [pid for pid in pids if _session(pid) == session and start_of(pid) != ""]
     return [pid for pid in _listed() if _session(pid) == session]
 
 
@@ -45,7 +57,7 @@ def recent(first: int, session: int) -> list[int]:
     """
     last = _last_pid()
     if session != NO_SESSION and first <= last <= first + NEAR:
-        return [pid for pid in range(first, last + 1) if _session(pid) == session and started(pid)]
+        return [pid for pid in range(first, last + 1) if _session(pid) == session and start_of(pid) != ""]
     return [pid for pid in members(session) if pid != session]
 
 
@@ -89,7 +101,7 @@ def signal_all(pids: Iterable[int], number: int, session: int | None = None) -> 
     for pid in pids:
         fd = -1
         try:
-            fd = os.pidfd_open(pid) if session is not None and hasattr(os, "pidfd_open") else -1
+            fd = _open(pid) if session is not None else -1
             if session is not None and (session == NO_SESSION or _session(pid) != session):
                 continue
             if fd < 0:
@@ -101,6 +113,14 @@ def signal_all(pids: Iterable[int], number: int, session: int | None = None) -> 
         finally:
             if fd >= 0:
                 os.close(fd)
+
+
+def _open(pid: int) -> int:
+    """A pidfd; -1 where the process is gone, or where there is no such thing (an old kernel), or none is left."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return -1
 
 
 def alive(process: Process, folder: str | None = None) -> bool:
@@ -206,11 +226,8 @@ def _send(process: Process, number: int) -> bool:
 
 def handle(process: Process) -> int | None:
     """A pidfd of the shim; None where it is dead, or where there is no such thing."""
-    if not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        fd = os.pidfd_open(process.pid)
-    except OSError:
+    fd = _open(process.pid)
+    if fd < 0:
         return None
     if process.state() == ALIVE:  # so it is the one that was opened
         return fd
