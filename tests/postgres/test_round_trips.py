@@ -71,16 +71,17 @@ def test_a_commit_of_a_driver(store: Store, proxy: Proxy) -> None:
 
 def test_a_first_commit(store: Store, proxy: Proxy, name: str) -> None:
     """Lock and read the head; then all that is written, and COMMIT. Where several commit in turns, nobody tries in
-    vain."""
+    vain, and what others may have changed comes with the head."""
     one, two = (leftoff.open(proxy.url(name)) for _ in range(2))
     first, second = head_of(one), head_of(two)
     counted = Counted(proxy)
     put(one, first, ("variable", "n", 2), ("variable", "new", 1), ("note", "x", {"text": "hello"}))
     assert 2 == counted.so_far
     put(two, second, ("variable", "n", 3))
-    asked = len(proxy.statements)
-    put(one, first, ("variable", "n", 4))
+    asked, counted = len(proxy.statements), Counted(proxy)
+    put(one, first, ("variable", "n", 4), ("variable", "new", 2), ("note", "x", {"text": "again"}))
     assert "ROLLBACK" not in proxy.statements[asked:]
+    assert 2 == counted.so_far
     one.close()
     two.close()
 

@@ -120,6 +120,29 @@ def test_what_was_lost_arrives_before_it_is_made_again(
     assert ["x"] == entries(url)
 
 
+def test_what_was_lost_was_pruned_meanwhile(
+    run: leftoff.Run, proxy: Proxy, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made, others went on from there, and its version is gone: its token is still found."""
+    take, tries = PostgresStore._take, list[None]()
+
+    def taken(store: PostgresStore) -> Link:
+        tries.append(None)
+        if len(tries) == 2:
+            patch.undo()
+            assert 0 == call("set", "other=1", "--run", "r", cwd=tmp_path, LEFTOFF_STORE=url).code
+            run._buffer.store.prune(run._buffer.run, [])
+        return take(store)
+
+    buffer, changes = run._buffer, ChangeSet()
+    changes.append("list", "x")
+    proxy.fail("after", Q.add_version)
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresStore, "_take", taken)
+        buffer.store.write(lambda tx: commit_in(tx, buffer.head, changes, Terms(AT, buffer.guard)))
+    assert ["x"] == entries(url)
+
+
 def test_another_run_does_not_wait_for_what_was_given_up(
     run: leftoff.Run, proxy: Proxy, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -324,9 +324,17 @@ class Tx(View):
     #: whether it is worth telling ``fetch`` what will be asked for
     fetches = False
 
-    def fetch(self, run: int, addresses: Iterable[tuple[str, str]], attempt: str | None = None) -> None:
+    def fetch(
+        self,
+        run: int,
+        addresses: Iterable[tuple[str, str]],
+        attempt: str | None = None,
+        again: Iterable[tuple[str, str]] = (),
+        since: int = 0,
+    ) -> None:
         """A hint: these records of a run (by collection and key; no key: the whole collection), what is below those
-        that are steps, and this attempt will be asked for. A store that is far away fetches them with the head.
+        that are steps, and this attempt will be asked for; where the run is not at version ``since`` any more, that
+        version and the records ``again``, too. A store that is far away fetches them with the head.
 
         Where nothing was asked yet, the run is only the likely one: it may be taken with the first question, whatever
         run that finds."""

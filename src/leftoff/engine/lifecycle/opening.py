@@ -151,7 +151,6 @@ def start_in(
     done = commit_in(tx, head, changes, Terms(at, blobs=blobs))
     assert done is not None
     version, since, apply = done
-    assert apply is not None
     head.adopt(since, version.seq, apply.digest, apply)
     return head, epoch, version
 

@@ -6,7 +6,7 @@ from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in,
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.write.commit import Terms, commit_in, new_token, save_blobs
+from leftoff.engine.write.commit import Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.engine.write.upgrade import bring_up
@@ -58,7 +58,6 @@ def go_on(
 ) -> None:
     """Make a run that was found ready to be driven: its records in today's schema, nothing in flight any more."""
     bring_up(store, head, at, guard)
-    token = new_token()
 
     def work(tx: Tx) -> Any:
         """Looking and writing in one transaction: a step that is reported done meanwhile stays done."""
@@ -69,10 +68,10 @@ def go_on(
             lifecycle.Steps(reader, changes, at).declare(opening.steps)
         # Hardly ever any: a step that was read here may be that large.
         ready, blobs = save_blobs(store, changes)
-        return commit_in(tx, head, ready, Terms(at, guard, token=token, blobs=blobs))
+        return commit_in(tx, head, ready, Terms(at, guard, blobs=blobs))
 
     done = store.write(work)
-    if done is not None and done[2] is not None:
+    if done is not None:
         head.adopt(done[1], done[0].seq, done[2].digest, done[2])
 
 

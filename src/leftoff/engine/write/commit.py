@@ -156,8 +156,6 @@ def commit_apart(
     if done is None:
         return None, _nothing
     version, since, apply = done
-    if apply is None:
-        return version, _nothing
     return version, lambda: head.adopt(since, version.seq, apply.digest, apply)
 
 
@@ -165,9 +163,7 @@ def _nothing() -> None:
     """Nothing was learned."""
 
 
-def commit_in(
-    tx: Tx, head: Head, changes: ChangeSet, terms: Terms
-) -> tuple[Version, int, Apply | None] | None:
+def commit_in(tx: Tx, head: Head, changes: ChangeSet, terms: Terms) -> tuple[Version, int, Apply] | None:
     """The part inside the transaction. May run again after a rollback: it changes nothing but rows."""
     if tx.fetches:
         from leftoff.engine.write.foresee import foresee
@@ -179,10 +175,6 @@ def commit_in(
     since, digest, counts, epoch, run_id = now
     if terms.guard is not NO_GUARD:
         terms.guard.check(tx, head, epoch)
-    if since != head.seq:
-        there = tx.applied(head.run, head.seq, terms.token)
-        if there is not None:
-            return there, since, None
     need_known(tx, head, since, digest)
     for row in terms.blobs:
         tx.put_blob(row)

@@ -14,20 +14,25 @@ if TYPE_CHECKING:
 
 
 def foresee(tx: Tx, head: Head, changes: ChangeSet, attempt: str | None) -> None:
-    """The records that are not remembered. If others have committed meanwhile, the rest is looked up one by one."""
+    """The records that are not remembered; those that are, if others have committed meanwhile."""
     wanted: dict[Address, None] = {}
-    for collection, key in changes.changes:
-        if (collection, key) not in head.rows:
-            wanted[collection, key] = None
-            if collection == "step":
-                _above(head, key, wanted)
-        if collection == "run":
+    again: list[Address] = []
+    for address in changes.changes:
+        if address in head.rows:
+            again.append(address)
+        else:
+            wanted[address] = None
+            if address[0] == "step":
+                _above(head, address[1], wanted, again)
+        if address[0] == "run":
             wanted["run", ""] = None
-    tx.fetch(head.run, wanted, attempt)
+    tx.fetch(head.run, wanted, attempt, again, head.seq)
 
 
-def _above(head: Head, step: str, wanted: dict[Address, None]) -> None:
+def _above(head: Head, step: str, wanted: dict[Address, None], again: list[Address]) -> None:
     """A new step asks those above it whether they were leaves."""
     while step := parent_of(step):
         if ("step", step) not in head.rows:
             wanted["step", step] = None
+        else:
+            again.append(("step", step))

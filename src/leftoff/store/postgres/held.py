@@ -17,14 +17,15 @@ from __future__ import annotations
 
 from leftoff.store.postgres.names import cut, plain
 from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.view import SMALL, PostgresView, checked
-from leftoff.store.rows import TRASHED, Attempt
+from leftoff.store.postgres.view import SMALL, VERSION, PostgresView, checked
+from leftoff.store.rows import TRASHED, Attempt, version_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
+    from leftoff.model.versions import Version
     from leftoff.store.postgres.connection import Link
     from leftoff.store.postgres.wire import Rows, Statement
     from leftoff.store.rows import Lease, Record, RunRow
@@ -189,6 +190,8 @@ class HoldingView(PostgresView):
         self._wanted: dict[int, list[Address]] = {}
         self._small: dict[int, Rows] = {}  # of the likely run, before it was found to be the one
         self._tokens: dict[int, str] = {}  # attempts that will be asked for, by run
+        self._again: dict[int, tuple[list[Address], int]] = {}  # what is wanted of runs that others changed
+        self._versions: dict[tuple[int, int], Version | None] = {}
         self._attempts: dict[str, Attempt | None] = {}
         self._below: dict[tuple[int, str], bool] = {}
         self._tries: dict[tuple[int, str], int] = {}
@@ -305,16 +308,25 @@ class HoldingView(PostgresView):
 
     # -- what is fetched with a head
 
-    def fetch(self, run: int, addresses: Iterable[Address], attempt: str | None = None) -> None:
+    def fetch(
+        self,
+        run: int,
+        addresses: Iterable[Address],
+        attempt: str | None = None,
+        again: Iterable[Address] = (),
+        since: int = 0,
+    ) -> None:
         if run not in self._heads:
             self._wanted.setdefault(run, []).extend(addresses)
+            self._again[run] = list(again), since
             if attempt is not None:
                 self._tokens[run] = attempt
 
     def _fetching(self, run: int) -> list[Statement]:
         """The questions whose answers ``_fetched`` knows how to take."""
-        wanted = self._wanted.get(run, [])
-        out: list[Statement] = []
+        again, since = self._again.get(run, ([], 0))
+        wanted = self._wanted[run] = [*self._wanted.get(run, []), *again]
+        out: list[Statement] = [(VERSION, (run, since))] if since else []
         if run in self._tokens:
             out.append((Q.attempt, (plain(self._tokens[run]),)))
         out += [(Q.live, (run, name, "", None, SMALL)) for name in _whole_collections(wanted)]
@@ -326,6 +338,10 @@ class HoldingView(PostgresView):
 
     def _fetched(self, run: int, found: list[Rows]) -> None:
         known, wanted, answers = self._of(run), self._wanted.pop(run, []), iter(found)
+        since = self._again.pop(run, ([], 0))[1]
+        if since:
+            rows = next(answers)
+            self._versions[run, since] = version_from(rows[0]) if rows else None
         token = self._tokens.pop(run, None)
         if token is not None:
             rows = next(answers)
@@ -376,6 +392,9 @@ class HoldingView(PostgresView):
         if run not in self._heads:
             self._epochs[run] = found.epoch if found is not None else 0
         return found
+
+    def version(self, run: int, seq: int) -> Version | None:
+        return self._versions[run, seq] if (run, seq) in self._versions else super().version(run, seq)
 
     def attempt(self, token: str) -> Attempt | None:
         return self._attempts[token] if token in self._attempts else super().attempt(token)

@@ -28,6 +28,7 @@ from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.view import PostgresView
+from leftoff.store.rows import token_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,45 +190,49 @@ class PostgresStore(Store):
     def _transact(self, fn: Callable[[PostgresTx], T], durable: bool, tried: list[tuple[PostgresTx, T]]) -> T:
         """``tried``: where it goes, with its result, if it was sent at once, by a guess, and not heard of."""
         link = self._take()
-        before = [(Q.begin_write, ()), (Q.opened, ())]
-        tx = PostgresTx(link, self._proved, before, self._left)
-        tx.folder, tx.blobs = self.folder, self.blobs
+        tx = self._begun(link)
         sent = False
         try:
             result = fn(tx)
             rest = self._rest(tx, durable)
             sent = True
             link.ask(rest, self._telling(tx))
-        except psycopg.Error as error:
-            lost = sent and is_lost(error)
-            if lost and _may_be_late(tx):
+        except BaseException as error:
+            unheard_of = sent and _is_unheard_of(error)
+            if unheard_of and _may_be_late(tx):
                 tried.append((tx, result))
-                self._give_up(link, tx)
-                raise
+                unheard_of = False  # the next try looks for it
             self._give_up(link, tx)
-            if lost and self._happened(tx):
+            if unheard_of and isinstance(error, psycopg.Error) and self._happened(tx):
                 self._tell_again(tx)
                 return result
-            if code_of(error) in _MISSING and not self._there:
-                self._create()
-                raise Again from None
-            if _stands_elsewhere(error):
+            if self._begins_again(error, tx):
                 raise Again from None
             raise
-        except BaseException as error:
-            guess = tx.guessed is not None and not tx.began
-            if sent and _may_be_late(tx):
-                tried.append((tx, result))
-            self._give_up(link, tx)
-            if guess and isinstance(error, Exception):
-                raise Again from None  # whether that is so is not proved
-            raise
+        self._ended(link, tx)
+        return result
+
+    def _begun(self, link: Link) -> PostgresTx:
+        tx = PostgresTx(link, self._proved, [(Q.begin_write, ()), (Q.opened, ())], self._left)
+        tx.folder, tx.blobs = self.folder, self.blobs
+        return tx
+
+    def _begins_again(self, error: BaseException, tx: PostgresTx) -> bool:
+        """Whether it failed by what it took to be so. Of what it remembers that is not proved before it is sent."""
+        if not isinstance(error, psycopg.Error):
+            return isinstance(error, Exception) and tx.guessed is not None and not tx.began
+        if code_of(error) in _MISSING and not self._there:
+            self._create()
+            return True
+        return _stands_elsewhere(error)
+
+    def _ended(self, link: Link, tx: PostgresTx) -> None:
+        """It is durable."""
         self.pool.give(link)
         tx.leave()
         if not self._there:
             make_folder(self.folder)
             self._there = True
-        return result
 
     def _rest(self, tx: PostgresTx, durable: bool) -> list[Statement]:
         """What is sent with the end of a transaction. Whoever made no version is known by the transaction's number,
@@ -286,7 +291,7 @@ class PostgresStore(Store):
                     raise StoreUnavailable("its end has not arrived there.")
                 time.sleep(LONGEST_WAIT_S / 10)
             if tx.made:
-                return bool(link.ask([(Q.committed, tx.made[-1])])[0])
+                return bool(link.ask([_looking_for(tx.made[-1])])[0])
             return bool(status == "committed")
 
         log.debug("looks for transaction %s, of which no answer came", tx.xid)
@@ -444,10 +449,20 @@ def _once(tx: PostgresTx, fn: Callable[[Tx], T], lost: list[tuple[PostgresTx, T]
     """Work that is tried again: an earlier try may be there, or arrive as long as its run is not held."""
     for earlier, result in lost:
         made = earlier.made[-1]
-        if tx.hold(made[0]) is not None and tx.ask(Q.committed, made, made[0]):
+        if tx.hold(made[0]) is not None and tx.ask(*_looking_for(made), made[0]):
             tx.wrote = True  # whoever watches is told of it
             return result
     return fn(tx)
+
+
+def _looking_for(made: tuple[int, int, bytes]) -> Statement:
+    """The question whether a version was made: by run, seq and token."""
+    return Q.committed, (*made, token_name(made[0], made[2]))
+
+
+def _is_unheard_of(error: BaseException) -> bool:
+    """Whether no answer to the end of a transaction came: the connection is lost, or somebody did not wait for it."""
+    return is_lost(error) if isinstance(error, psycopg.Error) else True
 
 
 def _may_be_late(tx: PostgresTx) -> bool:

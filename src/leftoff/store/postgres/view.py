@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 SOME = 5000  # rows that are fetched at once
 SMALL = 128  # records of a run that are added up before anything is read from it or written to it
+VERSION = f"{Q.version_columns} WHERE v.run = $1 AND v.seq = $2"
 _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
 _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _LAST_CHARACTER = "\U0010ffff"
@@ -278,7 +279,7 @@ class PostgresView(View):
     # -- versions
 
     def version(self, run: int, seq: int) -> Version | None:
-        row = self.one(f"{Q.version_columns} WHERE v.run = $1 AND v.seq = $2", (run, seq), run)
+        row = self.one(VERSION, (run, seq), run)
         return version_from(row) if row else None
 
     def versions(

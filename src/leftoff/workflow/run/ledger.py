@@ -14,7 +14,7 @@ from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import Steps
 from leftoff.engine.write import lease
-from leftoff.engine.write.commit import Guard, Terms, commit_in, new_token, save_blobs
+from leftoff.engine.write.commit import Guard, Terms, commit_in, save_blobs
 from leftoff.engine.write.head import need_known
 from leftoff.engine.write.salvaged import mark_rewound
 from leftoff.engine.write.upgrade import bring_up
@@ -104,30 +104,26 @@ class Ledger(Records):
     def write(self, entries: Sequence[Entry], *, durable: bool = True) -> list[Version | None]:
         """Commit each entry, in order, in one transaction; the versions, ``None`` where nothing changed."""
         at = self.clock.now()
-        tokens = [new_token() for _ in entries]
 
         def work(tx: Tx) -> list[Any]:
-            return [self._commit(tx, entry, at, token) for entry, token in zip(entries, tokens, strict=True)]
+            return [self._commit(tx, entry, at) for entry in entries]
 
         done = self._known(lambda: self.store.write(work, durable=durable))
         for entry in done:
             if entry is not None:
                 version, since, apply = entry
-                assert apply is not None  # these tokens are new: nothing was applied before
                 if since != self._head.seq:
                     self.foreign = self.shared = True
                 self._head.adopt(since, version.seq, apply.digest, apply)
         return [entry[0] if entry is not None else None for entry in done]
 
-    def _commit(self, tx: Tx, entry: Entry, at: int, token: bytes) -> Any:
+    def _commit(self, tx: Tx, entry: Entry, at: int) -> Any:
         page = Page(self, tx, at)
         seal = entry(page)
         if seal is not None and seal.note:
             seal.note = self.scrubber.mask(seal.note)
         changes, large = save_blobs(self.store, page.changes)
-        return commit_in(
-            tx, self._head, changes, Terms(at, self._guard, seal=seal, token=token, blobs=page.blobs + large)
-        )
+        return commit_in(tx, self._head, changes, Terms(at, self._guard, seal=seal, blobs=page.blobs + large))
 
     def take(self, driver: tuple[Process, str], *, take_over: bool) -> None:
         """Drive the run from now on: its lease under a new epoch, and its head as it is then."""

@@ -21,8 +21,9 @@ SELECT pg_current_xact_id()::text, (SELECT value FROM meta WHERE name = 'schema'
 SELECT pg_xact_status($1::text::xid8)
 
 -- name: committed
--- Whether a version is there by its token: true of one commit only, also on another server after a failover.
-SELECT 1 FROM version WHERE run = $1 AND seq = $2 AND token = $3
+-- Whether a version is there by its token, or was before a prune: true of one commit only, also on another server after a
+-- failover.
+SELECT 1 FROM version WHERE run = $1 AND seq = $2 AND token = $3 UNION ALL SELECT 1 FROM meta WHERE name = $4
 
 -- name: there
 -- Whether there is a store. By rows: what `to_regclass` remembers may be older than a lock that was waited for.
