@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leftoff.agents.hooks import run
 from leftoff.engine.workspace import kept_events
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import write_private
 from leftoff.store.sqlite.store import SqliteStore
 from tests.agents.hooking import Session
 from tests.cli.command import succeed
+from tests.races.between import Seam
 
 FAILED = {"tool_name": "Bash", "tool_input": {"command": "make"}, "error": "no rule"}
 
@@ -35,14 +38,18 @@ def shown(project: Path) -> dict[str, Any]:
     return dict(succeed("show", "latest", "--json", cwd=project).json)
 
 
-def away(patch: pytest.MonkeyPatch, *, late: bool = False) -> None:
+def away(
+    patch: pytest.MonkeyPatch, *, late: bool = False, why: type[LeftoffError] = StoreUnavailable
+) -> None:
     """Nothing can be written. ``late``: it is, and only the answer is lost."""
     write = SqliteStore.write
 
     def lost(store: SqliteStore, fn: Callable[..., Any], **more: Any) -> Any:
         if late:
             write(store, fn, **more)
-        raise StoreUnavailable("away")
+        if store.patience >= run.LAST:
+            pytest.fail("An alarm ends who waits for so long.")
+        raise why("away")
 
     patch.setattr(SqliteStore, "write", lost)
 
@@ -59,6 +66,46 @@ def test_an_answer_that_is_lost(session: Session, project: Path, monkeypatch: py
     assert 1 == json.dumps(found).count("no rule")
     assert ["build it", "and now"] == [turn["prompt"] for turn in found["records"]["turn"].values()]
     assert [] == kept(project) and not (project / ".leftoff/waiting").exists()
+
+
+@pytest.mark.parametrize("why", [Corrupt, Unsupported])
+def test_a_store_that_is_damaged_meanwhile(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch, why: type[LeftoffError]
+) -> None:
+    """What waits for a store waits for its repair, too."""
+    for error in (StoreUnavailable, why):
+        with monkeypatch.context() as patch:
+            away(patch, why=error)
+            session.fire("PostToolUseFailure", **FAILED)
+        assert 1 == len(kept(project))
+    session.fire("Stop", last_assistant_message="so far")
+    assert 1 == json.dumps(shown(project)).count("no rule")
+    assert [] == kept(project)
+
+
+def test_one_that_is_taken_away_meanwhile(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By somebody who cleans up: what comes after it is told all the same."""
+    with monkeypatch.context() as patch:
+        away(patch)
+        session.fire("PostToolUseFailure", **FAILED)
+    with monkeypatch.context() as patch:
+        Seam(patch).after("leftoff.operations.sessions.kept_events._become", lambda: shutil.rmtree(waiting))
+        waiting = project / ".leftoff/waiting"
+        session.fire("UserPromptSubmit", prompt="and now")
+    assert ["build it", "and now"] == [turn["prompt"] for turn in shown(project)["records"]["turn"].values()]
+
+
+def test_however_long_others_are_to_be_waited_for(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the settings: an event is kept before it is ended for taking too long."""
+    session.env = {"LEFTOFF_LOCK_TIMEOUT": "600"}
+    with monkeypatch.context() as patch:
+        away(patch)
+        session.fire("Stop", last_assistant_message="so far")
+    assert 1 == len(kept(project))
 
 
 def test_one_that_is_being_kept_is_left_alone(

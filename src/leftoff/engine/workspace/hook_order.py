@@ -24,6 +24,7 @@ _OF_SESSION = (".lock", ".told")  # and those of a session
 _OLD_S = 60.0  # after which a file that has no name yet never will
 _GONE_S = 7 * 86400.0  # after which a session without an event is over, whoever was to tell of it
 _MOMENT = 2.0  # seconds that hooks wait for each other to look whether one has told of an event
+_LONGEST = 60.0  # seconds that an event waits, whatever the settings say: one that waits for ever is killed, and lost
 _LEAST = 1.0  # seconds that are left for the store, however long others were waited for
 _TRIES = 100  # to make a folder that others may remove
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
@@ -249,7 +250,7 @@ class InOrder:
 
         if not os.path.isdir(self._folder):
             return
-        patience = self._store.patience
+        patience = min(self._store.patience, _LONGEST)
         end = time.monotonic() + patience
         try:
             kind = fcntl.LOCK_EX if self._alone else fcntl.LOCK_SH
@@ -261,7 +262,9 @@ class InOrder:
         except OSError:  # a folder that takes no files: what follows says so
             pass
         left = end - time.monotonic()
-        if left < patience - _LEAST:  # all that an event waits for, it waits for once: others wait for it
+        if (
+            left < self._store.patience - _LEAST
+        ):  # all that an event waits for, it waits for once: others wait for it
             self._store.patience = max(left, _LEAST)
 
     def __exit__(self, *_: object) -> None:

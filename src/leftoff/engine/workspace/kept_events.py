@@ -76,7 +76,7 @@ class Kept:
 
     def of(self, session: str, project: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The events of a session in a project, and of those there whose agent is gone, each with its name: nobody else
-        will come for them. One that was looked at goes when the next is asked for."""
+        will come for them. ``forget`` those that were told."""
         own = name_of(session)
         there = os.listdir(self._folder) if self._fd >= 0 else []
         kept = [name for name in there if name[0] != "."]  # the others are being written
@@ -91,11 +91,17 @@ class Kept:
             if not ours or about.get("project") != project:  # a store may be of several folders
                 continue
             yield name, about
-            os.unlink(path)
         try:
             if names:
                 os.rmdir(self._folder)
         except OSError:  # others are kept there
+            pass
+
+    def forget(self, name: str) -> None:
+        """What it tells is in the store, or never will be."""
+        try:
+            os.unlink(os.path.join(self._folder, name))
+        except FileNotFoundError:  # somebody took it away: what is told now comes all the same
             pass
 
     def _set_aside(self, path: str, name: str) -> None:

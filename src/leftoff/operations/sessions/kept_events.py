@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.workspace import kept_events
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Corrupt, StoreUnavailable, Unsupported
 from leftoff.host import Process
 
 TYPE_CHECKING = False
@@ -62,8 +62,15 @@ def take_in(session: Session, play: Play) -> None:
                     play(session, about["data"])
                 except StoreUnavailable:
                     raise
+                except (
+                    Corrupt,
+                    Unsupported,
+                ) as error:  # it waits for a repair, or for a newer version of leftoff
+                    project.say(f"{name}: {error.message} It is kept until then.")
+                    continue
                 except Exception as error:  # what cannot be told now never will be
                     project.say(f"{name}: {error}")
+                kept.forget(name)
         project.store.patience = patience
     finally:
         session.who, session.branch, project.at = own
