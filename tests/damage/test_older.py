@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.store.sqlite.writer import Turn
+from leftoff.store.sqlite.writer import MARK, Turn
 from tests.cli.command import call, succeed
 from tests.damage.store import problems
 from tests.races.between import Seam
@@ -86,6 +86,18 @@ def test_a_repair_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with leftoff.open(path) as store, pytest.raises(Killed):
             store.fsck(repair=True)
     assert 4 == call("ls", cwd=tmp_path).code
+
+
+@pytest.mark.parametrize("at", [0, 19, 20, 39])
+def test_a_number_that_is_damaged(tmp_path: Path, at: int) -> None:
+    """Or that is read while it is written: the store is whole, and says so."""
+    succeed("start", "a", cwd=tmp_path)
+    lock = tmp_path / ".leftoff/lock"
+    data = bytearray(lock.read_bytes())
+    assert b"1" == data[MARK + 19 : MARK + 20]
+    data[MARK + at] = ord("9")
+    lock.write_bytes(data)
+    succeed("ls", cwd=tmp_path)
 
 
 def test_a_store_that_is_repaired_while_it_is_opened(

@@ -195,7 +195,7 @@ class Presence:
 
 
 LONGEST = 100  # characters of what somebody does who has the lock
-MARK = 1024  # where in its file the number of the newest commit stands
+MARK, DIGITS = 1024, 20  # where in its file the number of the newest commit stands, twice, each time so long
 
 
 class Turn:
@@ -230,20 +230,22 @@ class Turn:
     def mark(self, newest: int) -> None:
         """The number of the newest commit is durable: a log that is lost later is missed by it."""
         try:
-            os.pwrite(self._fd, b"%020d" % newest, MARK)
+            os.pwrite(self._fd, b"%0*d" % (DIGITS, newest) * 2, MARK)
         except OSError:  # a full disk: only a loss is not noticed
             pass
 
     def marked(self) -> int:
-        """The number of the newest commit that is known to have been durable; 0 where none is."""
+        """The number of the newest commit that is known to have been durable; 0 where none is. It is there twice: where
+        the two differ, the file is damaged, and not the store."""
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                return int(os.pread(fd, 20, MARK) or 0)
+                found = os.pread(fd, 2 * DIGITS, MARK)
             finally:
                 os.close(fd)
-        except (OSError, ValueError):
+        except OSError:
             return 0
+        return int(found[:DIGITS]) if found.isdigit() and found[:DIGITS] == found[DIGITS:] else 0
 
     def give(self) -> None:
         if self._fd >= 0:
