@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 import leftoff
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.store.sqlite.still import open_still
 from leftoff.store.sqlite.store import SqliteStore
 
@@ -46,6 +46,16 @@ def test_somebody_who_writes_meanwhile_is_noticed(store: SqliteStore) -> None:
             store.read(lambda view, by=divisor: (log.write_bytes(b"x"), 1 // by))  # type: ignore[misc]
         assert caught.value.retry
         log.unlink()
+
+
+def test_an_older_one_is_told(store: SqliteStore) -> None:
+    """A copy without the log that it had is not read as if nothing were missing."""
+    store.turn.open()
+    store.turn.mark(1000)
+    with pytest.raises(Corrupt, match="and was at 1000"):
+        store.read(lambda view: view.list_runs({}))
+    assert not [db for db in apsw.connections() if db.filename == store.path]
+    store.turn.close()
 
 
 def test_a_log_is_never_left_out(store: SqliteStore) -> None:

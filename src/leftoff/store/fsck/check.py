@@ -97,7 +97,8 @@ def _check_age(store: SqliteStore, report: Report) -> None:
         store.give(store.take())
     except Corrupt as error:
         if error.older:
-            report.problem("wal", error.where, error.message, older=True)
+            said = error.message.removeprefix(error.where)
+            report.problem("wal", error.where, f"It{said}", older=True)
     except (apsw.Error, LeftoffError):
         pass
 

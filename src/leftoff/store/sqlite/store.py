@@ -150,10 +150,20 @@ class SqliteStore(Store):
             try:
                 return self._free.pop() if self._free else self._connect()
             except (apsw.CantOpenError, apsw.ReadOnlyError):
-                from leftoff.store.sqlite.still import open_still
+                return self._connect_still()
 
-                self._open.append(open_still(self.path))
-                return self._open[-1]
+    def _connect_still(self) -> apsw.Connection:
+        from leftoff.store.sqlite.still import open_still
+
+        marked = self.turn.marked() if self.refuses_damage else 0
+        db = open_still(self.path)
+        try:
+            self._refuse_older(db, marked)
+        except BaseException:
+            db.close()
+            raise
+        self._open.append(db)
+        return db
 
     def give(self, db: apsw.Connection) -> None:
         """Back for the next one, unless a query on it was left half read: that would hold an old snapshot.
