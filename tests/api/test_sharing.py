@@ -318,6 +318,35 @@ def test_a_commit_that_is_given_up_as_a_lock_is_given_back(
         assert {"k": 1} == dict(seen.records["knowledge"])
 
 
+@pytest.mark.parametrize("where", ["Buffer.adopted", "BufferedSteps.saved", "Buffer._fold", "cells.appended"])
+def test_a_commit_that_is_given_up_when_it_is_durable(
+    run: leftoff.Run, store_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Ctrl-C before it is remembered: what is read is what the store has, then and whatever others make of it."""
+    run.variables.update(a=0, log=[])
+    run.commit()
+    run.variables.update(a=1)
+    run.append("log", 1)
+    run.put("knowledge", "k", 1)
+
+    def strike() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        module = (
+            "buffered_steps." if where.startswith("BufferedSteps") else "buffer." if "Buffer" in where else ""
+        )
+        Seam(patch).before(f"leftoff.api.{module}{where}", strike)
+        run.commit()
+    run.append("log", 2)
+    assert (1, [1, 2], {"k": 1}) == (run.variables["a"], run.variables["log"], dict(run.records["knowledge"]))
+    run.commit()
+    assert (1, [1, 2], {"k": 1}) == (run.variables["a"], run.variables["log"], dict(run.records["knowledge"]))
+    elsewhere(store_path, run.id, {("variable", "a"): 2, ("knowledge", "k"): 2})
+    run.refresh()
+    assert (2, {"k": 2}) == (run.variables["a"], dict(run.records["knowledge"]))
+
+
 def test_a_failed_commit_of_one_thread(run: leftoff.Run, store: leftoff.Store, monkeypatch: Any) -> None:
     """What failed waits; a thread that commits later takes it along."""
     run.variables["a"] = 1

@@ -249,7 +249,11 @@ class Buffer:
             if isinstance(error, Rewound):
                 mark_rewound(self.store, error)
             raise
-        self.adopted(version, assigned, sent, adopt)
+        try:
+            self.adopted(version, assigned, sent, adopt)
+        except BaseException:  # Ctrl-C: it is durable, whoever goes on
+            self.adopted(version, assigned, sent, adopt)
+            raise
         return version
 
     def _take_out(self, sent: ChangeSet) -> None:
@@ -304,39 +308,40 @@ class Buffer:
     ) -> None:
         """A commit is durable: fold it into what is remembered, or forget that if others committed too.
 
-        With what the head learned, under one lock: nobody reads at a version whose changes still wait here.
+        With what the head learned, under one lock: nobody reads at a version whose changes still wait here. May be cut
+        short, and called again: what is remembered is forgotten first.
         """
         with self.lock:
+            there, self._cells = self._cells, None
             if adopt is not None:
                 adopt()
             self._sent = ChangeSet(self.redactor)
             self.steps.saved(changes)
             self.secrets.grow(assigned)
             ours = version is None or version.seq == self._folded + 1
-            if ours and self._cells is not None:
-                self._fold(assigned)
-            elif not ours:
-                self._cells = None
+            if not ours:
                 self.steps.look_again()
             if version is not None and version.seq > self._folded:
                 self._folded = version.seq
             for name, change in assigned.items():
                 if self._assigned.get(name, NOTHING) is change:
                     del self._assigned[name]
+            if ours and there is not None:
+                self._fold(there, assigned)
+                self._cells = there
 
-    def _fold(self, assigned: dict[str, Change | None]) -> None:
-        assert self._cells is not None
+    def _fold(self, there: dict[str, Any], assigned: dict[str, Change | None]) -> None:
         for name, change in assigned.items():
             if change is None:
-                self._cells.pop(name, None)
+                there.pop(name, None)
             elif change.kind == APPEND:
-                before = self._cell(self._cells, name) if name in self._cells else None
-                self._cells[name] = cells.appended(name, before, change.items, partial(self._load, name))
+                before = self._cell(there, name) if name in there else None
+                there[name] = cells.appended(name, before, change.items, partial(self._load, name))
             else:
-                base = self._cells.get(name)
-                self._cells[name] = cells.committed(name, change, self._load)
+                base = there.get(name)
+                there[name] = cells.committed(name, change, self._load)
                 if change.spread is not None and type(base) is cells.Cell:
-                    self._cell(self._cells, name)
+                    self._cell(there, name)
 
     def refresh(self) -> None:
         """Pick up what others have committed, without committing anything."""
