@@ -141,7 +141,7 @@ class _Link:
             self.server.sendall(size + first)
             self._asked += 1  # who it is is asked for, too
             while True:
-                kind, body = _message(self.client)
+                kind, body = message(self.client)
                 if self._is_cut(kind, body):
                     return
                 self.proxy.wait()
@@ -161,8 +161,8 @@ class _Link:
             self.close()
 
     def _first(self) -> tuple[bytes, bytes]:
-        size = _exactly(self.client, 4)
-        return size, _exactly(self.client, struct.unpack("!i", size)[0] - 4)
+        size = exactly(self.client, 4)
+        return size, exactly(self.client, struct.unpack("!i", size)[0] - 4)
 
     def _is_cut(self, kind: bytes, body: bytes) -> bool:
         if kind == _PARSE:
@@ -184,7 +184,7 @@ class _Link:
         held = b""
         try:
             while True:
-                kind, body = _message(self.server)
+                kind, body = message(self.server)
                 if kind == b"S" and self.proxy.server_version and body.startswith(b"server_version\0"):
                     body = b"server_version\0" + self.proxy.server_version.encode() + b"\0"
                 held += kind + struct.pack("!i", len(body) + 4) + body
@@ -213,7 +213,7 @@ class _Link:
             self.close()
 
 
-def _exactly(end: socket.socket, size: int) -> bytes:
+def exactly(end: socket.socket, size: int) -> bytes:
     found = b""
     while len(found) < size:
         some = end.recv(size - len(found))
@@ -223,7 +223,7 @@ def _exactly(end: socket.socket, size: int) -> bytes:
     return found
 
 
-def _message(end: socket.socket) -> tuple[bytes, bytes]:
-    kind = _exactly(end, 1)
-    (size,) = struct.unpack("!i", _exactly(end, 4))
-    return kind, _exactly(end, size - 4)
+def message(end: socket.socket) -> tuple[bytes, bytes]:
+    kind = exactly(end, 1)
+    (size,) = struct.unpack("!i", exactly(end, 4))
+    return kind, exactly(end, size - 4)

@@ -19,7 +19,7 @@ from leftoff.store.postgres.connection import Link, Pool
 from leftoff.store.postgres.held import Again
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
-from leftoff.testing.scribe import AT, Scribe
+from leftoff.testing.scribe import AT, Scribe, stored
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import LOCKED, MAKE_LOCKED, USER, Server
 
@@ -419,6 +419,27 @@ def test_a_client_of_another_encoding(
     assert [] == other.check()["problems"]
     one.close()
     other.close()
+
+
+def test_what_an_administrator_set(server: Server, name: str, tmp_path: Path) -> None:
+    """What is set for a role or a database changes nothing of what is kept."""
+    odd = {
+        "array_nulls": "off",
+        "bytea_output": "escape",
+        "default_transaction_deferrable": "on",
+        "default_transaction_isolation": "serializable",
+        "search_path": "nowhere",
+        "standard_conforming_strings": "off",
+    }
+    options = "".join(f"-c%20{setting}%3D{value}%20" for setting, value in odd.items())
+    store = PostgresStore(server.url(name, options=options), str(tmp_path))
+    store.patience = 5.0
+    scribe = Scribe(store)
+    scribe.commit({("variable", f"{i}"): f"\\x{i} 'é'" for i in range(20)})
+    assert [] == store.check()["problems"]
+    record = store.read(lambda view: view.record(scribe.run, "variable", "7"))
+    assert record is not None and stored("\\x7 'é'") == record.stored
+    store.close()
 
 
 def test_ports_are_part_of_a_place(tmp_path: Path) -> None:

@@ -35,7 +35,10 @@ ALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
+#: of each session; with arrays as everybody else has them
+SETTINGS = {"jit": "off", "array_nulls": "on", "idle_in_transaction_session_timeout": str(IDLE_MS)}
 MOST = 10  # connections of one store in one process
+_NO_OPTIONS = "unsupported startup parameter"
 
 
 class Link:
@@ -45,11 +48,11 @@ class Link:
         log.debug("connects to %s", place.name)
         self.place = place
         self.pid = os.getpid()
-        options = f"-c search_path={place.quoted} -c jit=off -c idle_in_transaction_session_timeout={IDLE_MS}"
-        self.conn = psycopg.connect(_with_options(place.conninfo, options), autocommit=True)
+        settings = {"search_path": place.quoted, **SETTINGS}
+        self.conn, made_so = _connected(place.conninfo, settings)
         self._refuse_unfit()
-        self.wire = Wire(self.conn)
-        self.patience = -1.0
+        self.wire = Wire(self.conn, settings, made_so=made_so)
+        self._patience = -1.0
 
     def _refuse_unfit(self) -> None:
         version = self.conn.info.server_version // 10_000
@@ -75,6 +78,22 @@ class Link:
         """Send a statement, and wait for nothing: what it says is heard with the next answer. ``alone``: what is sent
         behind it does not take it back if it fails."""
         self._said(self.wire.send, [(statement, ())], alone)
+
+    def wait_at_most(self, seconds: float) -> None:
+        """For a lock, from the next statement on."""
+        if seconds == self._patience:
+            return
+        limit = str(max(1, int(min(seconds, 1e6) * 1000)))
+        self.wire.settings["lock_timeout"] = limit
+        if self.wire.own:
+            self.tell(f"SET lock_timeout = {limit}", alone=True)
+            self._patience = seconds
+
+    def is_shared(self) -> bool:
+        """Whether others use the same session of the server: nobody can listen in it."""
+        if not self.wire.own:
+            self.ask([])
+        return not self.wire.own
 
     def script(self, statements: Sequence[str]) -> None:
         """Statements that are sent once in the life of a store."""
@@ -124,15 +143,23 @@ class Link:
                 pass
 
 
-def _with_options(conninfo: str, options: str) -> str:
-    """What the URL says, and ours behind the options that it has."""
+def _connected(conninfo: str, settings: dict[str, str]) -> tuple[psycopg.Connection[Any], bool]:
+    """A connection, and whether it was asked for with these settings. Some poolers take none."""
     given = psycopg.conninfo.conninfo_to_dict(conninfo)
-    own = f"{given.get('options') or ''} {options}".strip()
     timeout = given.get("connect_timeout") or CONNECT_S
     name = given.get("application_name") or "leftoff"
-    wanted = {"options": own, "connect_timeout": timeout, "application_name": name, "client_encoding": "UTF8"}
+    wanted = {"connect_timeout": timeout, "application_name": name, "client_encoding": "UTF8"}
     wanted.update({key: value for key, value in ALIVE.items() if key not in given})
-    return psycopg.conninfo.make_conninfo(conninfo, **wanted)
+    plain = psycopg.conninfo.make_conninfo(conninfo, **wanted)
+    ours = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    options = f"{given.get('options') or ''} {ours}".strip()  # ours behind those that the URL has
+    try:
+        with_ours = psycopg.conninfo.make_conninfo(plain, options=options)
+        return psycopg.connect(with_ours, autocommit=True), True
+    except psycopg.OperationalError as error:
+        if _NO_OPTIONS not in str(error):
+            raise
+    return psycopg.connect(plain, autocommit=True), False
 
 
 class Pool:

@@ -29,7 +29,7 @@ _BY_CODE = {
         "Raise max_connections there, or end what holds them.",
     ),
     "25006": (
-        "{where} is read-only: a standby, or a server after a failover.",
+        "{where} is read-only: a standby, a server after a failover, or set so (default_transaction_read_only).",
         f"{SAFE} Name the server that takes writes (libpq: target_session_attrs=read-write), or wait until it does.",
     ),
     "55P03": (

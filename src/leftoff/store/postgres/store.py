@@ -120,14 +120,11 @@ class PostgresStore(Store):
                 raise self._typed(error) from None  # the chain might show the password
             raise
         self._reached = True
-        if link.patience != self.patience:
-            try:
-                limit_ms = max(1, int(min(self.patience, 1e6) * 1000))
-                link.tell(f"SET lock_timeout = {limit_ms}", alone=True)
-            except BaseException:
-                self.pool.drop(link)
-                raise
-            link.patience = self.patience
+        try:
+            link.wait_at_most(self.patience)
+        except BaseException:
+            self.pool.drop(link)
+            raise
         return link
 
     def _persist(self, attempt: Callable[[], T]) -> T:

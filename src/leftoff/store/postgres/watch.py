@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.store.postgres.store import PostgresStore
 
-DEAF_S = 2.0  # seconds between looks where nobody can listen: at a standby
+DEAF_S = 2.0  # seconds between looks where nobody can listen: at a standby, behind a pooler
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 5.0
 _READ_ONLY = "25006"
 
@@ -76,13 +76,16 @@ class PostgresWatch(Watch):
         place = self._store.place
         link = Link(place)
         try:
-            link.script([f"LISTEN {place.quoted}"])
-            self._before = Snapshot(link.ask([(Q.watch, (place.schema,)), (Q.snapshot, ())])[1][0][0])
+            self._deaf = link.is_shared()
+            if not self._deaf:
+                link.script([f"LISTEN {place.quoted}"])
+                self._before = Snapshot(link.ask([(Q.watch, (place.schema,)), (Q.snapshot, ())])[1][0][0])
         except psycopg.Error as error:
             if code_of(error) != _READ_ONLY:
                 link.close()
                 raise
             self._deaf = True
+        if self._deaf:
             log.debug("nobody can listen at %s: looks every %g s", place.name, DEAF_S)
         self._link, self._lost_at, self._pause = link, None, FIRST_WAIT_S
 

@@ -1,5 +1,10 @@
 """Many statements, one wait: libpq's pipeline, with statements that the server remembers.
 
+A pooler may stand between, and give each transaction to another session of the server. Whether one does is found with
+the first answer: it tells another process than the one that the connection was made with. Until then, and behind a
+pooler for good, the session is taken for somebody else's: nothing is prepared in it, and what we set in it holds for
+one transaction.
+
 psycopg has a pipeline of its own, which waits once more when it is left, and forgets behind a ROLLBACK which statements
 are prepared while the server does not. So its connection is used (addresses, passwords, TLS), and what goes over it is
 sent from here.
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 _BINARY, _TEXT = 1, 0
 _BYTEA, _TEXTS, _BIGINT = 17, 25, 20  # the types of what is in our arrays
 FINISH_MS = 1000
+_ENDS = ("COMMIT", "ROLLBACK")
+_SET = "SELECT pg_backend_pid(), count(set_config(n, v, true)) FROM unnest($1::text[], $2::text[]) AS t(n, v)"
 _NULL = struct.pack("!i", -1)
 _ENDED = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
@@ -35,13 +42,17 @@ _ENDED = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 class Wire:
     """What is said on one connection."""
 
-    def __init__(self, conn: psycopg.Connection[Any]) -> None:
+    def __init__(self, conn: psycopg.Connection[Any], settings: dict[str, str], *, made_so: bool) -> None:
+        """``settings``: what must be set in a session. ``made_so``: the connection was, if it leads to the server."""
         self.conn = conn
+        self.settings = settings
+        self.own = False  # whether the session is known to be ours alone
+        self._pid = conn.pgconn.backend_pid if made_so else None
         self._pg = conn.pgconn
         self._loader = Transformer(conn)
         self._names: dict[str, bytes] = {}
         self._given = 0  # names: one that was given is not given again, whatever became of its statement
-        # Per answer that is to come: the statement that it prepares, if it does; None: the end of a pipeline.
+        # Per answer that is to come: the statement that it prepares, if it does; _SET; None: the end of a pipeline.
         self._owed: deque[str | None] = deque()
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
@@ -49,24 +60,42 @@ class Wire:
 
     def send(self, statements: Sequence[Statement], ends: bool = False) -> None:
         """Send, and wait for nothing. ``ends``: what fails of it takes nothing with it that is sent later."""
-        self._queue(statements, ends)
+        self._queue(statements, ends or not self.own)
         self._flush()
 
     def _queue(self, statements: Sequence[Statement], ends: bool) -> None:
-        for sql, values in statements:
-            name = self._names.get(sql)
-            if name is None:
-                name = b"s%d" % self._given
-                self._given += 1
-                self._names[sql] = name
-                self._pg.send_prepare(name, sql.encode())
-                self._owed.append(sql)
-            data, formats = dumped(values)
-            self._pg.send_query_prepared(name, data, formats, _BINARY)
-            self._owed.append("")
+        if self.own:
+            for sql, values in statements:
+                self._send_prepared(sql, *dumped(values))
+        else:
+            self._queue_once(statements)
         if ends:
-            self._pg.pipeline_sync()
-            self._owed.append(None)
+            self._end()
+
+    def _end(self) -> None:
+        self._pg.pipeline_sync()
+        self._owed.append(None)
+
+    def _queue_once(self, statements: Sequence[Statement]) -> None:
+        """With what they need of the session before them, in their transaction."""
+        first = statements[0][0] if statements else ""
+        begins = int(first.startswith("BEGIN"))
+        ours = [] if first in _ENDS else [(_SET, (list(self.settings), list(self.settings.values())))]
+        for sql, values in (*statements[:begins], *ours, *statements[begins:]):
+            data, formats = dumped(values)
+            self._pg.send_query_params(sql.encode(), data, None, formats, _BINARY)
+            self._owed.append(sql if sql is _SET else "")
+
+    def _send_prepared(self, sql: str, data: list[bytes | None], formats: list[int]) -> None:
+        name = self._names.get(sql)
+        if name is None:
+            name = b"s%d" % self._given
+            self._given += 1
+            self._names[sql] = name
+            self._pg.send_prepare(name, sql.encode())
+            self._owed.append(sql)
+        self._pg.send_query_prepared(name, data, formats, _BINARY)
+        self._owed.append("")
 
     def ask(self, statements: Sequence[Statement], then: Sequence[Statement] = ()) -> list[Rows]:
         """The rows of each statement. All are sent at once; this waits once. ``then``: what is sent with them as a
@@ -75,18 +104,21 @@ class Wire:
         self._queue(statements, ends=True)
         if then:
             self._queue(then, ends=True)
+        return self._heard_behind(before)
+
+    def script(self, statements: Sequence[str]) -> None:
+        """Statements that are sent once in the life of a store."""
+        before = len(self._owed)
+        self._queue_once([(sql, ()) for sql in statements])
+        self._end()
+        self._heard_behind(before)
+
+    def _heard_behind(self, before: int) -> list[Rows]:
         self._flush()
         found, error = self._answers(before)
         if error is not None:
             raise error
         return found
-
-    def script(self, statements: Sequence[str]) -> None:
-        """Statements that are sent once in the life of a store."""
-        for sql in statements:
-            self._pg.send_query_params(sql.encode(), None)
-            self._owed.append("")
-        self.ask([])
 
     def _answers(self, skip: int) -> tuple[list[Rows], psycopg.Error | None]:
         """Everything up to the end of the pipeline; what is known of the answers that were owed before is dropped."""
@@ -102,9 +134,11 @@ class Wire:
                 error = None
             elif result.status not in _ENDED:
                 if prepares:
-                    del self._names[prepares]
+                    self._names.pop(prepares, None)
                 if error is None and result.status == ExecStatus.FATAL_ERROR:
                     error = psycopg.errors.error_from_result(result)
+            elif prepares is _SET:
+                self.own = self._rows(result)[0][0] == self._pid
             elif not prepares and number >= skip:
                 found.append(self._rows(result))
             number += 1
