@@ -78,6 +78,9 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def hang_up(self) -> None:
         """Close the window."""
         os.close(self._master)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,19 @@ def test_quit(tmp_path: Path, answer: str) -> None:
     (tmp_path / "fixed").touch()
     assert 1 == call("resume", cwd=tmp_path).code  # nobody there: y fails, and nothing is asked
     assert ["a", "a", "x", "y"] == sorted(lines(tmp_path, "ran"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_it_asks(tmp_path: Path, number: int) -> None:
+    """Nothing is driven at that moment; both signals end with 130 all the same, and the run is as it was."""
+    write(tmp_path, FLOW)
+    for words in (("run", "flow.yaml"), ("resume",)):
+        with Terminal(*words, cwd=tmp_path) as terminal:
+            terminal.expect("(q)uit: ")
+            terminal.send_signal(number)
+            assert 130 == terminal.end(), terminal.shown
+        (run,) = succeed("ls", "--json", cwd=tmp_path).json["runs"]
+        assert "failed" == run["status"]
 
 
 def test_yes_is_no_answer(tmp_path: Path) -> None:

@@ -190,8 +190,9 @@ def _become(request: dict[str, Any], fds: list[int]) -> NoReturn:
     code = 1
     try:
         _settle(request, fds)
-        from leftoff.cli import main
+        from leftoff.cli import as_process, main
 
+        as_process(request["words"])
         code = main(request["words"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

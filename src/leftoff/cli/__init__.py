@@ -13,16 +13,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+LONG = frozenset("run resume reprendre continue supervise status logs".split())
+
 
 def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
-    if argv is None and any(["://" in word and ("@" in word or "password" in word) for word in args]):
-        from leftoff.cli.secrets import hide
+    if argv is None:
+        as_process(args)
+        if any(["://" in word and ("@" in word or "password" in word) for word in args]):
+            from leftoff.cli.secrets import hide
 
-        hide(args)
+            hide(args)
     from leftoff.cli.dispatch import dispatch
 
     return dispatch(args)
+
+
+def as_process(args: list[str]) -> None:
+    """In a process that is nothing but the command, SIGTERM is Ctrl-C for a verb that drives, asks or watches."""
+    if not LONG.isdisjoint(args):
+        import signal
+
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def end(code: int) -> NoReturn:

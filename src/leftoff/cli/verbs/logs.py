@@ -190,9 +190,6 @@ def facts(log: Log, now: int) -> list[str]:
 
 def follow(logs: RunLogs, ctx: Context) -> int:
     """Until the run is finished or paused, or nobody is there who could add anything."""
-    import signal
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = Page(ctx, headed=True)
     files: dict[str, LogFile] = {}
     done: set[str] = set()

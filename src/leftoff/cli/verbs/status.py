@@ -146,9 +146,6 @@ def _time(known: dict[str, float | None]) -> str:
 
 def watch(args: Args, ctx: Context) -> int:
     """Until it is interrupted: redrawn on a terminal; elsewhere one page, with --json one event, for each change."""
-    import signal
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if args.json:
             _events(ctx)

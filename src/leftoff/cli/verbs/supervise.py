@@ -42,10 +42,8 @@ def run(args: Args, ctx: Context) -> int:
         watch.look()
         _end(ctx)
         return 0
-    import signal
     from time import sleep
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ctx.say("leftoff: watching; Ctrl-C ends it.")
     try:
         while True:
