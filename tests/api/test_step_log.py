@@ -7,7 +7,9 @@ import logging
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +77,6 @@ def test_threads_and_tasks_are_told_apart(project: Path) -> None:
         await asyncio.sleep(0)
         log.info("task %s ends", number)
 
-    def own() -> None:
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(log.info, "from a thread of its own").result()
-
     @leftoff.step(timeout=30)
     def fetch(number: int) -> None:
         together.wait()
@@ -92,7 +90,7 @@ def test_threads_and_tasks_are_told_apart(project: Path) -> None:
         with store.start("w", run_id="r") as run:
             run.map(work, [1, 2], max_parallel=2)
             asyncio.run(run.map(wait, [1, 2], max_parallel=2))
-            run.do("own", own)
+            run.do("own", lambda: _in_a_thread(lambda: log.info("from a thread of its own")))
         crawl.run(run_id="crawl", store=store)
     assert {
         **{f"work/{n}": [f"thread {n}"] for n in (1, 2)},
@@ -100,6 +98,21 @@ def test_threads_and_tasks_are_told_apart(project: Path) -> None:
         "own": ["from a thread of its own"],
     } == lines("r", project)
     assert {"1-fetch/1": ["fetched 1"], "1-fetch/2": ["fetched 2"]} == lines("crawl", project)
+
+
+def test_a_step_that_was_left_open_takes_no_lines_of_others(project: Path) -> None:
+    """Its run was paused with the store; a thread of another run's step works for that one."""
+    with leftoff.open(".leftoff") as store:
+        left = store.start("w", run_id="left").step("a")
+        copy_context().run(left.__enter__)
+    with leftoff.open(".leftoff") as store, store.start("w", run_id="r") as run:
+        run.do("own", lambda: _in_a_thread(lambda: log.info("mine")))
+    assert {"own": ["mine"]} == lines("r", project)
+
+
+def _in_a_thread(work: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
 
 
 def test_secrets_are_masked_before_they_are_written(project: Path) -> None:

@@ -59,6 +59,11 @@ class StepLog:
                 os.close(self._file)
                 self._file = None
 
+    @property
+    def driven(self) -> bool:
+        """Whether its run goes on: one that was paused may have left its step open."""
+        return self._buffer.driving
+
     def write(self, text: str) -> None:
         """Add lines. A log that cannot be written is no reason for the work to fail."""
         line = self._buffer.redactor.mask(text) + "\n"
@@ -87,7 +92,7 @@ _lock = threading.RLock()  # a handler of signals may log, too
 
 def log_now() -> StepLog | None:
     """The step that whoever asks is part of."""
-    return _current.get() or _innermost(list(_open.values()))
+    return _current.get() or _innermost([log for log in list(_open.values()) if log.driven])
 
 
 def _innermost(logs: list[StepLog]) -> StepLog | None:
