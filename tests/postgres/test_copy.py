@@ -13,7 +13,8 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.transfer import OWN_FACTS, TABLES, copy, refuse_driven
+from leftoff.store.tables import OWN_FACTS, TABLES
+from leftoff.store.transfer import copy, refuse_driven
 from leftoff.testing.rules.blobs import refer
 from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import call
@@ -77,8 +78,10 @@ def fill(store: Store) -> None:
 
 def everything(store: Store) -> dict[str, object]:
     def look(view: View) -> dict[str, object]:
-        found: dict[str, object] = {name: sorted(view.dump(name, None, 10_000), key=repr) for name in TABLES}
-        return {**found, "run": view.dump_runs()}
+        found: dict[str, object] = {
+            name: sorted(view.tables().rows(name, None, 10_000), key=repr) for name in TABLES
+        }
+        return {**found, "run": view.tables().runs()}
 
     return store.read(look)
 
@@ -93,7 +96,7 @@ def test_there_and_back(embedded: Store, remote: PostgresStore, tmp_path: Path) 
     assert everything(embedded) == everything(again)
     for store in (remote, again):
         (row, *_) = store.read(lambda view: view.list_runs({"workflow": "work"}))
-        blob = store.read(lambda view: view.dump("blob", None, 1))[0][0]
+        blob = store.read(lambda view: view.tables().rows("blob", None, 1))[0][0]
         assert b"".join(embedded.load_blob(blob)) == b"".join(store.load_blob(blob))
         new = Scribe(store, "new")
         assert new.run > 4
@@ -121,7 +124,7 @@ def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
             copy(embedded, remote, lambda table, rows, total: told.append(table))
             break
         except Conflict:
-            runs = remote.read(lambda view: view.dump_runs()) if remote.exists() else []
+            runs = remote.read(lambda view: view.tables().runs()) if remote.exists() else []
             assert [] == runs
     remote.write = write  # type: ignore[method-assign]
     assert 1 == told.count("value")  # what was there already was not copied again

@@ -99,7 +99,7 @@ def test_a_store_that_does_not_look_again_has_twins(
     monkeypatch.setattr(held, "what", lambda rows: None)
     store.write(start)
     assert [0] == calls
-    assert 2 == len(store.read(lambda view: view.dump_runs()))
+    assert 2 == len(store.read(lambda view: view.tables().runs()))
     store.sweep()
     store.close()
 

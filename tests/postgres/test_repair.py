@@ -233,7 +233,7 @@ def test_a_commit_after_the_look(place: str, server: Server, monkeypatch: pytest
 def test_a_run_that_is_driven_is_left_alone(place: str, server: Server) -> None:
     """Whoever drives it would go on from what is not so any more. Others may be driven."""
     with leftoff.open(place) as store:
-        (row,) = [row for row in store._store.read(lambda view: view.dump_runs()) if row[1] == "run-0"]
+        (row,) = [row for row in store._store.read(lambda view: view.tables().runs()) if row[1] == "run-0"]
         tamper(server, place, f"UPDATE lease SET kind = 'session', session = 's' WHERE run = {row[0]}")
         tamper(server, place, TAMPERING["a record gone"][0])
         with pytest.raises(LeaseHeld):

@@ -12,7 +12,7 @@ import pytest
 from leftoff.errors import Conflict
 from leftoff.operations.upkeep.stores import copy
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.transfer import TABLES
+from leftoff.store.tables import TABLES
 from tests.cli.command import Called, call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
@@ -157,7 +157,10 @@ def tables(folder: Path) -> dict[str, object]:
     """All rows of a store but what it says of itself."""
     with here(folder) as project:
         return project.store.read(
-            lambda view: {"run": view.dump_runs(), **{name: view.dump(name, None, 1000) for name in TABLES}}
+            lambda view: {
+                "run": view.tables().runs(),
+                **{name: view.tables().rows(name, None, 1000) for name in TABLES},
+            }
         )
 
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.host import Process
     from leftoff.model.versions import Version
+    from leftoff.store.follower import Follower
     from leftoff.store.rows import Attempt, BlobRow, Holder, Lease, Record, RunRow, Trashed
+    from leftoff.store.tables import Tables, WritableTables
     from leftoff.store.watch import Watch
 
     T = TypeVar("T")
@@ -40,65 +42,6 @@ if TYPE_CHECKING:
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
 VALUE_MAX = 1 << 20  # larger ones are blobs
-
-
-class Follower:
-    """Who keeps the files of a protocol in step with a store, and says how that protocol opens and seals.
-
-    It is a layer above that makes one; the engine asks it, inside the transaction, where there is one.
-    """
-
-    #: the store without it: what is written there is in the files after the next ``sync``
-    store: Store
-
-    def look(self) -> None:
-        """Take in what others did to the files."""
-        raise NotImplementedError
-
-    def sync(self, *, look: bool = True) -> None:
-        """Bring the files up to date, after a look at them."""
-        raise NotImplementedError
-
-    def write_again(self, run: int) -> None:
-        """Bring the files of a run up to date, whatever is known of them."""
-        raise NotImplementedError
-
-    def deleted(self, run_id: str) -> str | None:
-        """A file of a run that somebody deleted, and that was not written again since."""
-        raise NotImplementedError
-
-    def problems(self) -> list[str]:
-        """Which files could not be kept in step, and why."""
-        raise NotImplementedError
-
-    def outside(self, row: RunRow) -> str | None:
-        """What is to be said of a new run that the protocol's files do not show."""
-        raise NotImplementedError
-
-    def withdraw(self, *, dry: bool = False) -> list[str]:
-        """Take the documents that it wrote out of the project, until the next commit of their runs; their paths.
-        ``dry``: only say which."""
-        raise NotImplementedError
-
-    def run_of_file(self, path: str) -> str | None:
-        """The run that a file of the project is written for, where it is one of those."""
-        raise NotImplementedError
-
-    def own_files(self) -> frozenset[str]:
-        """The files that it writes, by their paths in the project: what becomes of them is nobody's change."""
-        raise NotImplementedError
-
-    def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:
-        """The id of a run that opens so; ``again``: the id that it would have had each time before."""
-        raise NotImplementedError
-
-    def steps(self, opening: Any, at: int) -> list[str]:
-        """The steps of a run that opens so, where none were given."""
-        raise NotImplementedError
-
-    def seal(self, tx: Tx, run: int, changes: Any, seal: Any) -> Any:
-        """How the protocol seals a commit that is about to be made; ``None``: not at all."""
-        raise NotImplementedError
 
 
 class View:
@@ -303,16 +246,8 @@ class View:
         """What the store says of itself: its id, its schema, who made it, and what was noted."""
         raise NotImplementedError
 
-    def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
-        """The next rows of a table (``leftoff.store.transfer.TABLES``) behind a key, in an order of its own."""
-        raise NotImplementedError
-
-    def dump_size(self) -> int:
-        """How many rows there are of all tables that can be dumped, or a few more."""
-        raise NotImplementedError
-
-    def dump_runs(self) -> list[tuple[Any, ...]]:
-        """The rows of all runs, hidden ones too."""
+    def tables(self) -> Tables:
+        """The tables as they are, for who copies a whole store."""
         raise NotImplementedError
 
 
@@ -454,16 +389,7 @@ class Tx(View):
         """A blob whose file is durable (or is in this store's trash, from where it comes back)."""
         raise NotImplementedError
 
-    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Rows of another store's ``dump``, as they are."""
-        raise NotImplementedError
-
-    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
-        """The runs of another store, into one that has none: with their numbers, and that of the newest commit."""
-        raise NotImplementedError
-
-    def clear(self) -> None:
-        """Forget all rows that were loaded; what the store says of itself stays."""
+    def tables(self) -> WritableTables:
         raise NotImplementedError
 
 

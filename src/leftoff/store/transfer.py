@@ -17,6 +17,7 @@ from leftoff.host import GONE
 from leftoff.model.codec import decode, sha256, text
 from leftoff.model.fields import Fields
 from leftoff.store.rows import COPYING, MOST_OUTPUT, end_of
+from leftoff.store.tables import TABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,34 +25,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.store.base import Store, Tx, View
+    from leftoff.store.tables import Row
 
-    Row = tuple[Any, ...]
     Tell = Callable[[str, int, int], None]  # the table at work, rows that were copied, and how many there are
 
-RECORD = "run collection key seq hash data blob status ord leaf"
-PAST = "run collection key until seq hash data blob"
-VERSION = "run seq n token digest epoch at counts checkpoint trigger step note"
-RUN = (
-    "run run_id n seq digest counts updated_at created_at workflow branch status title issue session card hidden "
-    "checkpoint"
-)
-ATTEMPT = "token run step number scope pid started log started_at ended_at exit_code"
-#: by table: its columns, and how many of them, from the first on, are its key
-TABLES = {
-    "value": (("hash", "data"), 1),
-    "blob": (("hash", "size", "stored", "encoding"), 1),
-    "record": (tuple(RECORD.split()), 3),
-    "past": (tuple(PAST.split()), 4),
-    "version": (tuple(VERSION.split()), 2),
-    "alias": (("name", "run", "seq"), 3),
-    "attempt": (tuple(ATTEMPT.split()), 1),
-    "lease": (("run", "epoch", "since", "beat"), 1),
-    "meta": (("name", "value"), 1),
-}
-#: how many rows there are in all of them
-COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in TABLES)}"
-#: what `meta` says of the store that it is in
-OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "min_reader", "min_writer")
 SOME, SOME_LARGE = 1000, 32  # rows at a time
 TRIES = 3  # a source that moves more often than that is being worked on
 SILENT_MS = 600_000
@@ -117,7 +94,7 @@ def _refuse_driven(view: View, now: int) -> None:
 
 def state(store: Store) -> str:
     """What stands for a store as it is now."""
-    return store.read(lambda view: _state(view, view.dump_runs()))
+    return store.read(lambda view: _state(view, view.tables().runs()))
 
 
 def _state(view: View, runs: list[Row]) -> str:
@@ -130,10 +107,10 @@ def _copy_rows(
 ) -> tuple[str, list[Row], dict[str, Any]]:
     """All but the rows of the runs, which are for the end; what stands for this copy, those rows, and of each table how
     many there were."""
-    runs = view.dump_runs()
+    runs = view.tables().runs()
     stamp = f"{_state(view, runs)} {ours}"
     done = _begin(target, stamp)
-    rows = Copy(source, view, target, stamp, tell, view.dump_size())
+    rows = Copy(source, view, target, stamp, tell, view.tables().size())
     for table in TABLES:
         rows.table(table, done)
     _copy_logs(source, view, target)
@@ -156,7 +133,7 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], more
             except Conflict:
                 _give_up(target, stamp)
                 raise
-            revealed = _state(view, view.dump_runs()) == stamp.partition(" ")[0] and _reveal(
+            revealed = _state(view, view.tables().runs()) == stamp.partition(" ")[0] and _reveal(
                 target, stamp, runs, more
             )
         return revealed
@@ -174,7 +151,7 @@ def _is_writable(folder: str) -> bool:
 def _reveal(target: Store, stamp: str, runs: list[Row], more: bool) -> bool:
     def work(tx: Tx) -> bool:
         _need_ours(tx, target, stamp)
-        tx.load_runs(runs)
+        tx.tables().add_runs(runs)
         tx.put_fact(COPYING, None)
         tx.put_fact(ARCHIVE_LEFT, stamp.partition(" ")[0] if more else None)
         return True
@@ -187,14 +164,14 @@ def _give_up(target: Store, stamp: str) -> None:
 
     def work(tx: Tx) -> None:
         _need_ours(tx, target, stamp)
-        tx.clear()
+        tx.tables().clear()
 
     target.write(work)
 
 
 def _need_ours(tx: Tx, target: Store, stamp: str) -> None:
     """An error where another copy has begun since, goes on with ours, or has ended."""
-    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or tx.dump_runs():
+    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or tx.tables().runs():
         raise Conflict(
             f"Meanwhile, another copy was made into {target.name}.",
             hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",
@@ -205,7 +182,7 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
     """How far a copy of the same came that was cut short: of each table how many rows, and the key of the last."""
 
     def work(tx: Tx) -> dict[str, Any]:
-        if tx.dump_runs():
+        if tx.tables().runs():
             raise Invalid(
                 f"{target.name} has runs already; a copy goes into a store that is empty.",
                 hint="Choose another place (`?project=NAME` makes one on the same server).",
@@ -213,7 +190,7 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
         known, _, done = (tx.fact(COPYING) or "").partition("\n")
         same = known.partition(" ")[0] == stamp.partition(" ")[0]
         if known and not same:
-            tx.clear()
+            tx.tables().clear()
         tx.put_fact(COPYING, f"{stamp}\n{done if same else '{}'}")
         return decode(done) if same else {}
 
@@ -235,7 +212,7 @@ class Copy(Fields):
         size = SOME_LARGE if table in ("value", "blob") else SOME
         count, last = done.get(table, (0, None))
         after: Row | None = _key_from(last) if last else None
-        while rows := self.view.dump(table, after, size):
+        while rows := self.view.tables().rows(table, after, size):
             after = rows[-1][: TABLES[table][1]]
             if table == "blob":
                 rows = [_copy_blob(self.source, self.target, hash) for hash, *_ in rows]
@@ -249,7 +226,7 @@ class Copy(Fields):
 
         def work(tx: Tx) -> None:
             _need_ours(tx, self.target, self.stamp)
-            tx.load(table, rows)
+            tx.tables().add(table, rows)
             tx.put_fact(COPYING, f"{self.stamp}\n{done}")
 
         self.target.write(work)
@@ -263,7 +240,7 @@ def _copy_blob(source: Store, target: Store, hash: bytes) -> Row:
 def _copy_logs(source: Store, view: View, target: Store) -> None:
     """What attempts printed: of a shared store in its rows, of another in files beside it."""
     after: Row | None = None
-    while rows := view.dump("attempt", after, SOME):
+    while rows := view.tables().rows("attempt", after, SOME):
         after = rows[-1][:1]
         for token, folder in [(row[0], row[7]) for row in rows if row[7]]:
             _copy_log(source, view, target, token, folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.dialects.core.registry import mirrored
 from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.engine.read.which import SESSION
-from leftoff.store.base import Follower
+from leftoff.store.follower import Follower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

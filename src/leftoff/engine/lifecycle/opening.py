@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
-    from leftoff.store.base import Follower, Store, Tx, View
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.follower import Follower
     from leftoff.store.rows import BlobRow, RunRow
 
 

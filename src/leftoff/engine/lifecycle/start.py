@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from leftoff.engine.write.commit import Seal
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
-    from leftoff.store.base import Follower, Store, Tx, View
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.follower import Follower
     from leftoff.store.rows import RunRow
 
 

@@ -14,11 +14,10 @@ from leftoff.host import GONE, this_process
 from leftoff.store.fsck.check_run import LOST_BLOB
 from leftoff.store.postgres.check import inspect
 from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.rows_apart import load
 from leftoff.store.repair.rebuild import Rebuilding, RunRebuild, lines
 from leftoff.store.repair.salvage import Found, Rest
 from leftoff.store.rows import BlobRow
-from leftoff.store.transfer import RUN, TABLES
+from leftoff.store.tables import RUN, TABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ class _Repair:
         RunRebuild(whole, rest).write()
         whole.flush()
         names = [row for row in found.others.get("alias", []) if row["seq"] in rest.proved]
-        load(tx, "alias", [_row("alias", row) for row in names])
+        tx.tables().add("alias", [_row("alias", row) for row in names])
         epoch = max(rest.row["epoch"] if rest.row else 0, lease.epoch if lease is not None else 0)
         tx.put_lease(rest.run, epoch + 1)  # whoever drove it before goes by what is not so any more
 
@@ -180,7 +179,7 @@ class _Rebuild(Rebuilding):
 
     def flush(self) -> None:
         for table in ("value", "record", "past", "version"):
-            load(self._tx, table, [_row(table, row) for row in self._rows.get(table, [])])
+            self._tx.tables().add(table, [_row(table, row) for row in self._rows.get(table, [])])
         (run,) = self._rows["run"]
         names = [name for name in RUN.split() if name not in ("run", "created_at")]
         marks = ", ".join(f"{name} = ${i + 2}" for i, name in enumerate(names))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.store.postgres.blobs import PostgresBlobs
     from leftoff.store.rows import BlobRow, Holder
+    from leftoff.store.tables import WritableTables
 
     Address = tuple[str, str]
 
@@ -271,22 +272,7 @@ class PostgresTx(HoldingView, Tx):
         if self.blobs.files is not None:
             self.blobs.hold(self, [row.hash])
 
-    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        from leftoff.store.postgres.rows_apart import load
+    def tables(self) -> WritableTables:
+        from leftoff.store.postgres.tables import TablesOfTx
 
-        load(self, table, rows)
-
-    def dump_runs(self) -> list[tuple[Any, ...]]:
-        """And nobody adds one before this transaction ends."""
-        self.ask("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE")
-        return super().dump_runs()
-
-    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
-        from leftoff.store.postgres.rows_apart import load_runs
-
-        load_runs(self, rows)
-
-    def clear(self) -> None:
-        from leftoff.store.postgres.rows_apart import clear
-
-        clear(self)
+        return TablesOfTx(self)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.postgres.connection import Link
     from leftoff.store.postgres.wire import Rows, Statement
+    from leftoff.store.tables import Tables
 
 SOME = 5000  # rows that are fetched at once
 SMALL = 128  # records of a run that are added up before anything is read from it or written to it
@@ -389,20 +390,10 @@ class PostgresView(View):
                     yield (collection, *rest)
                 at = (rows[-1][0], rows[-1][1], rows[-1][4] or 0)
 
-    def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
-        from leftoff.store.postgres.rows_apart import dump
+    def tables(self) -> Tables:
+        from leftoff.store.postgres.tables import PostgresTables
 
-        return dump(self, table, after, limit)
-
-    def dump_size(self) -> int:
-        from leftoff.store.transfer import COUNT
-
-        return int(self.ask(COUNT)[0][0])
-
-    def dump_runs(self) -> list[tuple[Any, ...]]:
-        from leftoff.store.postgres.rows_apart import dump_runs
-
-        return dump_runs(self)
+        return PostgresTables(self)
 
 
 def _key(row: Any) -> str:

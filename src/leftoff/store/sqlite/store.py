@@ -495,7 +495,7 @@ class SqliteStore(Store):
         from leftoff.store.facts import about
 
         def look(view: Any) -> dict[str, Any]:
-            runs = len(view.dump_runs())
+            runs = len(view.tables().runs())
             size = sum(
                 os.path.getsize(path) for path in (self.path, self.path + "-wal") if os.path.exists(path)
             )

@@ -192,18 +192,3 @@ class SqliteTx(SqliteView, Tx):
 
     def put_blob(self, row: BlobRow) -> None:
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
-
-    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        from leftoff.store.sqlite.rows_apart import load
-
-        load(self, table, rows)
-
-    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
-        from leftoff.store.sqlite.rows_apart import load_runs
-
-        load_runs(self, rows)
-
-    def clear(self) -> None:
-        from leftoff.store.sqlite.rows_apart import clear
-
-        clear(self)

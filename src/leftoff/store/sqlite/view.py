@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import apsw
 
     from leftoff.model.versions import Version
+    from leftoff.store.sqlite.tables import SqliteTables
 
 _FIRST = ""
 _LAST: Any = b""  # SQLite sorts bytes behind all text
@@ -412,17 +413,7 @@ class SqliteView(View):
         """Every record, live and superseded, as it lies there: for who checks it."""
         return self.execute(Q.every_record, (run,))  # type: ignore[no-any-return]
 
-    def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
-        from leftoff.store.sqlite.rows_apart import dump
+    def tables(self) -> SqliteTables:
+        from leftoff.store.sqlite.tables import SqliteTables
 
-        return dump(self, table, after, limit)
-
-    def dump_size(self) -> int:
-        from leftoff.store.transfer import COUNT
-
-        return int(self.execute(COUNT).fetchone()[0])
-
-    def dump_runs(self) -> list[tuple[Any, ...]]:
-        from leftoff.store.sqlite.rows_apart import dump_runs
-
-        return dump_runs(self)
+        return SqliteTables(self)
