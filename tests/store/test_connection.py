@@ -18,6 +18,7 @@ import pytest
 from leftoff import files
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.store import blobs
+from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite import connection, location
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing.scribe import Scribe
@@ -93,8 +94,8 @@ def test_checkpoint_does_not_fail_a_commit(store: SqliteStore, monkeypatch: pyte
             tried.append(how)
             raise apsw.FullError("database or disk is full")
 
-    plain = store._checkpoint
-    monkeypatch.setattr(store, "_checkpoint", lambda db: plain(Full()))  # type: ignore[arg-type]
+    plain = store._log.move_home
+    monkeypatch.setattr(store._log, "move_home", lambda db: plain(Full()))  # type: ignore[arg-type]
     scribe.commit({("note", "n"): 1})
     assert tried
     scribe.verify()
@@ -227,10 +228,10 @@ def test_made_by_another_between_two_looks(store: SqliteStore, monkeypatch: pyte
     """A log that is there because another process made the store a moment ago is no damage."""
     other, look = SqliteStore(store.folder), location.remains_of
 
-    def made_meanwhile(path: str) -> str:
+    def made_meanwhile(path: str, size: int | None, blobs: Blobs) -> str:
         monkeypatch.undo()
         Scribe(other)
-        return look(path)
+        return look(path, size, blobs)
 
     monkeypatch.setattr(location, "remains_of", made_meanwhile)
     assert store.exists()

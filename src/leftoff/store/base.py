@@ -97,9 +97,7 @@ class View:
 
     def bulk(self, run: int, collection: str) -> tuple[list[tuple[str, bytes, bytes]], int]:
         """All live records of a collection at once: key, hash and bytes in key order; and their part of the digest.
-
-        The bytes are checked against their hashes, as `records` does it.
-        """
+        The bytes are checked against their hashes, as `records` does it."""
         raise NotImplementedError
 
     def part(self, run: int, collection: str) -> int:
@@ -312,10 +310,8 @@ class Tx(View):
         existed: bool,
         step: tuple[str, str, int] | None = None,
     ) -> None:
-        """Make this the live record; what was there (``existed``) stays readable at older versions.
-
-        ``step``: status, ord and leaf of a step. A blob that ``stored`` refers to must be known and present.
-        """
+        """Make this the live record; what was there (``existed``) stays readable at older versions. ``step``: status,
+        ord and leaf of a step. A blob that ``stored`` refers to must be known and present."""
         raise NotImplementedError
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
@@ -463,11 +459,8 @@ class Store:
         raise NotImplementedError
 
     def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
-        """Forget a whole run; bytes given back.
-
-        ``allowed`` is asked first, in the very transaction that takes the run out of sight: where it raises, nothing
-        is changed.
-        """
+        """Forget a whole run; bytes given back. ``allowed`` is asked first, in the very transaction that takes the run
+        out of sight: where it raises, nothing is changed."""
         raise NotImplementedError
 
     def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:

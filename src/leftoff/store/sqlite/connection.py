@@ -22,9 +22,8 @@ RESERVE = 8  # bytes at the end of each page, where the checksum lives
 BUSY_MS = 10_000
 LOG_HEADER, LOG_FRAME = 32, 24  # bytes before the first frame of the log, and before the page in each
 LOG_STEP = LOG_FRAME + PAGE_SIZE
-INDEX_HEAD = (
-    100  # bytes of the log's index: its header twice, and how many frames are in the database already
-)
+# Bytes of the log's index: its header twice, and how many frames are in the database already.
+INDEX_HEAD = 100
 MOUNTS = "/proc/self/mountinfo"
 # SQLite's WAL needs shared memory between all who open it; none of these gives that across machines.
 NETWORK = frozenset(
@@ -123,14 +122,43 @@ def initialise(db: apsw.Connection) -> None:
         raise StoreUnavailable("SQLite cannot use its write-ahead log here.", hint="Use a local disk.")
 
 
+class Log:
+    """How long the write-ahead log is, as a writer sees it, and making it short."""
+
+    pages = 0
+
+    def saw(self, db: apsw.Connection, name: str, pages: int) -> int:
+        self.pages = pages
+        return 0
+
+    def move_home(self, db: apsw.Connection) -> None:
+        """Its pages into the database; readers and writers go on meanwhile."""
+        try:
+            log, done = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error:  # someone else is at it, or the disk is full: the log is durable as it is
+            return
+        if log == done:
+            self.pages = 0
+
+    def truncate(self, db: apsw.Connection) -> None:
+        """And its space back, if nobody is in the way."""
+        try:
+            db.set_busy_timeout(0)
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self.pages = 0
+        except (apsw.BusyError, apsw.LockedError):
+            pass
+        finally:
+            db.set_busy_timeout(BUSY_MS)
+
+
 # -- the log, before anything is read from it
 #
 # SQLite's locks are on the index, and a process that closes any descriptor of a file loses all its locks on it. So the
 # one that is opened here stays open as long as a connection of this process is.
 
-_ALONE_AT = (
-    128  # the byte of the index that everyone who has it open holds shared, and who makes it exclusively
-)
+# The byte of the index that everyone who has it open holds shared, and who makes it exclusively.
+_ALONE_AT = 128
 _indexes: dict[str, int] = {}  # descriptors, by the path of the database
 
 

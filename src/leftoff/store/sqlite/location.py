@@ -8,6 +8,10 @@ import sys
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.store.sqlite import connection
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.store.blobs import Blobs
+
 SAFE_MOUNT = "Put the store on a local disk (LEFTOFF_STORE=/local/path), or share one through PostgreSQL."
 
 
@@ -63,12 +67,15 @@ def refuse_network(folder: str, kind: str | None = None) -> None:
         raise error
 
 
-def remains_of(path: str) -> str:
-    """What says that the database at ``path``, which is empty or gone, was there once; nothing where it was not."""
+def remains_of(path: str, size: int | None, blobs: Blobs) -> str:
+    """What says that the database at ``path``, which is empty (``size``) or gone, was there once; nothing where it was
+    not."""
     log = path + "-wal"
-    if not os.path.exists(log) or os.path.getsize(log) == 0:
-        return ""
-    return f"is empty or gone, but its log {log} is not: the database was cut off"
+    if os.path.exists(log) and os.path.getsize(log):
+        return f"is empty or gone, but its log {log} is not: the database was cut off"
+    if size == 0:
+        return "is empty: the database was cut off"
+    return "is gone, but its blobs are there" if next(blobs.names(), None) is not None else ""
 
 
 def cut_off(path: str, remains: str) -> Corrupt:

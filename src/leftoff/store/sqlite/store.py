@@ -70,7 +70,7 @@ class SqliteStore(Store):
         self._open: list[apsw.Connection] = []
         self._free: list[apsw.Connection] = []
         self._writer: SqliteTx | None = None
-        self._wal_pages = 0
+        self._log = connection.Log()
         self._ready = False
         self._proved: set[int] = set()
         self._relaxed = 0  # the writer's last transactions that were not synced
@@ -85,16 +85,10 @@ class SqliteStore(Store):
             return True
         from leftoff.store.sqlite import location
 
-        remains = location.remains_of(self.path)
-        if not remains and size == 0:
-            remains = "is empty: the database was cut off"
-        elif not remains and self._typed(lambda: next(self.blobs.names(), None)) is not None:
-            remains = "is gone, but its blobs are there"
-        if not remains:
-            return False
-        if not self._size():
+        remains = self._typed(lambda: location.remains_of(self.path, size, self.blobs))
+        if remains and not self._size():
             raise location.cut_off(self.path, remains)
-        return True  # somebody made it, and wrote to it, between the two looks
+        return bool(remains)  # somebody made it, and wrote to it, between the two looks
 
     def _size(self) -> int | None:
         """Of the database; None where there is none."""
@@ -137,9 +131,8 @@ class SqliteStore(Store):
         """The log may be gone or an older one, with its index, and what SQLite reads an older store. ``marked``: the
         number of a commit that was durable; 0 where none is known, or need not be."""
         row: Any = db.execute(Q.newest_n).fetchone() if marked else None
-        if row is not None and row[0] < min(
-            marked, self.turn.marked()
-        ):  # a repair may have taken it back just now
+        # A repair may have taken it back just now.
+        if row is not None and row[0] < min(marked, self.turn.marked()):
             from leftoff.store.sqlite.wal_check import refuse_older
 
             refuse_older(self.path, row[0], marked)
@@ -241,7 +234,9 @@ class SqliteStore(Store):
         if self.exists():
             self._update()
         else:
-            self._make()
+            from leftoff.store.sqlite.create import make
+
+            make(self)
         self._ready = True
 
     def _update(self) -> None:
@@ -249,50 +244,11 @@ class SqliteStore(Store):
         db = self.take()
         try:
             if migrate.check(db, self.path, writing=True) < migrate.SCHEMA:
-                self._migrate(db)
+                from leftoff.store.sqlite.create import bring_up_to_date
+
+                bring_up_to_date(self, db)
         finally:
             self.give(db)
-
-    def _make(self) -> None:
-        """A whole store under another name, renamed last: nobody ever sees half of one."""
-        self.turn.mark(0)
-        part = self.path + ".new"
-        for path in (part, part + "-wal", part + "-shm", self.path + "-wal", self.path + "-shm"):
-            if os.path.exists(path):
-                os.unlink(path)
-        # Private from its first byte: SQLite gives the WAL the mode of the database.
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        db = connection.open_file(part)
-        try:
-            connection.initialise(db)
-            self._migrate(connection.prepare(db, part))
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        finally:
-            db.close()
-        os.unlink(part + "-wal")
-        os.unlink(part + "-shm")
-        os.rename(part, self.path)
-        files.mark_done(os.path.join(self.folder, files.SWEPT), self.clock.now())
-        files.sync_folder(self.folder)
-
-    def _migrate(self, db: apsw.Connection) -> None:
-        from leftoff._version import __version__
-
-        log.debug("makes the store %s", self.folder)
-        facts = {
-            "store_id": os.urandom(16).hex(),
-            "created_at": str(self.clock.now()),
-            "created_by": __version__,
-            "written_by": __version__,
-        }
-        try:
-            db.execute("BEGIN IMMEDIATE")
-            migrate.migrate(db, self.path, facts)
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
 
     # -- transactions
 
@@ -326,8 +282,8 @@ class SqliteStore(Store):
             except BaseException:
                 self._end_turn()
                 raise
-        if self._wal_pages >= CHECKPOINT_PAGES and self._writer is not None:
-            self._checkpoint(self._writer.db)
+        if self._log.pages >= CHECKPOINT_PAGES and self._writer is not None:
+            self._log.move_home(self._writer.db)
 
     def _take_turn(self, batch: list[Ticket]) -> None:
         try:
@@ -338,12 +294,10 @@ class SqliteStore(Store):
 
     def _new_writer(self) -> SqliteTx:
         db = self.take()
-        if db.readonly(
-            "main"
-        ):  # opened so where it could not be otherwise: good for reading, and only for now
+        if db.readonly("main"):  # it could not be opened otherwise: good for reading, and only for now
             self._shut(db)
             raise files.read_only(self.path)
-        db.set_wal_hook(self._saw_wal)
+        db.set_wal_hook(self._log.saw)
         self._relaxed = 0
         self._writer = SqliteTx(db, self.blobs, self._proved)
         return self._writer
@@ -395,19 +349,6 @@ class SqliteStore(Store):
         if tx is not None and tx.db.txn_state():
             self._writer = None
             self._shut(tx.db)
-
-    def _saw_wal(self, db: apsw.Connection, name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return 0
-
-    def _checkpoint(self, db: apsw.Connection) -> None:
-        """Move the WAL's pages home; readers and writers go on meanwhile."""
-        try:
-            log, done = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error:  # someone else is at it, or the disk is full: the WAL is durable as it is
-            return
-        if log == done:
-            self._wal_pages = 0
 
     def read(self, fn: Callable[[View], T]) -> T:
         try:
@@ -495,11 +436,9 @@ class SqliteStore(Store):
         from leftoff.store.facts import about
 
         def look(view: Any) -> dict[str, Any]:
-            runs = len(view.tables().runs())
-            size = sum(
-                os.path.getsize(path) for path in (self.path, self.path + "-wal") if os.path.exists(path)
-            )
-            return about("sqlite", dict(view.notes()), runs, size)
+            runs, paths = view.tables().runs(), (self.path, self.path + "-wal")
+            size = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
+            return about("sqlite", dict(view.notes()), len(runs), size)
 
         return self.read(look) if self.exists() else {"kind": "sqlite"}
 
@@ -522,15 +461,10 @@ class SqliteStore(Store):
         """Give the WAL's space back, if nobody is in the way."""
         db = self.take()
         try:
-            db.set_busy_timeout(0)
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self._wal_pages = 0
-        except (apsw.BusyError, apsw.LockedError):
-            pass
+            self._log.truncate(db)
         except apsw.Error as error:
             raise translate(error, self.path) from error
         finally:
-            db.set_busy_timeout(connection.BUSY_MS)
             self.give(db)
 
     def release(self) -> None:
@@ -539,7 +473,7 @@ class SqliteStore(Store):
         self._ready = False
 
     def close(self, *, soon: bool = False) -> None:
-        if self._ready and self._wal_pages > (SHORT_PAGES if soon else 0):
+        if self._ready and self._log.pages > (SHORT_PAGES if soon else 0):
             try:
                 self.truncate()
             except LeftoffError:  # a full disk must not spoil the way out: the WAL is durable as it is
