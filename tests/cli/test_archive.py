@@ -66,3 +66,86 @@ def test_a_fork_of_an_archived_run_is_kept(project: Path) -> None:
     succeed("archive", "old", cwd=project)
     made = succeed("fork", "old", "--branch", "other", cwd=project).out.split()[0]
     assert made in succeed("ls", "--branch", "other", cwd=project).out
+
+
+def stays(folder: Path) -> bool:
+    """Whether the run is where it was."""
+    there = (folder / ".leftoff/archive/old.leftoff").exists()
+    return there and [] == succeed("ls", "--json", cwd=folder).json["runs"]
+
+
+def test_who_says_no_to_resume_leaves_it_there(archived: Path) -> None:
+    """A question that nobody answers, a refusal, nothing left to do: it is back only once it goes on."""
+    succeed("undelete", "old", cwd=archived)
+    (archived / "made").write_text("made\n")
+    succeed("step", "done", "c", "--output", "made", "--run", "old", cwd=archived)
+    succeed("archive", "old", cwd=archived)
+    (archived / "made").unlink()
+    asked = call("resume", "old", "--json", cwd=archived)
+    assert 7 == asked.code and '"event":"end","run":{' in asked.out and stays(archived), str(asked)
+    assert 7 == call("resume", "old~1", cwd=archived).code and stays(archived)
+    for words in (("--only", "nothing"), ("--from-step", "nothing")):
+        assert 3 == call("resume", "old", *words, cwd=archived).code and stays(archived), words
+    done = succeed("resume", "old", "--accept", "outputs.missing", cwd=archived)
+    assert "it is back in the store" in done.err and not stays(archived)
+
+
+def test_nothing_left_is_nothing_to_take_back(project: Path) -> None:
+    """A completed run says so, an abandoned one is refused; a step for a criterion is new once it goes on."""
+    for run, status in (("old", "completed"), ("other", "abandoned")):
+        succeed("start", "w", "--run-id", run, "--steps", "a", cwd=project)
+        succeed("put", "criterion", "docs", "false", "--run", run, cwd=project)
+        succeed("finish", "--status", status, "--run", run, cwd=project)
+        succeed("archive", run, cwd=project)
+    assert "Not met: docs" in succeed("resume", "old", cwd=project).out
+    assert 6 == call("resume", "other", cwd=project).code
+    plan = succeed("resume", "old", "--only", "docs", "--dry-run", "--json", cwd=project).json["plan"]
+    assert {"a": "skip", "docs": "run"} == {entry["step"]: entry["action"] for entry in plan}
+    assert stays(project)
+    succeed("resume", "old", "--only", "docs", cwd=project)
+    assert "pending" == succeed("get", "step/docs", "--run", "old", cwd=project).json["status"]
+
+
+def test_who_says_no_to_rollback_leaves_it_there(archived: Path) -> None:
+    """A version that no name tells, none that was good, files that would be overwritten."""
+    succeed("undelete", "old", cwd=archived)
+    (archived / "a").write_text("then\n")
+    succeed("track", "a", "--run", "old", cwd=archived)
+    succeed("save", "--run", "old", cwd=archived)
+    succeed("archive", "old", cwd=archived)
+    (archived / "a").write_text("now\n")
+    asked = call("rollback", "old~0", "--files", cwd=archived)
+    assert 7 == asked.code and "-then\n+now\n" in asked.err and stays(archived), str(asked)
+    assert 3 == call("rollback", "old@1", "--good", cwd=archived).code and stays(archived)
+    done = succeed("rollback", "old~0", "--files", "--yes", cwd=archived)
+    assert "it is back in the store" in done.err and not stays(archived)
+    assert "then\n" == (archived / "a").read_text()
+
+
+def test_a_fork_that_is_refused_leaves_it_there(archived: Path) -> None:
+    """An id that is taken, one that cannot be."""
+    succeed("start", "w", "--run-id", "busy", cwd=archived)
+    assert 5 == call("fork", "old", "--run-id", "busy", cwd=archived).code
+    assert 2 == call("fork", "old", "--run-id", "a/b", cwd=archived).code
+    assert (archived / ".leftoff/archive/old.leftoff").exists()
+
+
+def test_what_a_driver_asks_late_leaves_it_there(project: Path) -> None:
+    """A variable that the workflow does not know, a secret that is not given; then it is driven where it belongs."""
+    flow = "name: f\nsecrets: [TOKEN]\nvars: {x: 1}\nsteps:\n  - {id: a, run: 'test -e there'}\n"
+    (project / "f.yaml").write_text(flow)
+    assert 1 == call("run", "f.yaml", "--run-id", "old", cwd=project, TOKEN="s3cret").code
+    succeed("archive", "old", cwd=project)
+    assert 2 == call("resume", "old", "--var", "y=1", cwd=project, TOKEN="s3cret").code and stays(project)
+    assert 7 == call("resume", "old", cwd=project).code and stays(project)
+    (project / "there").touch()
+    assert 0 == call("resume", "old", "--var", "x=2", cwd=project, TOKEN="s3cret").code
+    assert "completed" == succeed("ls", "--json", cwd=project).json["runs"][0]["status"]
+
+
+def test_archived_twice(archived: Path) -> None:
+    """It says so, and where it is; one version of it is no run."""
+    done = succeed("archive", "old", cwd=archived)
+    assert "run old was archived already" in done.err and "old.leftoff" in done.out
+    assert succeed("archive", "--run", "old", "--json", cwd=archived).json["archived"] and stays(archived)
+    assert 2 == call("archive", "old@1", cwd=archived).code

@@ -102,8 +102,8 @@ def stops_before_the_last_characters(patch: Patch) -> None:
 
 @caught_by("test_first_leaf_of_a_status")
 def takes_any_step_for_a_leaf(patch: Patch) -> None:
-    sql = "SELECT key FROM record WHERE run = ? AND status = ? ORDER BY ord LIMIT 1"
-    patch.setattr(Q, "current_leaf", sql)
+    sql = "SELECT key, status FROM record WHERE run = ? AND status = ? ORDER BY ord LIMIT ?"
+    patch.setattr(Q, "leaves", sql)
 
 
 @caught_by("test_listing_is_by_commit_number")

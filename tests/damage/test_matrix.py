@@ -13,6 +13,7 @@ import pytest
 import leftoff
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.store.sqlite import connection
+from leftoff.store.sqlite.pages import USABLE, checksum
 from tests.cli.command import Called, call
 from tests.damage.store import PAGE, flip
 
@@ -169,12 +170,17 @@ def test_pages_in_other_places(reported: Reported, tmp_path: Path) -> None:
     assert check_pages(reported, tmp_path, 12)
 
 
-def replace_root(folder: Path, of: str, by: str) -> None:
-    """Put the first page of one table or index in the place of another's."""
-    pages, db = _pages(folder), connection.open_file(str(folder / ".leftoff" / "store.db"))
+def _roots(folder: Path) -> dict[str, int]:
+    """The first page of each table and index."""
+    db = connection.open_file(str(folder / ".leftoff" / "store.db"))
     rows: list[Any] = db.execute("SELECT name, rootpage FROM sqlite_master").fetchall()
     db.close()
-    roots = dict(rows)
+    return dict(rows)
+
+
+def replace_root(folder: Path, of: str, by: str) -> None:
+    """Put the first page of one table or index in the place of another's."""
+    pages, roots = _pages(folder), _roots(folder)
     pages[roots[of] - 1] = pages[roots[by] - 1]
     (folder / ".leftoff" / "store.db").write_bytes(b"".join(pages))
 
@@ -185,6 +191,43 @@ def test_rows_of_another_table_in_the_place_of_leases(reported: Reported, tmp_pa
     replace_root(whole, "lease", "run")
     for words in (("verify", "r"), ("resume", "r", "--dry-run"), ("show", "r"), ("status",)):
         assert 4 == call(*words, cwd=whole).code, words
+
+
+EMPTY = bytes((10, 0, 0, 0, 0, USABLE >> 8, USABLE & 255)).ljust(
+    USABLE, b"\0"
+)  # a page of an index without entries
+
+
+def test_an_empty_page_in_the_place_of_the_index_of_steps(tmp_path: Path) -> None:
+    """No verb says that no step comes next, waits or is running: the run's head counts them."""
+    call("start", "w", "--run-id", "r", "--steps", "a,b,c", cwd=tmp_path)
+    call("step", "start", "a", cwd=tmp_path)
+    pages, roots = _pages(tmp_path), _roots(tmp_path)
+    assert "b" == json.loads(call("ls", "--json", cwd=tmp_path).out)["runs"][0]["next_step"]
+    pages[roots["record_leaf"] - 1] = EMPTY + checksum(EMPTY)
+    (tmp_path / ".leftoff" / "store.db").write_bytes(b"".join(pages))
+    for words in (("ls",), ("status",), ("next",), ("save",)):
+        assert 4 == call(*words, cwd=tmp_path).code, words
+    assert not json.loads(call("fsck", "--json", cwd=tmp_path).out)["ok"]
+
+
+@pytest.mark.parametrize("steps", [200, 900])
+def test_a_stale_page_of_many_records_is_not_written_over(steps: int, tmp_path: Path) -> None:
+    """A report adds the run up first: on a page that a disk forgot to write nothing is committed."""
+    file = tmp_path / ".leftoff" / "store.db"
+    with leftoff.open(file.parent) as store:
+        run = store.start("x", run_id="x-1", steps=[f"step-{n}" for n in range(steps)])
+        run.variables["v"] = "then"
+        run.pause()
+    older = _pages(tmp_path)
+    assert 0 == call("set", "v=since", cwd=tmp_path).code
+    newer = _pages(tmp_path)
+    (stale,) = [n for n, page in enumerate(older) if b'"then"' in page and b'"since"' in newer[n]]
+    content = b"".join([*newer[:stale], older[stale], *newer[stale + 1 :]])
+    file.write_bytes(content)
+    for words in (("set", "w=1"), ("note", "text"), ("step", "done", "step-1"), ("save",)):
+        assert 4 == call(*words, cwd=tmp_path).code, words
+    assert content == file.read_bytes()
 
 
 LONG = 150

@@ -12,12 +12,13 @@ import pytest
 import leftoff
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import Kept, kept, take_out
-from leftoff.errors import Conflict, LeaseHeld, NotFound
+from leftoff.errors import Conflict, LeaseHeld
 from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.pages.actions import act
 from leftoff.operations.pages.previews import preview
+from leftoff.operations.runs import taken_back, target
 from leftoff.operations.upkeep.retention import archive
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.store import SqliteStore
@@ -136,8 +137,8 @@ def test_archived_by_two_at_once(over: Path, seam: Seam) -> None:
             archive(other, NOBODY, "old")
 
     seam.before("leftoff.store.bundle.write.BundleWriter.finish", first)
-    with here(over) as project, pytest.raises(NotFound, match="gone"):
-        archive(project, NOBODY, "old")
+    with here(over) as project:
+        assert archive(project, NOBODY, "old").already
     assert ["before", "in between"] == notes(over, "old")
 
 
@@ -291,3 +292,28 @@ def test_a_checkpoint_of_an_archived_run_is_resumed(over: Path) -> None:
     assert 0 == call("resume", "old", "--checkpoint", "2", "--yes", cwd=over).code
     assert "running" == succeed("show", "old", "--json", cwd=over).json["status"]
     assert not (over / ".leftoff/archive/old.leftoff").exists()
+
+
+def test_it_goes_on_while_somebody_is_asked(over: Path) -> None:
+    """Another took it back meanwhile, and worked on it: what was agreed to was about another state."""
+    succeed("archive", "old", cwd=over)
+
+    def ended(run_id: str, running: object) -> bool:
+        raise AssertionError(run_id)
+
+    with here(over) as project:
+        found = target(project, NOBODY, "old@2")
+        succeed("undelete", "old", cwd=over)
+        with pytest.raises(Conflict, match="meanwhile"):
+            taken_back(project, found)
+    with here(over) as project:
+        assert rollback(project, NOBODY, Rollback("old@2"), ended, bool).done
+
+
+def test_taken_back_by_two_at_once(over: Path) -> None:
+    """Whoever comes second goes on with the same run."""
+    succeed("archive", "old", cwd=over)
+    with here(over) as project, here(over) as other:
+        targets = [(each, target(each, NOBODY, "old")) for each in (project, other)]
+        first, second = (taken_back(each, found).row for each, found in targets)
+    assert (first.run, first.seq, first.digest) == (second.run, second.seq, second.digest)

@@ -15,7 +15,7 @@ from leftoff.errors import Conflict, NeedsPerson
 from leftoff.model.ids import check_run_id
 from leftoff.operations.execution import workflow_file as execution
 from leftoff.operations.reports import usage_errors
-from leftoff.operations.runs import info
+from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,21 +99,22 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
 
     answerer = Terminal(ctx)
     done = resuming.resume(ctx.project, ctx.caller, request, answerer)
+    row = done.request.target.row
     if done.outcome == resuming.STOPPED:
         if ctx.args.json:
-            ctx.emit({"event": "end", "run": info(ctx.project, request.target.row).to_json()})
+            ctx.emit({"event": "end", "run": info(ctx.project, row).to_json()})
         return done.report.exit_code
     if done.outcome == resuming.GIVEN_UP:
         if ctx.args.json:
-            ctx.emit({"event": "end", "run": info(ctx.project, request.target.row).to_json()})
+            ctx.emit({"event": "end", "run": info(ctx.project, row).to_json()})
         return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
     if done.outcome == resuming.AGREED:
         return _agreed(ctx, done, answerer)
     if done.changes is not None:
         ctx.say_redacted(done.changes)
     if done.outcome == resuming.PROGRAM:
-        return _program(ctx, request.target.row)
-    return _show_brief(ctx, request.target.row)
+        return _program(ctx, row)
+    return _show_brief(ctx, row)
 
 
 def _program(ctx: Context, row: RunRow) -> int:
@@ -170,13 +171,14 @@ def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None]
     except Unanswered as error:
         if not ctx.args.json:
             raise
-        return _unanswered(ctx, request.target.row, error)
+        return _unanswered(ctx, request.target.row.run_id, error)
 
 
-def _unanswered(ctx: Context, row: RunRow, error: Unanswered) -> int:
+def _unanswered(ctx: Context, run_id: str, error: Unanswered) -> int:
     """For programs: what was found is a result, as every verdict is; the run is as it was."""
     found = {"verdict": error.finding.level, "findings": [error.finding.to_json()]}
-    ctx.emit({"event": "verdict", **found, "run_id": row.run_id})
+    ctx.emit({"event": "verdict", **found, "run_id": run_id})
+    row = target(ctx.project, ctx.caller, run_id).row  # it may have come back from the archive since
     ctx.emit({"event": "end", "run": info(ctx.project, row).to_json(), "exit": error.exit_code})
     return error.exit_code
 

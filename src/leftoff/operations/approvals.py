@@ -13,7 +13,7 @@ from leftoff.model.ids import given_step, shown_step
 from leftoff.model.times import millis
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
-from leftoff.operations.runs import info, run_and_step, target
+from leftoff.operations.runs import info, run_and_step, target, tried_first
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.steps.unblock import Unblocked as Cleared
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
@@ -76,7 +77,7 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     from leftoff.operations.execution.workflow_file import is_driven
 
     found, step = _asked(project, caller, decision.words)
-    row, store = found.row, project.store
+    row = found.row
     if found.version is not None:
         raise Usage(
             f"{decision.words[0]} is one version of run {row.run_id}; a decision is about the run as it is now.",
@@ -90,9 +91,14 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     options = _phase_options(project, row, step)
     choice, seen = _chosen(project, caller, row, step, decision, options)
     said = approvals.Decision(choice, user(), project.now, note, options, seen)
-    find, guard = this_run(row.run, row.run_id), guard_of(caller)
-    done = approvals.decide(store, find, step, said, scrubber=project.redactor, guard=guard)
-    driven = state(store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
+
+    def write(found: Target) -> approvals.Decided:
+        find, guard = this_run(found.row.run, row.run_id), guard_of(caller)
+        return approvals.decide(project.store, find, step, said, scrubber=project.redactor, guard=guard)
+
+    done = tried_first(project, found, write, lambda done: done.changed)
+    row = done.row
+    driven = state(project.store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
     left = (
         _is_left(project, caller, row) if done.rejected and not driven and is_driven(project, row) else None
     )
@@ -158,7 +164,7 @@ def _waiting_run(
 
     what = f"decision on {shown_step(step)}" if step else "decision"
     fit = Fit(fits, f"is waiting for a {what}", f"are waiting for a {what}")
-    found = target(project, caller, ref, Deciding(caller, project.now, fit), back=True)
+    found = target(project, caller, ref, Deciding(caller, project.now, fit))
     if strict and not project.store.read(lambda view: fits(view, found.row)):
         raise NotFound(
             f"Nothing is called {shown_step(step or '')}: no run, and no step that is waiting for a decision."
@@ -237,14 +243,19 @@ class Unblocked(Fields):
 
 def unblock(project: Project, caller: Caller, ref: str | None = None, step: str | None = None) -> Unblocked:
     """What blocks a run, or one step of it, is resolved."""
-    from leftoff.engine.steps.unblock import unblock as write
+    from leftoff.engine.steps.unblock import unblock as clear
 
     blocked = Fit(
         lambda view, row: row.status == "blocked" or view.leaf(row.run, "blocked") is not None,
         "is blocked",
         "are blocked",
     )
-    row = target(project, caller, ref, Deciding(caller, project.now, blocked), back=True).row
-    found, step = this_run(row.run, row.run_id), step_of(project, row, step) if step else None
-    done = write(project.store, found, step, project.now, by=user(), scrubber=project.redactor)
-    return Unblocked(info(project, row), done.done.version is not None, done.steps)
+    found = target(project, caller, ref, Deciding(caller, project.now, blocked))
+    path = step_of(project, found.row, step) if step else None
+
+    def work(found: Target) -> Cleared:
+        find = this_run(found.row.run, found.row.run_id)
+        return clear(project.store, find, path, project.now, by=user(), scrubber=project.redactor)
+
+    done = tried_first(project, found, work, lambda done: done.done.version is not None)
+    return Unblocked(info(project, done.done.row), done.done.version is not None, done.steps)

@@ -12,7 +12,7 @@ from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import check_free, current, current_row, guard_of, report, session_of
-from leftoff.operations.runs import info, target
+from leftoff.operations.runs import info, taken_back, target
 
 _SHOWN = 5
 TYPE_CHECKING = False
@@ -187,21 +187,17 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
     agreed = _Agreed(agree)
 
-    def meant(store: Store, found: Target) -> Target:
-        return found if request.ref is not None else _latest_with(store, found.row, paths)
-
-    def takes_back(aside: Store, found: Target) -> bool:
-        folder = project.seen_from(found.row).folder
-        plan = make_plan(aside, folder, meant(aside, found), project.redactor, only=paths)
-        return bool(plan.touched) and agreed(plan)
-
     which = current(project, caller) if request.ref is not None else None
-    found = target(project, caller, request.ref, which, back=takes_back)
-    found = meant(project.store, found)
+    found = target(project, caller, request.ref, which)
+    if request.ref is None:
+        found = _latest_with(project.store, found.row, paths)
     ref = request.ref or f"{found.row.run_id}@{found.seq}"
     if request.ref is None:
         project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
     project.move_to_worktree(found.row)
+    if project.is_aside:
+        plan = make_plan(project.store, project.folder, found, project.redactor, only=paths)
+        found = taken_back(project, found) if plan.touched and agreed(plan) else found
     done = restorer(project, caller, found).restore(found, ref, paths, agreed)
     if done.done and done.before:
         project.say(f"leftoff: {done.before}")
@@ -259,23 +255,23 @@ class RollbackPlan(Fields):
     running: dict[str, list[Process]]
 
 
-def plan_rollback(project: Project, caller: Caller, request: Rollback, *, looks: bool = True) -> RollbackPlan:
-    """Look, and do nothing; but with ``looks=False``, for whoever goes on from there, an archived run is taken back."""
+def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
+    """Look, and do nothing."""
     from leftoff.engine.workspace.plan import make_plan
     from leftoff.operations.execution.stop import left_running
 
-    found = _back_to(project, caller, request, looks=looks)
+    found = _back_to(project, caller, request)
     plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
     return RollbackPlan(found, plan, left_running(project, found.row))
 
 
-def _back_to(project: Project, caller: Caller, request: Rollback, *, looks: bool = False) -> Target:
-    """Where a rollback goes. ``looks``: an archived run stays where it is."""
+def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
+    """Where a rollback goes."""
     from leftoff.engine.read.find import need_only_carrier
     from leftoff.engine.workspace.good import last_good
 
     fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
-    found = target(project, caller, request.ref, Deciding(caller, project.now, fit), back=not looks)
+    found = target(project, caller, request.ref, Deciding(caller, project.now, fit))
     if request.ref is not None:
         ref = request.ref
         project.store.read(lambda view: need_only_carrier(view, ref, found))
@@ -288,6 +284,7 @@ def rollback(
 ) -> RolledBack:
     """Go back to an older version of a run. ``end_steps``: whether those of its steps are ended that run without a
     driver; nothing is put back under the hands of one that still writes."""
+    from leftoff.engine.workspace.plan import make_plan
     from leftoff.operations.execution.stop import end_processes, left_running
     from leftoff.operations.execution.workflow_file import is_driven
 
@@ -299,6 +296,11 @@ def rollback(
             return RolledBack(info(project, found.row), found, done=False)
         if running:
             end_processes(project, found.row)
+    if project.is_aside:
+        agree = _Agreed(agree)
+        plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
+        moves = found.seq != found.row.seq or (plan is not None and plan.touched)
+        found = taken_back(project, found) if moves and (plan is None or agree(plan)) else found
     if not request.files:
         _rollback_records(project, caller, found)
         return RolledBack(info(project, found.row), found)

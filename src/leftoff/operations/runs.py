@@ -11,7 +11,7 @@ from leftoff.operations.reports import current, current_row, this_run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, Protocol
+    from typing import Any, Protocol, TypeVar
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
-    #: whether what is found in an archived run, which lies in a store aside, needs that run back in the project's
-    TakesBack = Callable[[Store, Target], bool]
+    T = TypeVar("T")
 
     class Known(Protocol):
         """A run that was found."""
@@ -47,11 +46,11 @@ def target(
     ref: str | None,
     which: Which | None = None,
     *,
-    back: bool | TakesBack | None = False,
+    archived: bool = True,
 ) -> Target:
     """What a REF names; ``@``, or no REF at all, is the run that is meant: ``which`` says that, by default as for a
-    verb that reads. An archived run is looked at in a store of its own, or with ``back`` taken back into the project's,
-    if there is anything to do with it there; with ``None`` it is not there.
+    verb that reads. An archived run is looked at in a store of its own: whoever changes it takes it back
+    (``taken_back``) once nothing stands in the way any more. Not ``archived``: it is not there.
 
     Where several runs would do and a person is there, they choose.
     """
@@ -60,12 +59,12 @@ def target(
     which = which or current(project, caller, READS)
     text = ref if ref is not None else caller.named
     try:
-        found = _resolved(project, text, which, back=back)
+        found = _resolved(project, text, which, archived=archived)
     except Ambiguous as error:
         picked = caller.pick(error.message, error.listed) if caller.pick is not None and error.runs else None
         if picked is None:
             raise
-        found = _resolved(project, _with_base(text, picked), which, back=back)
+        found = _resolved(project, _with_base(text, picked), which, archived=archived)
     if ref is not None and caller.named is not None:
         _refuse_two(project, which, ref, found)
     if which.told:
@@ -100,7 +99,7 @@ def _only_a_run(project: Project, caller: Caller, word: str) -> bool:
         run = target(looks, caller, None).row.run
         if looks.store.read(lambda view: view.row(run, "step", known_step(view, run, step))) is not None:
             return False
-        _resolved(looks, word, current(looks, caller, READS), back=False)
+        _resolved(looks, word, current(looks, caller, READS), archived=True)
         return True
     except (NotFound, Usage):
         return False
@@ -112,26 +111,26 @@ def run_id_of(project: Project, caller: Caller, word: str) -> str:
     """The run that a word names, for a report on it: an archived one takes none."""
     from leftoff.errors import Usage
 
-    found = target(project, caller, word, current(project, caller), back=None)
+    found = target(project, caller, word, current(project, caller), archived=False)
     if found.version is not None:
         raise Usage(f"{word} is one version of run {found.row.run_id}.", hint="Name the run alone.")
     return str(found.row.run_id)
 
 
-def _resolved(project: Project, text: str | None, which: Which, *, back: bool | TakesBack | None) -> Target:
+def _resolved(project: Project, text: str | None, which: Which, *, archived: bool) -> Target:
     from leftoff.engine.read.find import resolve
     from leftoff.errors import NoCheckpoint, NotFound
 
     if text is None:
-        return _unnamed(project, which, back=back)
-    bundle = _archived_id(project.store, text) if back is not None else None
+        return _unnamed(project, which, archived=archived)
+    bundle = _archived_id(project.store, text) if archived else None
     current = which.unnamed if text == which.caller.named else which
 
     def find(store: Store) -> Target:
         return resolve(store, text, current, which.choose)
 
     if bundle is not None:
-        return _from_archive(project, bundle, find, _takes_back(which, back))
+        return _look_aside(project, bundle, find)
     try:
         return find(project.store)
     except NoCheckpoint:  # the run is there
@@ -139,19 +138,13 @@ def _resolved(project: Project, text: str | None, which: Which, *, back: bool | 
     except NotFound as error:
         from leftoff.engine.retention.archive import find_archived
 
-        bundle = find_archived(project.store, text, which.of_archived) if back is not None else None
+        bundle = find_archived(project.store, text, which.of_archived) if archived else None
         if bundle is None:
             raise project.explain(error, text) from None
-        return _from_archive(project, bundle, find, _takes_back(which, back))
+        return _look_aside(project, bundle, find)
 
 
-def _takes_back(which: Which, back: bool | TakesBack | None) -> TakesBack | None:
-    if callable(back):
-        return back
-    return (lambda aside, found: aside.read(lambda view: which.takes_back(view, found.row))) if back else None
-
-
-def _unnamed(project: Project, which: Which, *, back: bool | TakesBack | None) -> Target:
+def _unnamed(project: Project, which: Which, *, archived: bool) -> Target:
     """The run that is meant where nobody names one."""
     from leftoff.engine.read.find import Target
     from leftoff.engine.write.head import need_store
@@ -161,11 +154,11 @@ def _unnamed(project: Project, which: Which, *, back: bool | TakesBack | None) -
     try:
         return Target(project.store.read(which), None)
     except NotFound as error:
-        archived = _count_archived(project.store)
-        if archived and which.caller.run is not None:  # the run of the environment may be one of these
-            return _resolved(project, which.caller.run, which, back=back)
-        if archived and not error.listed:
-            error.hint = f"{archived} archived: `leftoff ls --all` lists them, by name they are found."
+        there = _count_archived(project.store)
+        if there and which.caller.run is not None:  # the run of the environment may be one of these
+            return _resolved(project, which.caller.run, which, archived=archived)
+        if there and not error.listed:
+            error.hint = f"{there} archived: `leftoff ls --all` lists them, by name they are found."
         raise project.explain(error, "") from None
 
 
@@ -216,36 +209,56 @@ def _refuse_two(project: Project, which: Which, ref: str, found: Target) -> None
         )
 
 
-def _from_archive(
-    project: Project,
-    bundle: Kept,
-    find: Callable[[Store], Target],
-    back: TakesBack | None,
-) -> Target:
-    """What a REF names in an archived run. That is looked at aside; only what is there is taken back, if ``back`` says
-    that there is anything to do with it."""
+def _look_aside(project: Project, bundle: Kept, find: Callable[[Store], Target]) -> Target:
+    """What a REF names in an archived run, which stays where it is."""
     from tempfile import TemporaryDirectory
 
     from leftoff.engine.retention.archive import take_out
     from leftoff.host import this_process
 
-    store, process = project.store, (this_process(), "leftoff")
     folder = TemporaryDirectory(prefix="leftoff-")
     aside = open_store(folder.name + "/.leftoff")
     try:
-        take_out(store, bundle, aside, project.now, process)
+        take_out(project.store, bundle, aside, project.now, (this_process(), "leftoff"))
         found = find(aside)
-        if back is None or not back(aside, found):
-            project.use_store(aside, folder)
-            folder = None  # type: ignore[assignment]  # it goes with the project
-            return found
-    finally:
-        if folder is not None:
-            aside.close(soon=True)
-            folder.cleanup()
-    take_out(store, bundle, store, project.now, process)
-    project.say(f"leftoff: {bundle.run_id} was archived; it is back in the store.")
-    return find(store)
+    except BaseException:
+        aside.close(soon=True)
+        folder.cleanup()
+        raise
+    project.look_aside(aside, folder, bundle.run_id)
+    return found
+
+
+def taken_back(project: Project, found: Target) -> Target:
+    """The same in the project's store, into which an archived run comes back: for whoever changes it, once nobody has
+    anything against that. ``Moved`` where it is not what was looked at any more."""
+    if not project.is_aside:
+        return found
+    from leftoff.engine.lifecycle.opening import find
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.retention.archive import run_in_archive, take_out
+    from leftoff.engine.write.unmoved import Moved
+    from leftoff.host import this_process
+
+    run_id, seen = project.look_back(), found.row
+    store = project.store
+    bundle = run_in_archive(store, run_id)
+    if bundle is not None:  # else somebody was faster
+        take_out(store, bundle, store, project.now, (this_process(), "leftoff"))
+        project.say(f"leftoff: {run_id} was archived; it is back in the store.")
+    row = store.read(lambda view: find(view, run_id))
+    if (row.seq, row.digest) != (seen.seq, seen.digest):
+        raise Moved(f"Run {row.run_id} went on from version {seen.seq} to {row.seq} meanwhile.")
+    return Target(row, found.version)
+
+
+def tried_first(
+    project: Project, found: Target, work: Callable[[Target], T], changed: Callable[[T], bool]
+) -> T:
+    """Do something to a run. With an archived one it is tried where that is looked at: it comes back only for what
+    nothing stands in the way of, and what changes it."""
+    done = work(found)
+    return work(taken_back(project, found)) if project.is_aside and changed(done) else done
 
 
 def info(project: Project, row: Known) -> RunInfo:

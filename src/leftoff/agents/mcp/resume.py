@@ -36,13 +36,13 @@ def verify_resume(project: Project, caller: Caller, run_id: str | None) -> Repor
 def resume_run(project: Project, caller: Caller, run_id: str | None, accept: list[str]) -> dict[str, Any]:
     """Go on with a run, in spite of the findings that are accepted."""
     found = find(project, caller, run_id)
-    row = found.row
     _refuse(project, found, run_id)
-    check_by_proxy(accept, row.run_id)
+    check_by_proxy(accept, found.row.run_id)
     done = resume(project, caller, ResumeRequest(found, accept=accept), Answerer())
     done.refuse_program()
     if done.outcome != RUNNING:
         raise not_now(done.report)
+    row = done.request.target.row
     return {
         **info(project, row).to_json(),
         "findings": [finding.to_json() for finding in _for_a_model(done.report).findings],

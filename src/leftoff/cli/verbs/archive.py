@@ -29,6 +29,7 @@ def run(args: Args, ctx: Context) -> int:
         ctx.emit(done.about)
     else:
         ctx.out(done.path or done.about["run_id"])
+        how = "was archived already" if done.already else "is archived"
         gone = f" What its steps printed is gone ({done.logs:,} bytes)." if done.logs else ""
-        ctx.say(f"leftoff: run {done.about['run_id']} is archived.{gone}")
+        ctx.say(f"leftoff: run {done.about['run_id']} {how}.{gone}")
     return 0

@@ -17,6 +17,8 @@ from leftoff.operations.resume.verdict import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.read.find import Target
@@ -87,7 +89,7 @@ def run(args: Args, ctx: Context) -> int:
         from leftoff.cli.verbs.log import show_logs
 
         return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
-    target = find(ctx.project, ctx.caller, named, args.checkpoint, looks=bool(args.dry_run))
+    target = find(ctx.project, ctx.caller, named, args.checkpoint)
     request = _request(args, ctx, target, accepted)
     if not args.dry_run and request.over is None:
         return resume(ctx, request)
@@ -100,10 +102,12 @@ def run(args: Args, ctx: Context) -> int:
 
 def _request(args: Args, ctx: Context, target: Target, accepted: tuple[str, ...]) -> ResumeRequest:
     first = args.from_step
+    only, adds = _steps(ctx, target, args.only)
     return ResumeRequest(
         target,
+        only=only,
+        adds=adds,
         from_step=step_of(ctx.project, target.row, step_path(first)) if first is not None else None,
-        only=[step for word in args.only for step in _steps(ctx, target, word)],
         failed=bool(args.failed),
         variables=assignments(args.var),
         accept=accepted,
@@ -128,15 +132,13 @@ def _answers(given: list[str]) -> dict[str, str]:
     return out
 
 
-def _steps(ctx: Context, target: Target, word: str) -> list[str]:
-    """One step, or several with commas between; an item as it is shown may have commas in it."""
-    words = [word] if "[" in word else [each for each in word.split(",") if each]
-    if ctx.args.dry_run:
-        return [step_of(ctx.project, target.row, step_path(each)) for each in words]
-    return [
-        subtask_for(ctx.project, target.row, step_of(ctx.project, target.row, step_path(each)))
-        for each in words
-    ]
+def _steps(ctx: Context, target: Target, given: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """The steps that are named, and those of them that are new. A word may be several with commas between; an item as
+    it is shown may have commas in it."""
+    words = [each for word in given for each in ([word] if "[" in word else word.split(",")) if each]
+    named = [step_of(ctx.project, target.row, step_path(each)) for each in words]
+    found = [subtask_for(ctx.project, target.row, each) for each in named]
+    return [step for step, _ in found], {path: how for _, new in found for path, how in new.items()}
 
 
 def finished(report: Report, ctx: Context) -> int:

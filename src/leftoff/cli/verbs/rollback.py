@@ -99,6 +99,11 @@ def _told(ctx: Context, done: RolledBack) -> None:
         return
     now, target, outcome = done.run, done.target, done.outcome
     seq = outcome.seq if outcome is not None else target.seq
+    completed = outcome is not None and (outcome.plan is None or outcome.before)
+    if now.row.seq == target.row.seq and not completed:
+        ctx.out(f"Run {now.run_id} is at version {seq}; nothing was changed.")
+        ctx.say(f"leftoff: it was already there. `leftoff log {now.run_id}` lists what to go back to.")
+        return
     own = target.version is not None and target.version.seq == seq and target.version.id
     ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
     if outcome is not None:

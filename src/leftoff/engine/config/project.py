@@ -214,7 +214,7 @@ class Project:
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None
-        self._aside: Any = None  # the folder of a store that is gone after the call
+        self._aside: tuple[Store, Any, str] | None = None  # see `look_aside`
 
     @property
     def now(self) -> int:
@@ -312,10 +312,23 @@ class Project:
         """Where things are that lie beside the store: logs of steps, what waits to be restored."""
         return self.store.folder
 
-    def use_store(self, store: Store, folder: Any) -> None:
-        """From now on another store is meant, which is gone with its folder when the call ends."""
+    @property
+    def own_store(self) -> Store:
+        """The project's, also while an archived run is looked at."""
+        return self.store if self._aside is None else self._aside[0]
+
+    def look_aside(self, store: Store, folder: Any, run_id: str) -> None:
+        """From now on a store is meant that has nothing but an archived run, until the call ends, or that run is taken
+        back. It is gone with its ``folder``."""
+        self._aside, self._store = (self.store, folder, run_id), store
+
+    def look_back(self) -> str:
+        """The project's own store is meant again; the id of the archived run that was looked at."""
+        assert self._aside is not None
         self.store.close(soon=True)
-        self._store, self._aside = store, folder
+        (self._store, folder, run_id), self._aside = self._aside, None
+        folder.cleanup()
+        return run_id
 
     def once_more(self) -> Project:
         """The same project, for a look that may lead to an archived run while this one stays where it is."""
@@ -335,7 +348,7 @@ class Project:
 
     def seen_from(self, row: RunRow) -> Project:
         """The same project in the work tree that a run keeps to, to look at its files; this one stays where it is."""
-        home = home_of(row.card, self.folder, self.store.folder)
+        home = home_of(row.card, self.folder, self.own_store.folder)
         if home == self.folder:
             return self
         self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
@@ -376,13 +389,13 @@ class Project:
     def close(self, *, soon: bool = True) -> None:
         """The end of the call: pages that follow the store are brought up to date if anything was written. ``soon``:
         another process will use the store at once."""
+        if self._aside is not None:
+            self.look_back()
         if self._store is not None:
-            if self._store.wrote and self._aside is None:
+            if self._store.wrote:
                 self.update_page()
                 self.tidy()
             self._store.close(soon=soon)
-        if self._aside is not None:
-            self._aside.cleanup()
 
     def tidy(self) -> None:
         """What is due goes, with whoever wrote: removed blobs after their grace, the rest once a day. One look at two

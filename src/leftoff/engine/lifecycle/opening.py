@@ -161,18 +161,24 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
     asked = asked_id(tx.follower, opening, at)
     wanted = asked or (tx.follower.run_id(opening, at) if tx.follower is not None else None)
     wanted = wanted or f"{slug(opening.workflow)}-{compact(at)}"
-    there = newest_of(tx, wanted) if asked else tx.find_run(wanted, hidden=True)
-    if there is None and tx.find_run(wanted, hidden=True) is None:
+    if tx.find_run(wanted, hidden=True) is None:
         return wanted
-    if asked and there is not None and there.status in UNFINISHED:
-        raise Conflict(
-            f"Run {there.run_id} already exists, and {in_words(there.status)}.",
-            hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
-        )
+    if asked:
+        refuse_taken(tx, wanted)
     number = 2
     while tx.find_run(f"{wanted}-{number}", hidden=True) is not None:
         number += 1
     return f"{wanted}-{number}"
+
+
+def refuse_taken(view: View, run_id: str) -> None:
+    """An error where an unfinished run has this id."""
+    there = newest_of(view, run_id)
+    if there is not None and there.status in UNFINISHED:
+        raise Conflict(
+            f"Run {there.run_id} already exists, and {in_words(there.status)}.",
+            hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
+        )
 
 
 def asked_id(follower: Follower | None, opening: Opening, at: int) -> str | None:

@@ -17,7 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.write.head import Head
     from leftoff.model.versions import Version
-    from leftoff.store.base import Store, Tx
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
 
 _RUNNING, _PAUSED = stored_bytes("running"), stored_bytes("paused")
 
@@ -28,6 +29,13 @@ def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_G
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
     bring_up(store, head, at, guard)  # the old version may have been written in an old schema
     return version
+
+
+def is_there(view: View, row: RunRow, seq: int) -> bool:
+    """Whether a run is at that version, with nothing to be put back: one that somebody has to drive would be paused."""
+    if row.seq != seq or row.status != "running":
+        return bool(row.seq == seq)
+    return view.row(row.run, "context", KEY) is None and row.card.get("program") is None
 
 
 def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:

@@ -24,8 +24,9 @@ LIMITS = (QUIET_MS, STALLED_MS)  # without a sign of life for so long: quiet, st
 def next_leaf(view: View, row: RunRow) -> str | None:
     """The step that comes next: the first that is pending; where the run goes on from a standstill, what failed before
     it is done again first."""
-    pending = view.leaf(row.run, "pending")
-    if row.status not in STANDS or not counts_of(row.counts)["failed"]:
+    counts = counts_of(row.counts)
+    pending = view.leaf(row.run, "pending") if counts["pending"] else None
+    if row.status not in STANDS or not counts["failed"]:
         return pending
     failed = view.leaf(row.run, "failed")
     known = {path: view.row(row.run, "step", path) for path in (failed, pending) if path is not None}
@@ -65,7 +66,9 @@ class Listing:
         self._found = {row.run: self._look_at(view, row) for row in self._rows}
 
     def _look_at(self, view: View, row: RunRow) -> tuple[str | None, str | None, str]:
-        current = view.leaf(row.run, "running") or view.leaf(row.run, "waiting")
+        counts = counts_of(row.counts)
+        words = (word for word in ("running", "waiting") if counts[word])
+        current = next((view.leaf(row.run, word) for word in words), None)
         lease = view.lease(row.run) if row.status not in FINISHED else None
         return current, next_leaf(view, row), health(row, lease, self._now, *self._limits)
 

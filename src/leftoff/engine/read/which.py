@@ -176,10 +176,6 @@ class Which:
         """The same of archived runs, by what is known of them."""
         return found[0]
 
-    def takes_back(self, view: View, row: RunRow) -> bool:
-        """Whether there is anything to do for which an archived run must be back in the store."""
-        return True
-
 
 class Fit(Fields):
     """Which runs a decision can be about: a test, and what it says of one and of several. ``among``: the status of
@@ -226,9 +222,6 @@ class Deciding(Which):
 
     def of_archived(self, found: list[dict[str, Any]], name: str) -> dict[str, Any]:
         return only_archived(found, name)
-
-    def takes_back(self, view: View, row: RunRow) -> bool:
-        return not self.fit.strict or self.fit.test(view, row)
 
     def _only(self, view: View, rows: list[RunRow], which: str) -> RunRow | None:
         fit = [row for row in rows if self.fit.test(view, row)]

@@ -6,9 +6,9 @@ transaction, in which it is also looked at once more whether somebody else drive
 
 from __future__ import annotations
 
-from leftoff.engine.lifecycle.rollback import rollback_in, save_present
+from leftoff.engine.lifecycle.rollback import is_there, rollback_in, save_present
 from leftoff.engine.lifecycle.turns import drop_talk, move_turn
-from leftoff.engine.read.state import Reader
+from leftoff.engine.read.state import Reader, need_version
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import NO_GUARD, Seal, Terms, save_blobs
@@ -82,7 +82,9 @@ def _opened_again(store: Store, request: ResumeRequest, at: int, session: str | 
             changes.put("run", "status", "paused")
         if session is not None and session != row.session:
             changes.put("run", "session_id", session)
-        return _again_from(lifecycle.Steps(reader, changes, at), request)
+        steps = lifecycle.Steps(reader, changes, at)
+        steps.declare(request.adds.items())
+        return _again_from(steps, request)
 
     return make
 
@@ -106,8 +108,8 @@ def go_back(
     guard: Guard = NO_GUARD,
     decided: RunRow | None = None,
 ) -> Version:
-    """`rollback`: the run's records are what they were, and nobody else drives it. ``decided``: the run as it was when
-    that was agreed to."""
+    """`rollback`: the run's records are what they were, and nobody else drives it. Where it is there already,
+    nothing is changed. ``decided``: the run as it was when that was agreed to."""
 
     def nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return None
@@ -118,6 +120,8 @@ def go_back(
             need_unmoved(tx, decided)
         ours = guard.epoch is not None
         lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
+        if is_there(tx, row, target.seq):
+            return need_version(tx, row.run, row.run_id, target.seq)
         version = rollback_in(store, tx, Head.of(row), target.seq, at, guard)
         # Into the current schema.
         report_in(store, tx, _row(tx, target), nothing, Terms(at, guard), ChangeSet())

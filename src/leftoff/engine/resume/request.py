@@ -25,10 +25,11 @@ class ResumeRequest(Fields):
     """What is asked for. ``target``: the run, and the version to go back to where that is an older one.
 
     ``from_step``: this step and every later one are done again. ``only``: nothing but these is done, finished ones
-    again (``None``: all that is left); ``failed``: what failed is among them. ``repeat``: single steps that are done
-    once more, whatever comes after them. ``variables``: values that are set first. ``accept``: findings that stand in
-    nobody's way; ``answers``: what is chosen where there is a choice, by code, or by code:subject for one finding;
-    ``yes``: the answer to most others. ``restart``: what still runs of a step is ended, not followed.
+    again (``None``: all that is left); ``failed``: what failed is among them; ``adds``: those that are new, with what
+    is known of them. ``repeat``: single steps that are done once more, whatever comes after them. ``variables``: values
+    that are set first. ``accept``: findings that stand in nobody's way; ``answers``: what is chosen where there is a
+    choice, by code, or by code:subject for one finding; ``yes``: the answer to most others. ``restart``: what still
+    runs of a step is ended, not followed.
     ``workflow``: the definition as it shall be from now on, where its file was given. ``deep``: every file is hashed.
     Not ``resumes``: somebody only looks. ``decided``: the run as it was when that was agreed to.
     """
@@ -36,6 +37,7 @@ class ResumeRequest(Fields):
     target: Target
     from_step: str | None = None
     only: Collection[str] | None = None
+    adds: Mapping[str, dict[str, Any]] = {}
     failed: bool = False
     repeat: frozenset[str] = frozenset()
     variables: Mapping[str, Any] = {}

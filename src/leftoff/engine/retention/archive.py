@@ -71,12 +71,14 @@ class Kept(Fields):
 
 class Archived(Fields):
     """The bundle that a run went into (none: the store keeps it), the run as it was listed, and the bytes that its
-    removal gave back. ``logs``: those of what its steps had printed, which is in no bundle."""
+    removal gave back. ``logs``: those of what its steps had printed, which is in no bundle. ``already``: it was there
+    before, and nothing was done."""
 
     path: str
     about: dict[str, Any]
     freed: int
     logs: int = 0
+    already: bool = False
 
 
 def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int, int] = LIMITS) -> Archived:
@@ -241,6 +243,13 @@ def archived(store: Store) -> list[dict[str, Any]]:
         {key: value for key, value in about.items() if key not in (NAMES, ORDER, OURS)}
         for about in _pages(store)
     ]
+
+
+def already(store: Store, run_id: str) -> Archived | None:
+    """What is said to whoever archives a run that is archived; ``None`` where it is not."""
+    found = kept(store, run_id)
+    about = next((page for page in archived(store) if page["run_id"] == run_id), None)
+    return Archived(found.path, about, 0, already=True) if found is not None and about is not None else None
 
 
 def find_archived(store: Store, text: str, several: Several) -> Kept | None:

@@ -40,8 +40,8 @@ def stop(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
     from leftoff.workflow.recovery.stop import pause, stop_driver
 
     runs = Fit(lambda view, row: row.status == "running" or _held(view, row, project.now), "runs", "run")
-    row = target(project, caller, ref, Deciding(caller, project.now, runs), back=True).row
-    store = project.store  # of an archived run that is over, that is another one
+    row = target(project, caller, ref, Deciding(caller, project.now, runs)).row
+    store = project.store  # of an archived run, which is over, that is another one
     driven = stop_driver(store, row, project.now, project.settings.run.grace)
     ended = end_processes(project, row)
     now = store.read(lambda view: view.run_row(row.run))

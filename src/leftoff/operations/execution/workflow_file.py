@@ -27,6 +27,7 @@ from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.execution.stop import give_up
 from leftoff.operations.reports import this_run
+from leftoff.operations.runs import taken_back
 from leftoff.operations.upkeep.init import say_outside
 from leftoff.operations.upkeep.retention import by_itself
 
@@ -189,13 +190,12 @@ def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
     return found
 
 
-def setting_of(project: Project, workflow: Workflow, execution: Execution, issue: str | None) -> Setting:
-    """Where and for whom a run of the workflow is driven; its secrets are asked for where somebody can answer."""
+def setting_of(project: Project, execution: Execution, secrets: dict[str, str], issue: str | None) -> Setting:
+    """Where and for whom a run of a workflow is driven."""
     from leftoff.engine.workspace.issues import take
     from leftoff.workflow.run.runner import Setting
 
     settings, questions = project.settings, execution.questions
-    secrets = _secrets_of(workflow, questions)
     redactor = settings.redactor(exact=tuple(value for value in secrets.values() if value))
 
     def seen() -> dict[str, Any]:
@@ -242,7 +242,8 @@ def start(
     from leftoff.workflow.run.runner import start
 
     check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
-    setting = setting_of(project, request.workflow, execution, request.issue)
+    secrets = _secrets_of(request.workflow, execution.questions)
+    setting = setting_of(project, execution, secrets, request.issue)
     setting.reuse = request.reuse
     if known:
         _abandon(project, known[0])
@@ -340,8 +341,10 @@ def go_on(
     from leftoff.workflow.recovery.resume import resume
 
     assert definitions.new is not None
-    setting = setting_of(project, definitions.new, execution, request.target.row.issue)
+    secrets = _secrets_of(definitions.new, execution.questions)
     check_requirements(project, definitions.new, execution.questions)
+    request = request.but(target=taken_back(project, request.target))
+    setting = setting_of(project, execution, secrets, request.target.row.issue)
     return resume(setting, request, definitions, agreed)
 
 

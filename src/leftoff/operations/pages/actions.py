@@ -31,7 +31,7 @@ from leftoff.operations.reports import this_run
 from leftoff.operations.resume.resume import RUNNING, find
 from leftoff.operations.resume.resume import resume as go_on
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.runs import info, name_of
+from leftoff.operations.runs import info, name_of, taken_back
 from leftoff.operations.upkeep.retention import archive
 
 TYPE_CHECKING = False
@@ -194,13 +194,14 @@ def _archive(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
 
     done = archive(project, caller, ref, before)
     run_id = str(done.about["run_id"])
-    return Acted(run_id, f"Run {run_id} is archived. Its name still opens it.", done.about)
+    how = "was archived already" if done.already else "is archived"
+    return Acted(run_id, f"Run {run_id} {how}. Its name still opens it.", done.about)
 
 
 def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     wanted, seen = way_back(project, caller, ref, said), said.get("plan")
     if seen is not None or not said.get("yes"):
-        _need_plan(plan_of(plan_rollback(project, caller, wanted, looks=False)), seen)
+        _need_plan(plan_of(plan_rollback(project, caller, wanted)), seen)
 
     def agree(plan: Plan) -> bool:
         return seen is None or seen == _digest(plan.to_json(), [])
@@ -283,6 +284,7 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
         found = verify(project, caller, request)
         if take_answers(found, request, Answerer()) is None:
             raise _not_now(found)
+        row = taken_back(project, request.target).row
         apart = resume_apart(project, caller, [row.run_id, *_options(said)], LOG)
         begun(project, row, apart)
         write_down(project, caller, row, "resume", said)
@@ -291,6 +293,7 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     done.refuse_program()
     if done.outcome != RUNNING:
         raise _not_now(done.report)
+    row = done.request.target.row
     write_down(project, caller, row, "resume", said)
     return Acted(row.run_id, f"Run {row.run_id} is running again.", info(project, row).to_json())
 

@@ -12,6 +12,7 @@ from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.lifecycle.start import start_run, unfinished
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
@@ -83,27 +84,20 @@ class Resumed(Fields):
 # -- which run
 
 
-def find(
-    project: Project, caller: Caller, ref: str | None, checkpoint: str | None = None, *, looks: bool = False
-) -> Target:
-    """The run that is meant, and the version to go back to; which of several is taken is said.
-
-    An archived run that is named comes back into the store, unless somebody only ``looks``.
-    """
+def find(project: Project, caller: Caller, ref: str | None, checkpoint: str | None = None) -> Target:
+    """The run that is meant, and the version to go back to; which of several is taken is said."""
     if checkpoint is not None:
-        return _find_checkpoint(project, caller, ref, checkpoint, looks=looks)
-    return runs.target(project, caller, ref, current(project, caller, runs.RESUMES), back=not looks)
+        return _find_checkpoint(project, caller, ref, checkpoint)
+    return runs.target(project, caller, ref, current(project, caller, runs.RESUMES))
 
 
-def _find_checkpoint(
-    project: Project, caller: Caller, ref: str | None, checkpoint: str, *, looks: bool
-) -> Target:
+def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
     which = current(project, caller, runs.RESUMES)
     if ref is not None or caller.named is not None:
         run_id = runs.name_of(project, caller, ref, which)
-        return runs.target(project, caller, of_run(run_id, checkpoint), which, back=not looks)
+        return runs.target(project, caller, of_run(run_id, checkpoint), which)
     try:
-        found = runs.target(project, caller, checkpoint, which, back=not looks)
+        found = runs.target(project, caller, checkpoint, which)
     except NoCheckpoint:
         raise
     except NotFound:
@@ -120,7 +114,7 @@ def to_go_back_to(project: Project, caller: Caller, ref: str | None, checkpoint:
         rows = project.store.read(lambda view: view.list_runs(where))
         if len(rows) > 1:
             return [History(project, Target(row, None)) for row in rows]
-    return [History(project, find(project, caller, ref, checkpoint, looks=True))]
+    return [History(project, find(project, caller, ref, checkpoint))]
 
 
 def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]:
@@ -136,30 +130,22 @@ def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]
     return [*out], in_order({path: value.plain for path, value in steps.items()})
 
 
-def subtask_for(project: Project, row: RunRow, name: str) -> str:
-    """The step that a word means; of a criterion that a completed run does not meet, the one that could meet it: a new
-    subtask of that name, where none is known."""
+def subtask_for(project: Project, row: RunRow, name: str) -> tuple[str, dict[str, Any]]:
+    """The step that a word means; of a criterion that a completed run does not meet, the one that could meet it: a
+    subtask of that name, where none is known, which is to be added when the run goes on."""
     if row.status != "completed" or is_driven(project, row):
-        return name
+        return name, {}
     if name in read(project.store, row.run, row.run_id, "step"):
-        return name
+        return name, {}
     found = read(project.store, row.run, row.run_id, "criterion").get(name)
     if found is None or met(found.plain) is not False:
-        return name
+        return name, {}
     step = found.plain.get("step") if isinstance(found.plain, dict) else None
     if isinstance(step, str):
-        return step
+        return step, {}
     path = slug(name)
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        how = f"Meet the criterion {name}, then report it: leftoff put criterion {quote(name)} true"
-        steps_in(project.store, tx, row, changes, project.now).declare([(path, {"instructions": how})])
-        return None
-
-    write_report(
-        project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
-    )
-    return path
+    how = f"Meet the criterion {name}, then report it: leftoff put criterion {quote(name)} true"
+    return path, {path: {"instructions": how}}
 
 
 # -- the verdict, and going on
@@ -167,19 +153,58 @@ def subtask_for(project: Project, row: RunRow, name: str) -> str:
 
 def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
     """Check the world, take the answers that it needs, and go on. Where somebody reports meanwhile, the verdict was
-    about another state: it is made again, with that in it."""
-    return until_unmoved(lambda: _resume(project, caller, request, answerer))
+    about another state: it is made again, with that in it. An archived run is judged where it is, and comes back into
+    the store when it is to go on."""
+    before: Judgement | None = None
+    if project.is_aside:
+        before = _judgement(project, caller, request, answerer, None)
+        if before.answers is None:
+            return Resumed(STOPPED, before.report, request)
+        if _is_left_to_driver(project, before, request):
+            return Resumed(AGREED, before.report, _with_answers(request, before), before.answers)
+        request = request.but(target=runs.taken_back(project, request.target))
+    return until_unmoved(lambda: _resume(project, caller, request, answerer, before))
 
 
-def _resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
+class Judgement(Fields):
+    """A verdict, with the answers that it took; ``found``: what they were answers to."""
+
+    report: Report
+    answers: Answers | None
+    found: list[dict[str, Any]]
+
+
+def _is_left_to_driver(project: Project, judged: Judgement, request: ResumeRequest) -> bool:
+    """Whether nothing is done with a run before it is driven: then whoever drives it takes it back, once nothing that
+    is asked so late stands in the way."""
+    row = request.target.row
+    fresh = judged.answers is not None and judged.answers.fresh
+    return not fresh and is_driven(project, row) and dialect_of(row, project.folder, project.settings) is None
+
+
+def _judgement(
+    project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer, before: Judgement | None
+) -> Judgement:
+    """``before``: an earlier one, whose answers hold for the same findings: nobody is asked twice."""
     row = request.target.row
     project.move_to_worktree(row)
     report = verify(project, caller, request)
     if report.problem is not None and report.exit_code == CannotResume.exit_code:
         raise report.problem
+    found = [finding.to_json() for finding in report.findings]
+    if before is not None and before.found == found:
+        report.findings = before.report.findings
+        return Judgement(report, before.answers, found)
+    quiet = ("definition.changed",) if is_driven(project, row) else ()  # whoever drives it tells that
+    return Judgement(report, take_answers(report, request, answerer, quiet), found)
+
+
+def _resume(
+    project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer, before: Judgement | None
+) -> Resumed:
+    judged = _judgement(project, caller, request, answerer, before)
+    report, answers, row = judged.report, judged.answers, request.target.row
     driven = is_driven(project, row)
-    quiet = ("definition.changed",) if driven else ()  # whoever drives it tells that
-    answers = take_answers(report, request, answerer, quiet)
     decided = report.world.row
     if answers is not None and not driven:  # a question may have been open for long
         project.store.read(lambda view: need_unmoved(view, decided))
@@ -196,12 +221,13 @@ def _resume(project: Project, caller: Caller, request: ResumeRequest, answerer: 
         if not _goes_on(dialect, state, request, answerer):
             row = project.store.read(lambda view: need_run(view, row.run, row.run_id))
             return Resumed(GIVEN_UP, report, request, fresh=_start_over(project, caller, row))
-    agreed = Resumed(AGREED, report, _with_answers(request, report, answers), answers)
+    agreed = Resumed(AGREED, report, _with_answers(request, judged), answers)
     return agreed if driven else _go_on(project, caller, agreed, answerer)
 
 
-def _with_answers(request: ResumeRequest, report: Report, answers: Answers) -> ResumeRequest:
-    selection = report.selection
+def _with_answers(request: ResumeRequest, judged: Judgement) -> ResumeRequest:
+    selection, answers = judged.report.selection, judged.answers
+    assert answers is not None
     single = selection.repeat if request.from_step is None else frozenset()
     return request.but(
         variables={**request.variables, **answers.values},
@@ -323,6 +349,7 @@ def carry_out(
 
     ``guard``: of whoever drives it by now.
     """
+    agreed = _in_place(project, caller, agreed)
     report, answers, target = agreed.report, agreed.answers, agreed.request.target
     assert answers is not None
     if answers.restore or answers.bring_back:
@@ -346,6 +373,18 @@ def carry_out(
         from leftoff.engine.resume.accepted import keep_accepted
 
         keep_accepted(project, report, answers)
+
+
+def _in_place(project: Project, caller: Caller, agreed: Resumed) -> Resumed:
+    """The same of a run that was judged in the archive, and was taken back since."""
+    seen = agreed.request.target
+    if agreed.report.world.store is project.store:
+        return agreed
+    row = project.store.read(lambda view: find_run(view, seen.row.run_id))
+    request = agreed.request.but(target=Target(row, seen.version))
+    report = verify(project, caller, request)
+    report.findings = agreed.report.findings
+    return agreed.but(report=report, request=request)
 
 
 # -- by the rules of a protocol: what it settles, says and asks

@@ -70,25 +70,31 @@ def by_itself(project: Project) -> None:
 def archive(
     project: Project, caller: Caller, ref: str | None = None, before: Callable[[RunRow], None] | None = None
 ) -> Archived:
-    """Move a run that is over into the archive; the files of a protocol go where that archives them.
-    ``before``: what is done to it first, once nothing stands in the way."""
+    """Move a run that is over into the archive; the files of a protocol go where that archives them. One that is in it
+    stays as it is. ``before``: what is done to it first, once nothing stands in the way."""
     from leftoff.dialects.retention import Upkeep
+    from leftoff.engine.retention.archive import already
     from leftoff.engine.retention.policy import IN_PROGRESS
 
     over = Fit(
         lambda view, row: row.status not in IN_PROGRESS, "is over", "are over", among=None, by_name=True
     )
-    store = project.store
     found = target(project, caller, ref, Deciding(caller, project.now, over))
-    if project.store is not store:
-        raise Conflict(f"Run {found.row.run_id} is already archived.", hint="`leftoff ls --all` lists it.")
+    run_id = found.row.run_id
     if found.version is not None:
-        run_id = found.row.run_id
         raise Usage(f"{ref} is one version of run {run_id}.", hint=f"leftoff archive {run_id}")
+    if project.is_aside and (there := already(project.own_store, run_id)) is not None:
+        return there
     _refuse_unfinished(found.row)
     if before is not None:
         before(found.row)
-    return Upkeep(project).archive(found.row, _refuse_unfinished)
+    try:
+        return Upkeep(project).archive(found.row, _refuse_unfinished)
+    except NotFound:  # somebody was faster
+        there = already(project.store, run_id)
+        if there is None:
+            raise
+        return there
 
 
 def _refuse_unfinished(row: RunRow) -> None:

@@ -7,6 +7,7 @@ from itertools import islice
 
 from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, sound, sum_of, term
+from leftoff.model.versions import counts_of
 from leftoff.store.base import View
 from leftoff.store.rows import (
     ARCHIVED,
@@ -47,7 +48,10 @@ _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
 _LAST_CHARACTER = "\U0010ffff"
 
 _SOME = 5000  # rows that are held at once where none is kept
-SMALL = 128  # records of a run that are added up before anything is read from it or written to it
+SMALL = (
+    1000  # records of a run that are added up before anything is read from it or written to it: a millisecond
+)
+_COUNTED = 128  # steps of a status
 
 _by_n = attrgetter("n")
 
@@ -176,10 +180,7 @@ class SqliteView(View):
             raise misplaced(f"run {found[0]}")
 
     def leaf(self, run: int, status: str) -> str | None:
-        row = self.execute(Q.current_leaf, (run, status)).fetchone()
-        if row and row[1] != status:
-            raise misplaced(f"run number {run}")
-        return row[0] if row else None
+        return next(iter(self.leaves(run, status, 1)), None)
 
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
         return self.execute(Q.head, (run,)).fetchone()  # type: ignore[no-any-return]
@@ -282,11 +283,24 @@ class SqliteView(View):
         return self.execute(Q.has_below, (run, step + _BELOW, step + _NOT_BELOW)).fetchone() is not None
 
     def leaves(self, run: int, status: str, limit: int) -> list[str]:
-        return [row[0] for row in self.execute(Q.leaves, (run, status, limit))]
+        rows = self.execute(Q.leaves, (run, status, limit)).fetchall()
+        self._refuse_lost_leaves(run, status)
+        if any(own != status for _, own in rows):
+            raise misplaced(f"run number {run}")
+        return [key for key, _ in rows]
+
+    def _refuse_lost_leaves(self, run: int, status: str) -> None:
+        """Another number of steps in their index than the run's head says; of many, the first are counted."""
+        if not (self.refuses and self._is_settled()):
+            return
+        found = self.execute(Q.leaves_counted, (run, status, _COUNTED)).fetchone()
+        if found is not None and min(counts_of(found[0])[status], _COUNTED) != found[1]:
+            raise misplaced(f"run number {run}")
 
     def leaf_page(
         self, run: int, status: str, after: tuple[str, str], words: tuple[str, str], limit: int
     ) -> list[tuple[str, str]]:
+        self._refuse_lost_leaves(run, status)
         return self.execute(Q.leaf_page, (run, status, *after, *words, limit)).fetchall()  # type: ignore[no-any-return]
 
     def leaf_counts(self, run: int, step: str) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.model.codec import sha256
 from leftoff.model.digest import term
-from leftoff.store.base import INLINE, VALUE_MAX, Store
+from leftoff.store.base import INLINE, VALUE_MAX, Store, Tx
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import Scribe, facts, stored
 
@@ -238,9 +238,14 @@ class RecordRules(Rules):
         """A step stops being a leaf, and becomes one again, without a new record."""
         scribe = Scribe(store)
         seq = scribe.commit(steps={"a": ("pending", "00000001", 1)})
-        store.write(lambda tx: tx.set_leaf(scribe.run, "a", False))
-        assert None is store.read(lambda v: v.leaf(scribe.run, "pending"))
-        store.write(lambda tx: tx.set_leaf(scribe.run, "a", True))
+
+        def work(tx: Tx) -> tuple[str | None, str | None]:
+            tx.set_leaf(scribe.run, "a", False)
+            no_leaf = tx.leaf(scribe.run, "pending")
+            tx.set_leaf(scribe.run, "a", True)
+            return no_leaf, tx.leaf(scribe.run, "pending")
+
+        assert (None, "a") == store.write(work)
         assert "a" == store.read(lambda v: v.leaf(scribe.run, "pending"))
         record = store.read(lambda v: v.record(scribe.run, "step", "a"))
         assert seq == (record.seq if record else None)

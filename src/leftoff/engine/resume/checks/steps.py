@@ -65,6 +65,12 @@ class Steps(Mapping):  # type: ignore[type-arg]
             self.wrote = b"\n".join(wrote).decode().split("\n")
         return left
 
+    def add(self, path: str, record: dict[str, Any]) -> None:
+        """One that is not there yet, unless it is."""
+        if path not in self._rows:
+            self._given, self._by_path = [*self._given, (path, b"", b"")], None
+            self.open[path] = record
+
     @property
     def _rows(self) -> dict[str, Row]:
         if self._by_path is None:

@@ -52,6 +52,7 @@ class World:
         self.attempts: list[Attempt] = []
         self.records: dict[str, dict[str, Any]] = {}
         self.steps = Steps((), lambda rows: {}, "", glance=True)
+        self._adds = request.adds
         self.artifact_rows: list[Row] = []  # as they are stored: most need not be decoded
         self._artifacts: dict[str, Any] | None = None
         self._inner: set[str] | None = None
@@ -65,7 +66,7 @@ class World:
             self.store.read(self._read)
         except Corrupt as error:  # of a page: nothing more can be read
             self._damaged(error)
-        self.project = home_of(self.records.get("run", {}), project.folder, self.store.folder)
+        self.project = home_of(self.records.get("run", {}), project.folder, project.own_store.folder)
 
     def own_files(self) -> frozenset[str]:
         """What leftoff itself writes: a protocol's files, and the page of `[status] file`."""
@@ -90,6 +91,8 @@ class World:
             self.damage.append(("integrity.schema", error))
             return
         self._take_all(reader)
+        for path, known in self._adds.items():
+            self.steps.add(path, {"status": "pending", **known})
 
     def _take_all(self, reader: Reader) -> None:
         """Each collection once: its bytes against their hashes, all against the digest; what is needed is decoded."""

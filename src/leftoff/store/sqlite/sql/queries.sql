@@ -159,14 +159,15 @@ SELECT r.run, r.run_id, r.n, r.seq, r.digest, r.counts, r.updated_at, r.created_
        r.title, r.issue, r.session, r.card, r.hidden, r.checkpoint
 FROM run r
 
--- name: current_leaf
--- The first leaf step of a status, in declared order; and the status that it has itself, which no index is asked for.
-SELECT key, (SELECT r.status FROM record r NOT INDEXED WHERE r.run = l.run AND r.collection = 'step' AND r.key = l.key)
-FROM record l INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT 1
-
 -- name: leaves
--- The first leaf steps of a status, in declared order.
-SELECT key FROM record INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT ?
+-- The first leaf steps of a status, in declared order; and the status that each has itself, which no index is asked for.
+SELECT key, (SELECT r.status FROM record r NOT INDEXED WHERE r.run = l.run AND r.collection = 'step' AND r.key = l.key)
+FROM record l INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT ?
+
+-- name: leaves_counted
+-- How many leaf steps a run has by status, as its head says; and how many of one the index has, as far as they are counted.
+SELECT r.counts, (SELECT count(*) FROM (SELECT 1 FROM record INDEXED BY record_leaf
+WHERE run = r.run AND status = ?2 AND leaf = 1 LIMIT ?3)) FROM run r WHERE r.run = ?1
 
 -- name: leaf_page
 -- The next leaf steps of a status behind a place, in declared order; of those that have a word in their path.
