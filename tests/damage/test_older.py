@@ -61,13 +61,26 @@ def test_an_older_store_that_has_all_of_its_log(tmp_path: Path, older: dict[str,
     assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
 
 
-@pytest.mark.parametrize("place", ["os.replace", "leftoff.store.sqlite.wal_check.forget_note"])
-def test_a_repair_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    """Between taking the log away and putting the new database in place: no older store in silence."""
+@pytest.mark.parametrize(
+    "place",
+    [
+        "os.replace",
+        "leftoff.store.repair.repair.perhaps",
+        "leftoff.engine.write.salvaged.mark_in",
+        "leftoff.store.sqlite.wal_check.forget_note",
+    ],
+)
+@pytest.mark.parametrize("number", [True, False], ids=["with the number", "without"])
+def test_a_repair_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: bool
+) -> None:
+    """Between taking the log away and the end: that leaves no older store in silence, nor a run that does not ask."""
     succeed("start", "a", "--run-id", "a", "--steps", "x,y", cwd=tmp_path)
     emptied(tmp_path)
     succeed("step", "done", "x", cwd=tmp_path)
     path = tmp_path / ".leftoff"
+    if not number:
+        (path / "lock").unlink()
     if place == "os.replace":
         data = bytearray((path / "store.db").read_bytes())
         data[5 * 4096 : 6 * 4096] = bytes(4096)  # so that a new one has to be built
@@ -85,7 +98,11 @@ def test_a_repair_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         Seam(patch).before(place, die)
         with leftoff.open(path) as store, pytest.raises(Killed):
             store.fsck(repair=True)
+    if place == "os.replace" and not number:
+        return  # nobody knows that there was a log
     assert 4 == call("ls", cwd=tmp_path).code
+    succeed("fsck", "--repair", cwd=tmp_path)
+    assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
 
 
 @pytest.mark.parametrize("at", [0, 19, 20, 39])

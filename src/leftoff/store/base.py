@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]
+    Doubt = Callable[["Tx", dict[str, Any], list[str]], None]
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
 VALUE_MAX = 1 << 20  # larger ones are blobs
@@ -497,8 +498,11 @@ class Store:
         """Make the store, or bring its schema up to date; not while somebody drives a run with older code."""
         self.write(lambda tx: None)
 
-    def check(self, *, repair: bool = False) -> dict[str, Any]:
-        """fsck of bytes and rows: ``checked`` (counts), ``problems`` and ``quarantined``."""
+    def check(self, *, repair: bool = False, doubt: Doubt | None = None) -> dict[str, Any]:
+        """fsck of bytes and rows: ``checked`` (counts), ``problems`` and ``quarantined``.
+
+        ``doubt``: marks a run that may have lost versions, given what is told of it and what was set aside. Called
+        before the repair is over: one that is cut short is still to be done."""
         raise NotImplementedError
 
     def close(self, *, soon: bool = False) -> None:

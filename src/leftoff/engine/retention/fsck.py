@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.store.base import Store
+    from leftoff.store.base import Store, Tx
 
 
 class FsckReport:
@@ -44,26 +44,11 @@ class FsckReport:
 
 def fsck(store: Store, *, repair: bool = False) -> FsckReport:
     """``repair``: a run that lost versions, or may have, is marked: it asks before it resumes."""
-    found = store.check(repair=repair)
-    report = FsckReport(found)
-    if found.get("unaccounted"):
-        from leftoff.engine.write.salvaged import mark
+    if not repair:
+        return FsckReport(store.check())
+    from leftoff.engine.write.salvaged import mark_in
 
-        doubted = _perhaps(store, {loss["run_id"] for loss in report.salvaged})
-        report.salvaged += doubted
-        for loss in doubted:
-            mark(store, loss, report.quarantined)
-    return report
+    def doubt(tx: Tx, loss: dict[str, Any], aside: list[str]) -> None:
+        mark_in(store, tx, loss, aside)
 
-
-def _perhaps(store: Store, told: set[str]) -> list[dict[str, Any]]:
-    """The unfinished runs that commits may have been of which nobody can account for any more."""
-    from leftoff.model.words import UNFINISHED
-
-    message = "Commits were lost, and whose they were cannot be told: it may have been further on."
-    rows = store.read(lambda view: view.list_runs({"status": UNFINISHED}))
-    return [
-        {"run_id": row.run_id, "kept": row.seq, "newest": None, "unproved": [], "message": message}
-        for row in rows
-        if row.run_id not in told
-    ]
+    return FsckReport(store.check(repair=True, doubt=doubt))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from leftoff.clock import SYSTEM, iso
 from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.head import need_run
-from leftoff.engine.write.report import report
+from leftoff.engine.write.report import report_in
 from leftoff.errors import LeftoffError
+from leftoff.model.changes import ChangeSet
 from leftoff.model.words import SALVAGED
 
 TYPE_CHECKING = False
@@ -15,23 +15,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.errors import Rewound
-    from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow
 
 
-def mark(store: Store, loss: dict[str, Any], aside: Sequence[str] = ()) -> None:
+def mark_in(store: Store, tx: Tx, loss: dict[str, Any], aside: Sequence[str] = ()) -> None:
     """Put it into the run itself: `context/salvaged`, gone when somebody has decided to go on."""
-    now = getattr(store, "clock", SYSTEM).now()
+    now, row = getattr(store, "clock", SYSTEM).now(), tx.find_run(loss["run_id"])
     facts = {"at": iso(now), **{key: loss[key] for key in ("kept", "newest", "message")}, "aside": [*aside]}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         if tx.record(row.run, "context", SALVAGED) is None:  # the first to find it knows most
             changes.put("context", SALVAGED, facts)
 
-    found = store.read(lambda view: view.find_run(loss["run_id"]))
-    if found is not None:
-        report(store, lambda view: need_run(view, found.run, found.run_id), make, Terms(now))
+    if row is not None:
+        report_in(store, tx, row, make, Terms(now), ChangeSet())
 
 
 def mark_rewound(store: Store, error: Rewound) -> None:
@@ -39,6 +37,6 @@ def mark_rewound(store: Store, error: Rewound) -> None:
     message = f"The store went back to @{error.kept}, though it had acknowledged @{error.newest}."
     loss = {"run_id": error.run_id, "kept": error.kept, "newest": error.newest, "message": message}
     try:
-        mark(store, loss)
+        store.write(lambda tx: mark_in(store, tx, loss))
     except LeftoffError:
         pass

@@ -45,7 +45,7 @@ def check_and_repair(store: PostgresStore) -> dict[str, Any]:
     work.run()
     again = inspect(store)
     again.quarantined = [f"{store.place.schema}.quarantine, where repair = '{work.name}'"]
-    return {**again.to_json(), "repaired": report.problems, "salvaged": work.losses, "unaccounted": False}
+    return {**again.to_json(), "repaired": report.problems, "salvaged": work.losses}
 
 
 class _Repair:

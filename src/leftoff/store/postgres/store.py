@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
-    from leftoff.store.base import Save, Tx, View
+    from leftoff.store.base import Doubt, Save, Tx, View
     from leftoff.store.postgres.connection import Link
     from leftoff.store.postgres.wire import Rows, Statement
     from leftoff.store.rows import BlobRow
@@ -406,7 +406,7 @@ class PostgresStore(Store):
     def migrate(self) -> None:
         self._create()
 
-    def check(self, *, repair: bool = False) -> dict[str, Any]:
+    def check(self, *, repair: bool = False, doubt: Doubt | None = None) -> dict[str, Any]:
         if repair:
             from leftoff.store.postgres.repair import check_and_repair
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 
 import apsw
 
@@ -20,6 +21,7 @@ from leftoff.host import GONE, this_process
 from leftoff.model.card import card_of
 from leftoff.model.codec import sha256
 from leftoff.model.derived import columns_of, counts_at, step_or_pending
+from leftoff.model.words import UNFINISHED
 from leftoff.store.fsck.check import inspect
 from leftoff.store.fsck.check_run import LOST_BLOB
 from leftoff.store.repair.carve import Carver
@@ -37,38 +39,40 @@ from leftoff.store.sqlite.writer import Turn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, TypeVar
 
+    from leftoff.store.base import Doubt, View
     from leftoff.store.blobs import Blobs
     from leftoff.store.fsck.check_run import Report
     from leftoff.store.repair.carve import Row
     from leftoff.store.sqlite.store import SqliteStore
+
+    T = TypeVar("T")
 
 DERIVED = {"run"}
 OUTSIDE = {"blob"}
 PART = "repair.tmp"
 
 
-def check_and_repair(store: SqliteStore) -> dict[str, Any]:
+def check_and_repair(store: SqliteStore, doubt: Doubt | None = None) -> dict[str, Any]:
     """See ``Store.check``."""
     report = inspect(store)
     if not report.problems:
         return report.to_json()
-    done = repair(store, report)
+    done = repair(store, report, doubt)
     again = inspect(store)
     again.quarantined = done.quarantine.paths
-    told = {"salvaged": done.losses, "unaccounted": done.unaccounted}
-    return {**again.to_json(), "repaired": report.problems, **told}
+    return {**again.to_json(), "repaired": report.problems, "salvaged": done.losses}
 
 
-def repair(store: SqliteStore, report: Report) -> _Repair:
+def repair(store: SqliteStore, report: Report, doubt: Doubt | None = None) -> _Repair:
     """Set the damage of ``report`` aside. What is wrong afterwards, another look at the store tells."""
     _refuse_while_driven(store)
     turn = Turn(os.path.join(store.folder, "lock"))  # its own descriptor keeps our own threads out, too
     turn.take(store.patience)
     try:
         store.release()
-        work = _Repair(store, report, turn)
+        work = _Repair(store, report, turn, doubt)
         work.run()
         return work
     finally:
@@ -98,10 +102,11 @@ def _refuse_while_driven(store: SqliteStore) -> None:
 class _Repair:
     """The stages, each on what the one before has left."""
 
-    def __init__(self, store: SqliteStore, report: Report, turn: Turn) -> None:
+    def __init__(self, store: SqliteStore, report: Report, turn: Turn, doubt: Doubt | None) -> None:
         self.store = store
         self.report = report
         self._turn = turn
+        self._doubt = doubt
         self.quarantine = Quarantine(store)
         self.losses: list[dict[str, Any]] = []  # run by run: what could not be proved
         self.unaccounted = False  # whether commits were lost of which nobody knows whose they were
@@ -154,19 +159,39 @@ class _Repair:
             if not copied and (others or log.salvaged() != log.committed()):
                 return
             self.unaccounted = self._is_older() or (not copied and self._lost_frames(log))
+            self._note_lost()
             if not copied:
                 self._set_log(log.data)  # cut short while copying, the log still says all that is copied
                 self._copy_back(file, *log.committed())
             self._set_log(b"")
             if os.path.exists(self.store.path + "-shm"):
                 os.unlink(self.store.path + "-shm")  # it tells of the log that was
-            self._forget_lost()
+        self._forget_lost()
         self._look_again()
 
+    def _note_lost(self) -> None:
+        """Where commits are lost, the log's absence says so until everything else is done."""
+        if self.unaccounted:
+            walcheck.note(self.store.path + "-wal", bytes(8), 1)
+
     def _forget_lost(self) -> None:
-        """What was lost is not missed any more. Last of all: a repair that is cut short before is told again."""
+        """What was lost is not missed any more. Last of all, so that a repair that is cut short is told again; the runs
+        that it may have been of ask by then."""
+        if self.unaccounted:
+            told = {loss["run_id"] for loss in self.losses}
+            doubted = self._write(lambda tx: perhaps(tx, told))
+            for loss in doubted:
+                self._write(partial(self._ask, loss))
+            self.losses += doubted
         walcheck.forget_note(self.store.path)
         self._turn.mark(0)
+
+    def _ask(self, loss: dict[str, Any], tx: SqliteTx) -> None:
+        try:
+            if self._doubt is not None:
+                self._doubt(tx, loss, self.quarantine.paths)
+        except LeftoffError:  # it is damaged itself, and whoever reads it is told
+            pass
 
     def _is_older(self) -> bool:
         """Whether commits are missing of which the log does not tell."""
@@ -257,6 +282,7 @@ class _Repair:
         fresh.write(lambda tx: Rebuild(tx.db, store.blobs, salvage, marks, now).write())  # type: ignore[attr-defined]
         fresh.truncate()
         fresh.close()
+        self._note_lost()
         for suffix in ("-wal", "-shm"):
             if os.path.exists(store.path + suffix):
                 os.unlink(store.path + suffix)
@@ -308,15 +334,26 @@ class _Repair:
         self._write(lambda tx: recount(tx, self.store.blobs))
         self._look_again()
 
-    def _write(self, work: Any) -> None:
+    def _write(self, work: Callable[[SqliteTx], T]) -> T:
         """One transaction on a connection of our own: we have the turn already."""
         db = connection.prepare(connection.open_file(self.store.path), self.store.path)
         try:
             with db:
-                work(SqliteTx(db, self.store.blobs))
+                done = work(SqliteTx(db, self.store.blobs))
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            return done
         finally:
             db.close()
+
+
+def perhaps(view: View, told: set[str]) -> list[dict[str, Any]]:
+    """The unfinished runs that commits may have been of which nobody can account for any more."""
+    message = "Commits were lost, and whose they were cannot be told: it may have been further on."
+    return [
+        {"run_id": row.run_id, "kept": row.seq, "newest": None, "unproved": [], "message": message}
+        for row in view.list_runs({"status": UNFINISHED})
+        if row.run_id not in told
+    ]
 
 
 def _sources(file: PageFile | None, log: Log, *, damaged: bool) -> list[Source]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
-    from leftoff.store.base import Save, Tx, View
+    from leftoff.store.base import Doubt, Save, Tx, View
     from leftoff.store.rows import BlobRow
     from leftoff.store.watch import Watch
 
@@ -442,11 +442,11 @@ class SqliteStore(Store):
 
         return self.read(look) if self.exists() else {"kind": "sqlite"}
 
-    def check(self, *, repair: bool = False) -> dict[str, Any]:
+    def check(self, *, repair: bool = False, doubt: Doubt | None = None) -> dict[str, Any]:
         if repair:
             from leftoff.store.repair.repair import check_and_repair
 
-            return self._typed(lambda: check_and_repair(self))
+            return self._typed(lambda: check_and_repair(self, doubt))
         from leftoff.store.fsck.check import inspect
 
         return self._typed(lambda: inspect(self).to_json())

@@ -105,7 +105,7 @@ def _inspect(path: str, data: bytes, index: tuple[bytes, float], read_by_sqlite:
         report.offset = HEADER + log.valid * STEP if log.header_sound else 0
         report.frames = max(known, log.frames if log.header_sound else there)
     if known > log.valid:
-        _note(path, log.salts, known)
+        note(path, log.salts, known)
     return report
 
 
@@ -160,7 +160,7 @@ def _known(path: str, index: tuple[bytes, float], log: Log) -> int:
     return max(known, default=0)
 
 
-def _note(path: str, salts: bytes, known: int) -> None:
+def note(path: str, salts: bytes, known: int) -> None:
     """Write down what the index knew, before it is forgotten; where nothing can be written, nothing is."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
