@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leftoff.errors import Invalid, StoreUnavailable, UnsafePath
 from leftoff.workflow.processes import files
-from leftoff.workflow.processes.follow import LONGEST, MOST, Follower
+from leftoff.workflow.processes.follow import LONGEST, MOST, LogFollower
 from leftoff.workflow.processes.job import Exit, Job, Order, framed, receive
 
 
@@ -202,7 +202,7 @@ def test_tail(folder: str) -> None:
 def test_a_log_that_grows(tmp_path: Path) -> None:
     """Whole lines as they come; the rest at the end; a file that is not there yet is empty."""
     path = tmp_path / "log"
-    with Follower(str(path)) as follower:
+    with LogFollower(str(path)) as follower:
         assert "" == follower.read()
         with path.open("a") as log:
             for text, expected in (("a\nb", "a\n"), ("c", ""), ("d\ne\nf", "bcd\ne\n"), ("", "")):
@@ -218,7 +218,7 @@ def test_a_follower_is_flat(tmp_path: Path) -> None:
     path = tmp_path / "log"
     line = "x" * 99 + "\n"
     path.write_text(line * 50_000)
-    with Follower(str(path)) as follower:
+    with LogFollower(str(path)) as follower:
         pieces = []
         while piece := follower.read():
             pieces.append(piece)
@@ -231,7 +231,7 @@ def test_a_follower_of_an_endless_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     text = "xü€😀" * LONGEST
     path.write_text(text)
-    with Follower(str(path)) as follower:
+    with LogFollower(str(path)) as follower:
         pieces = []
         while piece := follower.read() or follower.read(last=True):
             pieces.append(piece)
@@ -247,7 +247,7 @@ def test_what_follows_is_all_of_it(
     data = text.encode()
     path = tmp_path_factory.mktemp("follow") / "log"
     out = ""
-    with path.open("ab", buffering=0) as log, Follower(str(path)) as follower:
+    with path.open("ab", buffering=0) as log, LogFollower(str(path)) as follower:
         places = sorted({place % (len(data) + 1) for place in at} | {0, len(data)})
         for start, end in zip(places, places[1:], strict=False):  # noqa: RUF007
             log.write(data[start:end])

@@ -51,9 +51,8 @@ def how_left(frame: FrameType | None, loops: list[tuple[int, CodeType]]) -> str:
     if frame is None or frame.f_lasti < 0:
         return UNTOLD
     name = opname[frame.f_code.co_code[frame.f_lasti]]
-    if (
-        name == "POP_EXCEPT"
-    ):  # an exception that was caught is forgotten, and with it the frames it went through
+    # An exception that was caught is forgotten, and with it the frames it went through.
+    if name == "POP_EXCEPT":
         return RAISED
     if (id(frame), frame.f_code) not in loops:
         return UNTOLD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from leftoff.api.steps import Step
 from leftoff.errors import LeftoffError
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from leftoff.api.run import Run
 
-T = TypeVar("T")
 SHOWN = 5  # items that failed, in the summary
 
 

@@ -30,9 +30,8 @@ class Context:
     def __init__(self, args: Args) -> None:
         self.args = args
         self._project: Project | None = None
-        self.away: int | None = (
-            None  # of a process that is to leave the terminal: where it says which run it has
-        )
+        # Of a process that is to leave the terminal: where it says which run it has.
+        self.away: int | None = None
         self.caller = Caller(named=getattr(args, "run", None), branch=getattr(args, "branch", None))
         self.caller.pick = self.pick
 

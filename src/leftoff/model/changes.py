@@ -93,9 +93,8 @@ class Spread:
     __slots__ = ("encoded", "hashes", "prefix", "seq", "values")
 
     def __init__(self, name: str, values: Any, encoded: Any, hashes: Any) -> None:
-        self.seq = (
-            -1
-        )  # the version that the base was read at, told by whoever gave it; at another it says nothing
+        # The version that the base was read at, told by whoever gave it; at another it says nothing.
+        self.seq = -1
         self.prefix = item_prefix(name)
         self.values = values
         self.encoded = encoded

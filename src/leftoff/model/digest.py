@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MASK = (1 << 256) - 1
 _HASH, _STORED = itemgetter(1), itemgetter(2)
-EMPTY = 0
 
 
 def term(collection: str, key: str, value_hash: bytes) -> int:

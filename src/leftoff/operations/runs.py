@@ -360,9 +360,8 @@ def list_runs(project: Project, wanted: Wanted) -> Listed:
     shown = found if wanted.limit is None else found[: wanted.limit]
     there = _archived(project, wanted) if wanted.archived else []
     sizes = _sizes(project, shown, there) if wanted.sizes else {}
-    asks = not (
-        found and project.store.far
-    )  # where asking twice is dear, only who sees no run is told of these
+    # Where asking twice is dear, only who sees no run is told of these.
+    asks = not (found and project.store.far)
     aside = _count_archived(project.store) if asks and not wanted.archived else 0
     return Listed(shown, len(found) > len(shown), there, sizes, aside)
 

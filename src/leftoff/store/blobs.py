@@ -85,9 +85,8 @@ class Blobs:
         paths = {temp: self.path(row.hash) for temp, row in made.items()}
         parents = dict.fromkeys(os.path.dirname(path) for path in paths.values())
         fresh = [parent for parent in parents if not os.path.isdir(parent)]
-        for parent in (
-            (self._folder, *fresh) if fresh else ()
-        ):  # each by itself: folders above one have other modes
+        # Each by itself: folders above one have other modes.
+        for parent in (self._folder, *fresh) if fresh else ():
             os.makedirs(parent, mode=0o700, exist_ok=True)
         if fresh:
             sync_folder(self._folder)

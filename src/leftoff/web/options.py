@@ -5,7 +5,6 @@ from __future__ import annotations
 from leftoff.model.fields import Fields
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-PORT = 8765
 
 
 class Limits(Fields):

@@ -75,9 +75,8 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
         here=here,
         **{"cursor": "", **context},
     )
-    return HTMLResponse(
-        page.encode(errors="replace"), status
-    )  # half a character, as JSON may have it, is shown as ?
+    # Half a character, as JSON may have it, is shown as ?
+    return HTMLResponse(page.encode(errors="replace"), status)
 
 
 def home(request: Request) -> Response:

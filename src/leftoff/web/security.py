@@ -79,9 +79,8 @@ class Keys:
     def __init__(self, options: Options, now: Callable[[], float] = time.time) -> None:
         self._options = options
         self._now = now
-        self.cookie = (
-            f"leftoff-{hashlib.sha256(options.key).hexdigest()[:8]}"  # a browser sends those of all ports
-        )
+        # A browser sends those of all ports.
+        self.cookie = f"leftoff-{hashlib.sha256(options.key).hexdigest()[:8]}"
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._options.token.encode())
@@ -193,9 +192,8 @@ class Guard:
         )
         if headers.get("x-forwarded-proto") == "https":
             cookie += "; Secure"
-        if (
-            headers.get("sec-fetch-site") == "cross-site"
-        ):  # a link in another page: only ours may go on with the cookie
+        # A link in another page: only ours may go on with the cookie.
+        if headers.get("sec-fetch-site") == "cross-site":
             page = _ONWARD.format(to=escape(to))
             await _plain(
                 send, 200, page, [("content-type", "text/html; charset=utf-8"), ("set-cookie", cookie)]

@@ -221,9 +221,8 @@ def _codex(line: dict[str, Any], out: Outcome) -> str | None:
 def _codex_item(item: dict[str, Any], out: Outcome, event: str) -> str | None:
     kind, completed = _text(item.get("type")), event == "item.completed"
     out.begun, out.worked, out.error = True, True, ""
-    if (
-        kind == "todo_list" and not completed
-    ):  # one item for all calls that change it; it is completed with the turn
+    # One item for all calls that change it; it is completed with the turn.
+    if kind == "todo_list" and not completed:
         out.count(None)
     if kind not in _CODEX_TALK and (completed or item.get("id")):
         out.count(item.get("id"))  # the model is asked again with what the tool said

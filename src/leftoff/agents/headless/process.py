@@ -44,9 +44,8 @@ class Watch:
     def __init__(self) -> None:
         self.told: float | None = None
         self.alone = False
-        self._waits = hasattr(
-            signal, "sigtimedwait"
-        )  # which says by whom; where there is none, we were not alone
+        # It tells who sent a signal; where the system has none, we were not told alone.
+        self._waits = hasattr(signal, "sigtimedwait")
         for number in _ENDS:
             signal.signal(number, self._on)
         self.block(True)

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from leftoff.operations.sessions.session import Session, Way
 
 
+# These wait for nobody: their answer, or their content, is due at once.
 _FIRST = (
     "SessionStart",
     "PreToolUse",
-)  # these wait for nobody: their answer, or their content, is due at once
+)
 _TOLD = ("SessionStart", "UserPromptSubmit")  # their answer is something that the agent knows from then on
 _ALONE = ("UserPromptSubmit", "Stop", "StopFailure", "SessionEnd")  # a turn begins or ends
 
@@ -56,9 +57,8 @@ def run_hook(call: Call, data: bytes) -> bytes:
             log.note(folder, call.agent, event.name, event.session, "took too long, and continues by itself")
         return answer or b""
     except Exception as error:
-        log.note(
-            folder or ".leftoff", call.agent, _told(error)
-        )  # a link there was not trusted, and is not followed
+        # A link there was not trusted, and is not followed.
+        log.note(folder or ".leftoff", call.agent, _told(error))
         return _fault(event, error) if event is not None else b""
 
 
@@ -77,9 +77,8 @@ def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way:
         for line in sessions.not_kept(folder, event.session):
             log.note(folder, call.agent, line)
         project = Project(place, call.store, lambda text: log.note(folder, call.agent, text))
-        project.hurries = (
-            event.name not in _ALONE
-        )  # the others come by the dozen: none may wait for one that is stuck
+        # The others come by the dozen: none may wait for one that is stuck.
+        project.hurries = event.name not in _ALONE
         try:
             session = sessions.Session(project, caller, call.agent, way, anywhere=call.anywhere, until=until)
             if call.agent == "codex":

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 CARDS_BELOW = 44  # columns
-FOLD_OVER = (
-    30  # a cell that may fold does so only beyond this, as long as another column can be left out instead
-)
+# A cell that may fold does so only beyond this, as long as another column can be left out instead.
+FOLD_OVER = 30
 
 
 class Column(Fields):

@@ -105,9 +105,8 @@ class Region:
         text = self._erase(columns) + self._painted(above, columns) + self._painted(below, columns)
         self._drawn = [line_width(line) for line in below]
         if text:
-            self._stream.write(
-                f"\x1b[?2026h{text}\x1b[?2026l"
-            )  # shown at once, where the terminal can do that
+            # Shown at once, where the terminal can do that.
+            self._stream.write(f"\x1b[?2026h{text}\x1b[?2026l")
             self._stream.flush()
 
     def _erase(self, columns: int) -> str:

@@ -72,9 +72,8 @@ def fork(
     records, large = _in_blobs(store, records)
     head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
     copy = _Copy(head, large)
-    mark = (
-        marker() if is_ours(store, source) else None
-    )  # what came from elsewhere is asked about in its fork, too
+    # What came from elsewhere is asked about in its fork, too.
+    mark = marker() if is_ours(store, source) else None
 
     def complete(tx: Tx) -> Version:
         if mark is not None:

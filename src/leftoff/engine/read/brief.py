@@ -29,6 +29,7 @@ LIMIT = 8000
 _INSTRUCTION = 1200  # characters; other facts have fewer
 _MORE = "… and {} more"
 _NAMED = 100  # keys of other records
+# Collections that are told of; of others, the keys.
 WHOLE = (
     "run",
     "note",
@@ -36,7 +37,7 @@ WHOLE = (
     "approval",
     "turn",
     "context",
-)  # collections that are told of; of others, the keys
+)
 _PLAIN = (str, int, float)  # what can be said in a line
 
 

@@ -286,9 +286,8 @@ def _path(store: Store, view: View, attempt: Attempt) -> str | None:
     if attempt.ended_at is not None and not os.path.exists(path):
         last, whole = view.kept_log(attempt.token)
         if whole is not None:
-            write_private(
-                path, store.load_blob(whole)
-            )  # whoever looks at it again, or follows it, finds it here
+            # Whoever looks at it again, or follows it, finds it here.
+            write_private(path, store.load_blob(whole))
         elif last:
             write_private(path, [last])
     return path

@@ -17,9 +17,8 @@ class FsckReport:
         self.problems: list[dict[str, Any]] = found["problems"]
         self.quarantined: list[str] = found["quarantined"]
         self.repaired: list[dict[str, Any]] = found.get("repaired", [])
-        self.salvaged: list[dict[str, Any]] = found.get(
-            "salvaged", []
-        )  # run by run: what could not be proved
+        # Run by run: what could not be proved.
+        self.salvaged: list[dict[str, Any]] = found.get("salvaged", [])
 
     @property
     def ok(self) -> bool:

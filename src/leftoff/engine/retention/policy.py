@@ -60,9 +60,8 @@ class Policy:
         self.archives = archives
         self.max_bytes = max_bytes
         self.auto = auto
-        self.trash = (
-            trash  # how long what was removed can be brought back; None: until somebody empties the trash
-        )
+        # How long what was removed can be brought back; None: until somebody empties the trash.
+        self.trash = trash
 
 
 def kept_for(completed: int, failed: int) -> Policy:

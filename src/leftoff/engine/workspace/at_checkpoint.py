@@ -56,9 +56,8 @@ def look_around(project: Project, row: RunRow, *, dirty: bool = False, issue: bo
 def _files(project: Project, row: RunRow) -> Found | None:
     """The files that the run knows, as they are by now; ``None`` where it knows none."""
     store = project.store
-    asks_twice = not (
-        project.settings.capture.git or store.far
-    )  # where asking costs less than the code that looks
+    # Where asking costs less than the code that looks.
+    asks_twice = not (project.settings.capture.git or store.far)
     if asks_twice and not store.read(lambda view: view.hashes(row.run, "file")):
         return None
     from leftoff.engine.workspace.tracking import for_checkpoint

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 DELETED = "deleted"
 WAS = "was"  # what a deleted file's status was before
 _STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured", "seen")
-_OWN = frozenset(
-    ("path", "captured_at", "folders", WAS, WITHHELD, *_STEADY)
-)  # fields that say what was found
+# Fields that say what was found.
+_OWN = frozenset(("path", "captured_at", "folders", WAS, WITHHELD, *_STEADY))
 
 
 class Limits:

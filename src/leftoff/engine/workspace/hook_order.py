@@ -262,9 +262,8 @@ class InOrder:
         except OSError:  # a folder that takes no files: what follows says so
             pass
         left = end - time.monotonic()
-        if (
-            left < self._store.patience - _LEAST
-        ):  # all that an event waits for, it waits for once: others wait for it
+        # All that an event waits for, it waits for once: others wait for it.
+        if left < self._store.patience - _LEAST:
             self._store.patience = max(left, _LEAST)
 
     def __exit__(self, *_: object) -> None:

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease
 
-LIMIT_MS = (
-    600_000  # without a beat, a driver whose process cannot be seen from here may be followed by a person
-)
+# Without a beat, a driver whose process cannot be seen from here may be followed by a person.
+LIMIT_MS = 600_000
 
 
 #: who a run's free lease names that was brought here by a bundle, and by when: whoever drove it did so elsewhere

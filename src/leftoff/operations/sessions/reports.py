@@ -146,9 +146,8 @@ def _seen(session: Session, row: RunRow | None, until: int | None = None) -> _Se
     names = [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
     if not names:
         return _Seen(found, [])
-    busy = on_their_way(
-        session.project.store_folder
-    )  # before turns are read: what is told meanwhile is there then
+    # Before turns are read: what is told meanwhile is there then.
+    busy = on_their_way(session.project.store_folder)
     return session.project.store.read(lambda view: _Seen(found, *_whose(session, view, row, names, busy)))
 
 

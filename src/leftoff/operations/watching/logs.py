@@ -49,9 +49,8 @@ class RunLogs:
             found, more = self.find(), True
             while more:
                 began = time.monotonic()
-                more = found.driven or any(
-                    log.is_written for log in found.logs
-                )  # asked before files are read
+                # Asked before files are read.
+                more = found.driven or any(log.is_written for log in found.logs)
                 yield found, more
                 if more and changes.wait(max(EVERY_S, 4 * (time.monotonic() - began))).concerns(self.run_id):
                     found = self.find()

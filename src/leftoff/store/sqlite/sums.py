@@ -30,10 +30,11 @@ def sums(data: bytes, order: Order = "little", start: Sums = (0, 0)) -> Sums:
 def undone(data: bytes, found: Sums, told: Sums, order: Order = "little") -> Iterator[bytes]:
     """Every way to change one byte of ``data`` so that its sums become what was told instead of what was found."""
     wrong = ((told[0] - found[0]) & MASK, (told[1] - found[1]) & MASK)
+    # By how much the two sums grow when the last word grows by one; before it, as Fibonacci has it.
     weights = (
         0,
         1,
-    )  # by how much the two sums grow when the last word grows by one; before it, as Fibonacci has it
+    )
     for offset in range(len(data) - 4, -4, -4):
         word = _fitting(int.from_bytes(data[offset : offset + 4], order), weights, wrong)
         if word is not None:

@@ -44,9 +44,8 @@ class SqliteTx(SqliteView, Tx):
     def __init__(self, db: apsw.Connection, blobs: Blobs, proved: set[int] | None = None) -> None:
         super().__init__(db, set() if proved is None else proved)
         self._blobs = blobs
-        self.began_at = (
-            -1
-        )  # the count of changes when the transaction began; -1: they are none of ours to judge
+        # The count of changes when the transaction began; -1: they are none of ours to judge.
+        self.began_at = -1
         # One cursor for the statements of every commit: making one costs a third of what they do. It is used only
         # where nothing is read from it, or all at once.
         self.quick: Any = db.cursor().execute

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from leftoff.workflow.template.sites import Site
 
 
-STAND_IN = (
-    "\0"  # in an id that cannot be used: the file is wrong, and reading goes on for the sake of other errors
-)
+# In an id that cannot be used: the file is wrong, and reading goes on for the sake of other errors.
+STAND_IN = "\0"
 
 
 class Draft:

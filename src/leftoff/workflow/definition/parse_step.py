@@ -150,9 +150,8 @@ class Steps:
     def _id(self, node: Node) -> str:
         found = _id_node(node)
         if found is None:
-            if not any(
-                nearest(key, ("id",)) for key in node.value if key not in ALL
-            ):  # unless it was misspelt
+            # Unless it was misspelt.
+            if not any(nearest(key, ("id",)) for key in node.value if key not in ALL):
                 self.problems.add(node, "a step without an `id`", "Every step has one: `- id: build`.")
             return f"{STAND_IN}{node.line}:{node.column}"
         if "id" in node.value and "step" in node.value:

@@ -10,7 +10,7 @@ MOST = 1 << 20  # read at once: however fast a log grows, that much is in memory
 LONGEST = 1 << 16  # a line that is longer is given in pieces
 
 
-class Follower:
+class LogFollower:
     """Gives what was added to a file since the last call, in whole lines. The file need not exist yet."""
 
     def __init__(self, path: str) -> None:
@@ -51,7 +51,7 @@ class Follower:
             self._file.close()
             self._file = None
 
-    def __enter__(self) -> Follower:
+    def __enter__(self) -> LogFollower:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -107,9 +107,8 @@ def _keep(result: Any, target: str) -> None:
         data = text(_as_json(result), "result").encode()
     except (LeftoffError, ValueError, TypeError, RecursionError) as error:
         why = error.message if isinstance(error, LeftoffError) else str(error)
-        print(
-            f"{target} returned: {_told(result)}", file=sys.stderr
-        )  # an hour's work is not lost for its type
+        # An hour's work is not lost for its type.
+        print(f"{target} returned: {_told(result)}", file=sys.stderr)
         _refuse(FAILED, f"what {target} returned cannot be kept: {why}")
     try:
         with open(f"{path}.new", "wb") as file:

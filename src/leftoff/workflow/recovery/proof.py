@@ -49,9 +49,8 @@ def failing(active: ActiveRun, live: LiveAttempt) -> str:
 
 def _holds(active: ActiveRun, live: LiveAttempt, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
-    name = (
-        f"proof-{os.getpid()}-{number}"  # another one may look at the same moment: nobody has the lease yet
-    )
+    # Another one may look at the same moment: nobody has the lease yet.
+    name = f"proof-{os.getpid()}-{number}"
     step, token = live.step, f"{live.token}.{name}"
     folder = os.path.join(live.folder, name)
     leftovers.remove(folder)

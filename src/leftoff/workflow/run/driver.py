@@ -22,7 +22,7 @@ from leftoff.model.ids import shown_step, step_word
 from leftoff.store.watch import NO_FILE
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
-from leftoff.workflow.processes.follow import Follower
+from leftoff.workflow.processes.follow import LogFollower
 from leftoff.workflow.run import begin, checkers, finish, leftovers
 from leftoff.workflow.run.fence import Fence
 from leftoff.workflow.run.people import Ear, look_at_people
@@ -86,7 +86,7 @@ class Driver:
         if fd is not None:
             self._selector.register(fd, selectors.EVENT_READ, None)
         if self._streams:
-            live.follower = Follower(files.log_path(live.folder))
+            live.follower = LogFollower(files.log_path(live.folder))
 
     def drive(self) -> int:
         """Until the end; the exit code of the command."""
@@ -211,7 +211,7 @@ class Driver:
         else:
             begin.ready(self.active, event.token, event.process)
             if self._streams:
-                live.follower = Follower(files.log_path(live.folder))
+                live.follower = LogFollower(files.log_path(live.folder))
 
     def _never_mind(self, live: LiveAttempt) -> None:
         """It was to start, and nothing of it is on record."""

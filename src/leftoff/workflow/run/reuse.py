@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 20  # that are looked at, newest first
 MOST_NAMED = 50  # inputs whose hashes are kept one by one, so that a change can be told
-KINDS = ("run", "python", "agent")
 
 
 class Earlier(Fields):
@@ -145,9 +144,8 @@ class Reuse:
                 return []
             found = self._store.read(lambda view: view.list_runs(where, MOST_RUNS + 1))
             others = [row for row in found if row.run_id != self._state.ledger.run_id]
-            trusted = CALLER.trusts(
-                self._state.project
-            )  # else only what was begun here says what need not run
+            # Else only what was begun here says what need not run.
+            trusted = CALLER.trusts(self._state.project)
             self._runs = [row for row in others if trusted or is_ours(self._store, row)]
         return self._runs
 

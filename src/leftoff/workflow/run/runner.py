@@ -136,16 +136,7 @@ def start(
 
     ``alone`` is asked in the transaction that starts it, and raises where it must not be.
     """
-    known = Opening(
-        opening.workflow,
-        title=opening.title,
-        branch=opening.branch,
-        run_id=opening.run_id,
-        steps=[{"id": path, **record} for path, record in records_of(workflow).items()],
-        variables=opening.variables,
-        facts=opening.facts,
-        context=opening.context,
-    )
+    known = _with_steps(opening, workflow)
     at = setting.clock.now()
     changes = opening_changes(known, at, setting.redactor)
     for key, value in context_of(workflow, setting.project).items():
@@ -166,6 +157,19 @@ def start(
     runner = Runner(setting, workflow, head, epoch, dict(opening.variables))
     runner.begin()
     return runner
+
+
+def _with_steps(opening: Opening, workflow: Workflow) -> Opening:
+    return Opening(
+        opening.workflow,
+        title=opening.title,
+        branch=opening.branch,
+        run_id=opening.run_id,
+        steps=[{"id": path, **record} for path, record in records_of(workflow).items()],
+        variables=opening.variables,
+        facts=opening.facts,
+        context=opening.context,
+    )
 
 
 def records_of(workflow: Workflow) -> dict[str, dict[str, Any]]:

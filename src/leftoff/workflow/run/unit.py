@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leftoff.errors import LeftoffError
     from leftoff.host import Process
     from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.processes.follow import Follower
+    from leftoff.workflow.processes.follow import LogFollower
     from leftoff.workflow.processes.job import Exit
     from leftoff.workflow.run.ledger import Page
     from leftoff.workflow.template.render import Templates
@@ -73,7 +73,7 @@ class LiveAttempt:
         self.why: str | None = None  # adopted, reattached
         self.doubtful = False  # nobody knows how it ended: what does not hold puts it back
         self.expands = False  # it finds the items of a `foreach`
-        self.follower: Follower | None = None
+        self.follower: LogFollower | None = None
 
     @property
     def running(self) -> Process | None:

@@ -103,9 +103,8 @@ class Word(Fields):
     shape: str  # the same with UNKNOWN for each value
     values: Sequence[tuple[int, bool]] = ()
     redirect: str = ""  # the operator, where it names a file or is the text of <<<
-    counts: bool = (
-        False  # the command inside it prints a number, or what is in a file, whatever its arguments are
-    )
+    # The command inside it prints a number, or what is in a file, whatever its arguments are.
+    counts: bool = False
 
 
 class Evaluated(Fields):

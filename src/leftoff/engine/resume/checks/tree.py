@@ -271,9 +271,8 @@ def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any])
             "issue.closed", f"Issue {name} was closed.", "--accept issue.closed resumes anyway.", name
         )
     before = then.get("body") or ""
-    if (
-        "body" in then and isinstance(before, str) and before != now["body"]
-    ):  # one with a secret in it was not kept
+    # One with a secret in it was not kept.
+    if "body" in then and isinstance(before, str) and before != now["body"]:
         from leftoff.engine.workspace.differences import unified
 
         diff = world.settings.redactor().mask(unified(before, now["body"], f"{name} (then)", f"{name} (now)"))

@@ -210,9 +210,8 @@ class World:
         for key, about in self.records.get("extra", {}).items():
             if key.startswith(AS_WRITTEN) and isinstance(about, dict) and "as" in about:
                 path = about.get("path")
-                if (
-                    isinstance(path, list) and path and path[-1] in names
-                ):  # where a document differs from ours
+                # Where a document differs from ours.
+                if isinstance(path, list) and path and path[-1] in names:
                     return about["as"], ("extra", key)
         for nested in ("recovery", "metadata", "context"):
             inner = self.records.get("extra", {}).get(nested, self.records.get("context", {}).get(nested))
