@@ -253,6 +253,9 @@ def failure(error: OSError, where: str) -> StoreUnavailable:
         return _denied(place, error.strerror or str(error))
     if error.errno == errno.EROFS:
         return StoreUnavailable(f"{place} cannot be written to: {error.strerror}.", hint=_READ_ONLY)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        hint = "Nothing was changed. Raise the limit (`ulimit -n`), or close what keeps so many open; then try again."
+        return StoreUnavailable(f"{place}: {error.strerror}.", hint=hint)
     return StoreUnavailable(f"{place}: {error.strerror or error}")
 
 

@@ -172,6 +172,17 @@ def test_an_output_that_is_full(home: Path) -> None:
     assert (3, "") == (result.code, result.err)
 
 
+@pytest.mark.parametrize("json", ["", "--json"])
+def test_events_that_cannot_be_written(home: Path, json: str) -> None:
+    """Do not end the work, which is done to its end; that they are missing is told."""
+    (home / "flow.yaml").write_text("name: flow\nsteps:\n  - {id: a, run: echo done > a.txt}\n")
+    result = script(f"leftoff run flow.yaml --run-id f {json} > /dev/full", home)
+    assert (8, "done\n") == (result.code, (home / "a.txt").read_text()), str(result)
+    assert "Run f is completed, but not all that happened could be written" in result.err
+    assert "completed" == succeed("show", "f", "--json", cwd=home).json["status"]
+    assert 0 == script(f"set -o pipefail; leftoff run flow.yaml --run-id g {json} | true", home).code
+
+
 def test_a_folder_that_is_gone(home: Path) -> None:
     """Standing in a folder that was removed is told as that."""
     result = script("mkdir gone && cd gone && rmdir ../gone && leftoff ls", home)

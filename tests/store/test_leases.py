@@ -171,7 +171,7 @@ def test_unseen_driver(store: SqliteStore, head: Head, unseen: str) -> None:
     store.write(lambda tx: tx.beat(head.run, 7, clock.now()))
     clock.advance(10 * MINUTE)
     for take_over in (False, True):
-        with pytest.raises(LeaseHeld):
+        with pytest.raises(LeaseHeld, match="taken over in 1 min"):
             drive(store, clock, take_over=take_over)
     clock.advance(1)
     with pytest.raises(LeaseHeld, match="take_over=True"):

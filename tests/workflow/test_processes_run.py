@@ -87,6 +87,16 @@ def test_no_signal_is_ignored_or_blocked(desk: Desk) -> None:
     assert (0, 0, 0) == (masks["SigBlk:"], masks["SigIgn:"] & ~threads, masks["SigCgt:"] & ~threads)
 
 
+def test_signals_that_were_held_back(tmp_path: Path) -> None:
+    """Whoever started the driver may have blocked them all: its steps end, and are heard of, all the same."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        with desk_in(tmp_path) as desk:
+            assert ENDED_WELL == facts(desk.run("true")[0])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def test_session_and_group(desk: Desk) -> None:
     """The shim leads a session; the command is in it, and in the group that has the shim's pid."""
     token = desk.start("/bin/sh", "-c", "ps -o pgid=,sess= -p $$ 2>/dev/null || ps -o pgid= -p $$")

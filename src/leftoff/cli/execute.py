@@ -11,7 +11,7 @@ from leftoff.cli.prompts.ask import can_ask, choose, pick
 from leftoff.cli.render.text import clean, clean_lines, step_name
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.errors import Conflict, NeedsPerson
+from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable
 from leftoff.model.ids import check_run_id
 from leftoff.operations.execution import workflow_file as execution
 from leftoff.operations.reports import usage_errors
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.runner import Runner
 
 _FAILED = 1  # the exit code of a run with a failed step
-_WAITS = 7  # of one that waits for a person
+_COMPLETED, _WAITS = 0, 7  # exit codes of a run: the second of one that waits for a person
 
 
 def execute(ctx: Context, request: RunRequest) -> int:
@@ -196,6 +196,11 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
     with interruptible(), observer(ctx, Info.of(workflow, Graph(workflow).batches(), most)) as watching:
         runner = begin(execution.Execution(watching, questions, most, who))
         code = drive(ctx, runner, watching)
+    if code == _COMPLETED and watching.lost:
+        what = (
+            f"Run {runner.run_id} is completed, but not all that happened could be written: {watching.lost}."
+        )
+        raise StoreUnavailable(what, hint=f"Nothing of the run is lost: `leftoff show {runner.run_id}`.")
     if code == _WAITS and _decide(ctx, runner):
         return _go_on(ctx, execution.once_more(ctx.project, runner))
     failed = runner.undecided() if code == _FAILED else []
@@ -223,6 +228,7 @@ def interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in heeded()}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # who held them back had another program in mind
     try:
         yield
     finally:

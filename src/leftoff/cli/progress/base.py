@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
 
 
+_NOBODY_READS = (errno.EPIPE, errno.EIO)  # a pipe that was closed, a terminal that is gone
+
+
 class Observer:
     """See ``leftoff.cli.progress``. A kind of observer has ``handle``; ``draw`` and ``finish`` where it needs them."""
 
@@ -25,6 +28,7 @@ class Observer:
     def __init__(self) -> None:
         self._silent = False
         self._closed = False
+        self.lost = ""  # why some of it could not be written, where somebody would have read it
 
     def __call__(self, event: Event) -> None:
         if not self._silent:
@@ -62,6 +66,8 @@ class Observer:
         try:
             call()
         except OSError as error:
+            if error.errno not in _NOBODY_READS:
+                self.lost = error.strerror or str(error)
             if error.errno != errno.ENOSPC:  # there may be room again for the next line
                 self._silent = True
                 _drain()

@@ -8,7 +8,7 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.find import version_of
 from leftoff.engine.retention.disk import ATTEMPTS, attempts_folder, disk_use
 from leftoff.engine.write.head import need_store
-from leftoff.engine.write.lease import describe, state
+from leftoff.engine.write.lease import held, state
 from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import LeaseHeld, StoreUnavailable
 from leftoff.host import ALIVE, UNKNOWN
@@ -86,7 +86,7 @@ def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
     """``LeaseHeld`` where somebody drives a run, or one of its steps still runs."""
     lease = view.lease(run)
     if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
-        raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
+        raise held(run_id, lease, now)
     for attempt in view.attempts(run):
         process = attempt.process
         if attempt.ended_at is None and process is not None and process.state() == ALIVE:

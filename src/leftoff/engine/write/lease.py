@@ -48,6 +48,22 @@ def state(lease: Lease | None, now: int) -> str:
     return "silent" if lease.silence(now) > LIMIT_MS else "unknown"
 
 
+def held(run_id: str, lease: Lease, now: int) -> LeaseHeld:
+    """The error for a run that somebody else drives."""
+    return LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.", hint=unseen(lease, now))
+
+
+def unseen(lease: Lease, now: int) -> str:
+    """What to do about a driver that cannot be seen from here: it may have died with its container."""
+    if lease.kind != "process" or state(lease, now) != "unknown":
+        return ""
+    minutes = (LIMIT_MS - lease.silence(now)) // 60_000 + 1
+    return (
+        "It cannot be seen from here: wait for it, or stop it on that machine or in that container. "
+        f"If it is gone, its run can be taken over in {minutes} min, by `leftoff resume`."
+    )
+
+
 def take(
     tx: Tx, run: int, run_id: str, driver: tuple[Process, str], now: int, *, take_over: bool = False
 ) -> int:
@@ -60,10 +76,12 @@ def take(
     now_state = state(lease, now)
     if now_state in (ALIVE, "unknown") or (now_state == "silent" and not take_over):
         assert lease is not None
-        hint = ""
+        error = held(run_id, lease, now)
         if now_state == "silent":
-            hint = "It has been silent for over 10 minutes and cannot be seen from here; take_over=True follows it."
-        raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.", hint=hint)
+            error.hint = (
+                "It has been silent for over 10 minutes and cannot be seen from here; take_over=True follows."
+            )
+        raise error
     epoch = (lease.epoch if lease is not None else 0) + 1
     log.debug("%s drives %s, epoch %d", who, run_id, epoch)
     tx.put_lease(run, epoch, Holder("process", process, None, who, now))
@@ -92,7 +110,7 @@ def refuse_driven(view: View, run: int, run_id: str, now: int, session: str | No
     if lease is None or not lease.held:
         return None
     if stands_in_the_way(lease, now, session):
-        raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
+        raise held(run_id, lease, now)
     return lease
 
 

@@ -27,6 +27,7 @@ class Bell:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, self._child)
         signal.signal(STOP, self._stop)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever started the driver may have held some back
 
     def arm(self) -> None:
         """In the shim, before anybody knows of it."""

@@ -14,7 +14,7 @@ from leftoff.engine.steps.lifecycle import put_back, steps_in
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.head import need_run
-from leftoff.engine.write.lease import describe, free, refuse_driven, release, state, take
+from leftoff.engine.write.lease import describe, free, held, refuse_driven, release, state, take
 from leftoff.engine.write.report import report
 from leftoff.errors import LeaseHeld, StoreUnavailable
 from leftoff.host import ALIVE, this_process
@@ -47,10 +47,7 @@ def stop_driver(store: Store, row: RunRow, now: int, grace: float = GRACE) -> bo
         return False
     found = state(lease, now)
     if found == "unknown":
-        raise LeaseHeld(
-            f"Run {row.run_id} is driven by {describe(lease)}, which cannot be seen from here.",
-            hint="Stop it there: `leftoff stop` on that machine, or in that container.",
-        )
+        raise held(row.run_id, lease, now)
     if found != ALIVE or lease.process.pid == os.getpid():
         return False
     _ask(lease.process, signal.SIGTERM, lambda: _drives(store, row, lease))

@@ -6,7 +6,7 @@ from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.read.state import met
 from leftoff.engine.resume.finding import WARN, Finding
-from leftoff.engine.write.lease import describe, stands_in_the_way, state
+from leftoff.engine.write.lease import describe, stands_in_the_way, state, unseen
 from leftoff.errors import Corrupt, NotFound
 from leftoff.model.ids import shown_step
 from leftoff.model.times import ago, millis
@@ -224,7 +224,7 @@ def lease(world: World) -> Iterator[Finding]:
         return
     who = describe(world.lease)
     if stands_in_the_way(world.lease, world.now, world.session):
-        hint = f"Wait for it, or stop it: `leftoff stop {world.run_id}`."
+        hint = unseen(world.lease, world.now) or f"Wait for it, or stop it: `leftoff stop {world.run_id}`."
         yield Finding("lease.held", f"Run {world.run_id} is driven by {who}.", hint, world.run_id)
     elif world.lease.kind == "process" and state(world.lease, world.now) == "silent":
         message = f"Run {world.run_id} was driven by {who}, which cannot be seen from here."
