@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+import leftoff
 from leftoff.store.sqlite import connection
 from tests.cli.command import call, succeed
 from tests.damage.store import Sample, flip, problems, wrong
@@ -191,6 +192,21 @@ def test_a_checkpoint_that_is_lost_was_not_pruned(shortened: Path, words: tuple[
     """Whoever asks for it, or for all of them, is told so, and gets no other one in its place."""
     done = call(*words, cwd=shortened)
     assert 4 == done.code and "pruned" not in done.err, str(done)
+
+
+def test_a_version_without_a_checkpoint_that_is_lost_was_not_pruned(project: Path) -> None:
+    """Older ones that any prune would have dropped before it are there. Once one has dropped them, nobody can tell."""
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    for number in range(4):
+        succeed("set", f"x={number}", cwd=project)
+    succeed("save", cwd=project)
+    tamper(project / ".leftoff", "DELETE FROM version WHERE seq = 3")
+    for words in (("show", "r@3"), ("rollback", "r@3"), ("fork", "r@3"), ("diff", "r@3", "r")):
+        done = call(*words, cwd=project)
+        assert 4 == done.code and "is lost: no prune" in done.err, str(done)
+    with leftoff.open(project / ".leftoff") as store:
+        store.prune("r", [])
+    assert "it was pruned" in call("show", "r@2", cwd=project).err
 
 
 def test_what_needs_no_other_checkpoint(shortened: Path) -> None:

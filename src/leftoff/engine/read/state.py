@@ -11,6 +11,7 @@ from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.upgrades import upgrade
 from leftoff.model.values import after, blob_about, blob_of, gather, index_key, is_typed, item_prefix
+from leftoff.model.words import SALVAGED
 from leftoff.store.rows import Record, misplaced
 
 TYPE_CHECKING = False
@@ -89,7 +90,19 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
         raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {newest}.")
     before, after = view.around(run, seq)
     left = ", ".join(f"{run_id}@{near}" for near in (before, after) if near is not None)
+    _refuse_lost(view, run, run_id, seq)
+    if view.row(run, "context", SALVAGED) is not None:
+        why = "a repair could not bring it back, or it was pruned"
+        raise NoCheckpoint(f"Version {seq} of run {run_id} is gone: {why}. Still there around it: {left}.")
     raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned. Still there around it: {left}.")
+
+
+def _refuse_lost(view: View, run: int, run_id: str, seq: int) -> None:
+    """A prune drops what is no checkpoint in its order, before anything else: where an older such version is there, none
+    has dropped this one."""
+    if any(version.id is None for version in view.versions(run, sealed=False, before=seq, limit=PROVED)):
+        where = f"run {run_id}@{seq}"
+        raise Corrupt(f"Version {seq} of run {run_id} is lost: no prune has dropped it.", where=where)
 
 
 def proved_version(

@@ -36,8 +36,9 @@ def prune(store: PostgresStore, run: int, drop: Iterable[int]) -> int:
         return 0
     head = int(found[0])
     store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
-    pace.over(wanted, lambda tx, some: _forget(tx, run, head, Q.forget_named, (run, [*some], head)))
+    # In this order: see `leftoff.engine.read.state.need_version`.
     pace.until_none(lambda tx, size: _forget(tx, run, head, Q.forget_unsealed, (run, head, size)))
+    pace.over(wanted, lambda tx, some: _forget(tx, run, head, Q.forget_named, (run, [*some], head)))
     start: _Place = ("", "", -1)
     freed = pace.walk(start, lambda tx, here, size: _prune_past(tx, run, head, here, size, orphans))
     return freed + orphans.drop(pace, _drop_some)

@@ -36,8 +36,9 @@ def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
         return 0
     head = int(found[0])
     store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
-    pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head))
+    # In this order: see `leftoff.engine.read.state.need_version`.
     pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size))
+    pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head))
     pace.walk(("", "", -1), lambda tx, here, size: _prune_past(tx, run, head, here, size, orphans))
     freed = _drop_orphans(store, pace, orphans)
     return freed + vacuum(store, pace)
