@@ -112,7 +112,19 @@ def test_a_url_that_cannot_be_read(project: Path, wrong: str) -> None:
     assert "cannot be read" in done.err and "%40" in done.err and "eim" not in done.err
 
 
-@pytest.mark.parametrize("option", ["projekt=x", "connect_timeout=soon"])
+@pytest.mark.parametrize("wrong", ["postgresql:", "postgresql:/me:geheim@h/db", "postgres:me:geheim@h/db"])
+def test_a_url_without_its_slashes(project: Path, wrong: str) -> None:
+    """No folder of that name is made: it might have a password in it."""
+    done = call("start", "work", cwd=project, LEFTOFF_STORE=wrong)
+    assert (2, "") == (done.code, done.out)
+    assert "two slashes" in done.err and "eim" not in done.err
+    assert [] == [path.name for path in project.iterdir() if path.name.startswith("postgres")]
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["projekt=x", "connect_timeout=soon", "port=x", "target_session_attrs=x", "sslmode=x", "service=x"],
+)
 def test_a_url_with_an_option_that_is_none(project: Path, server: Server, option: str) -> None:
     """libpq's own word for it; the call is wrong, not the server."""
     url = server.url().replace(f"{USER}@", f"{USER}:geheim@") + f"&{option}"

@@ -7,7 +7,7 @@ alone: nobody above asks whether it is the embedded one (``leftoff.store.sqlite`
 
 from __future__ import annotations
 
-from leftoff.errors import Unsupported
+from leftoff.errors import Unsupported, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,12 @@ _FOLDERS, _SERVERS = ("sqlite", "file"), ("postgresql", "postgres")  # how URLs 
 def folder_of(location: str) -> str | None:
     """The folder that a store's location names; ``None`` where it is no folder."""
     scheme, mark, rest = location.partition("://")
+    word, colon, _ = location.partition(":")
+    if colon and not mark and word in (*_FOLDERS, *_SERVERS):
+        raise Usage(
+            f"The URL of the store is wrong: behind {word}: there are two slashes.",
+            hint="postgresql://USER@HOST/DATABASE?project=NAME, or a folder: LEFTOFF_STORE=.leftoff",
+        )
     return location if not mark else rest if scheme in _FOLDERS else None
 
 

@@ -70,6 +70,7 @@ _TROUBLE = (
 )  # start the codes of resources that are short, of the server's system, of its own bugs
 _POOLED = ("26000", "42P05")  # a statement that was prepared on another connection, or by another
 _TLS = ("certificate", "SSL", "ssl")
+_WRONG = ("invalid ", "definition of service")  # begin what libpq says of an option, before anything was sent
 
 
 def code_of(error: psycopg.Error) -> str:
@@ -115,12 +116,12 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
         return _unavailable(
             f"{place.name} is too busy: others always were faster.", f"{SAFE} Try again.", True
         )
-    if is_lost(error):
-        return _out_of_reach(place, code, text)
-    if isinstance(error, psycopg.ProgrammingError) and not code:  # libpq's, before anything was sent
+    if not code and (isinstance(error, psycopg.ProgrammingError) or text.startswith(_WRONG)):  # libpq's
         return Usage(
             f"The URL of {place.name} is wrong: {text}", hint="docs/postgres.md says what can stand in it."
         )
+    if is_lost(error):
+        return _out_of_reach(place, code, text)
     if code.startswith(_TROUBLE):
         return _unavailable(
             f"{place.name} has trouble of its own: {text}", f"{SAFE} Its log says more.", True
@@ -163,4 +164,5 @@ def _unavailable(message: str, hint: str, retry: bool) -> StoreUnavailable:
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
+    text = lines[0] if lines else type(error).__name__
+    return text.removeprefix("connection failed: ").removeprefix("connection is bad: ")

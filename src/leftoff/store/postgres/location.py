@@ -27,6 +27,7 @@ HIDDEN = "***"
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _SECRET = ("password", "sslpassword", "passfile")  # in the query of a URL
 _OURS = ("project", "secrets")
+_WHERE = ("service", "host", "hostaddr", "port", "dbname")  # what of libpq's options names a database
 _FILE = "secrets-"  # starts the name of a file with secrets
 
 
@@ -60,7 +61,11 @@ class Place:
         asked = dict(parse_qsl(where.query))
         host = where.netloc.rpartition("@")[2] or asked.get("host", "")
         port = f":{asked['port']}" if "port" in asked else ""
-        return sha256(f"{host}{port}\n{where.path}\n{self.schema}".encode()).hexdigest()[:16]
+        named = [f"{host}{port}", where.path, self.schema]
+        if not host or where.path in ("", "/"):
+            elsewhere = _said_elsewhere()
+            named += [asked.get(name) or elsewhere.get(name) or "" for name in _WHERE]
+        return sha256("\n".join(named).encode()).hexdigest()[:16]
 
     @property
     def quoted(self) -> str:
@@ -106,6 +111,15 @@ def without_secrets(url: str, folder: str) -> str:
     kept = [(name, value) for name, value in asked if name not in found]
     query = urlencode([*kept, ("secrets", path)], quote_via=quote, safe="/")
     return _joined(parts._replace(netloc=_without_password(parts)), query)
+
+
+def _said_elsewhere() -> dict[str, str]:
+    """What libpq goes by where a URL does not say it: the environment, a service file."""
+    try:
+        from psycopg.pq import Conninfo
+    except ModuleNotFoundError:
+        return {}  # who wants to connect is told
+    return {o.keyword.decode(): o.val.decode() for o in Conninfo.get_defaults() if o.val is not None}
 
 
 def _split(url: str) -> SplitResult:
