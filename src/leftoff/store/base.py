@@ -453,8 +453,8 @@ class Store:
         raise NotImplementedError
 
     def prune(self, run: int, drop: Iterable[int]) -> int:
-        """Forget every unsealed version below the head, oldest first, then these checkpoints, then all that nothing kept
-        can see: so one that is missing behind an unsealed one was not pruned.
+        """Forget every unsealed version below the head, oldest first, then these checkpoints, then all that nothing
+        kept can see: so one that is missing behind an unsealed one was not pruned.
 
         In batches, each under 50 ms; bytes given back. Cut short, it leaves nothing wrong, only less done.
         """

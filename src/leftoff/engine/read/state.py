@@ -98,8 +98,8 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
 
 
 def _refuse_lost(view: View, run: int, run_id: str, seq: int) -> None:
-    """A prune drops what is no checkpoint in its order, before anything else: where an older such version is there, none
-    has dropped this one."""
+    """A prune drops what is no checkpoint in its order, before anything else: where an older such version is there,
+    none has dropped this one."""
     if any(version.id is None for version in view.versions(run, sealed=False, before=seq, limit=PROVED)):
         where = f"run {run_id}@{seq}"
         raise Corrupt(f"Version {seq} of run {run_id} is lost: no prune has dropped it.", where=where)
