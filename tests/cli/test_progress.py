@@ -44,6 +44,7 @@ from tests.cli.events import (
 )
 from tests.cli.runs import harmless
 from tests.cli.terminal import ESCAPES
+from tests.cli.test_tally import done, leaf, tally_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,118 +108,8 @@ def feed(watcher: Observer, events: list[Event], clock: Stopped) -> None:
             watcher(event)
 
 
-def tally_of(info: Info, events: list[Event]) -> tuple[Tally, float]:
-    tally, now = Tally(info), 0.0
-    for event in events:
-        now = event.get("_second", now)
-        tally.feed(event, now)
-    return tally, now
-
-
 def lines_at_bottom(tally: Tally, now: float, columns: int = 79, rows: int = 40) -> list[str]:
     return plain(page(tally, now, columns, rows)).splitlines()
-
-
-# -- counting
-
-
-def test_what_is_done_is_counted_once() -> None:
-    """Leaves only: neither phases nor the `foreach` itself; items once they are known; a retry is no failure."""
-    tally, _ = tally_of(STORY, story()[:-1])
-    assert (12, 9, 1) == (tally.total, tally.done, tally.failed)
-    assert {} == tally.running and ["sign-off"] == list(tally.waiting)
-    tally, _ = tally_of(STORY, story())
-    assert (12, 9, 1) == (tally.total, tally.done, tally.failed)
-
-
-def test_a_plan_says_what_was_done_before() -> None:
-    """Items too, and what still waits; neither is counted twice."""
-    plan = [{"step": "research", "action": "skip"}, {"step": "index", "action": "run"}]
-    plan += [{"step": f"implementation/convert/{n}", "action": "skip" if n < 5 else "run"} for n in range(8)]
-    plan += [{"step": "sign-off", "action": "ask"}]
-    start = {"event": "start", "run_id": RUN, "resumed": True, "steps": {"total": 6, "completed": 6}}
-    events: list[Event] = [start, {"event": "plan", "plan": plan}]
-    tally, _ = tally_of(STORY, events)
-    assert (13, 6, ["sign-off"]) == (tally.total, tally.done, list(tally.waiting))
-    again: Event = {"event": "step_start", "step": "research", "attempt": 2}
-    tally, _ = tally_of(STORY, [*events, again])
-    assert (13, 5) == (tally.total, tally.done)
-    assert [(f"leftoff approve {RUN} sign-off", "the run is waiting for this decision")] == advice(
-        {"run": run_document("paused")}, tally
-    )[:1]
-
-
-def test_without_a_workflow_the_events_must_do() -> None:
-    """Totals as they are told, and every step that ends counts."""
-    tally, _ = tally_of(Info(), stop()[:-1])
-    assert 40 == tally.total and 11 == tally.done and tally.interrupted
-
-
-# -- guessing
-
-
-def leaf(path: str, estimate: float | None = None, **more: Any) -> Leaf:
-    return Leaf(path, "", estimate, **more)
-
-
-def done(path: str, seconds: float) -> Event:
-    return {"event": "step_done", "step": path, "seconds": seconds}
-
-
-def left(info: Info, *events: Event, now: float = 0.0) -> tuple[float, bool] | None:
-    tally = Tally(info)
-    for event in events:
-        tally.feed(event, event.pop("_second", 0.0))
-    return tally.left(now)
-
-
-def test_estimates_add_up_by_batch() -> None:
-    """Within a batch steps share the places, batches follow one another, people are not waited for."""
-    info = Info(
-        "w",
-        [
-            leaf("a", 10.0),
-            leaf("b", 10.0),
-            leaf("c", 4.0),
-            leaf("d", 7.0, batch=1),
-            leaf("p", person="manual"),
-        ],
-        parallel=2,
-    )
-    assert (12.0 + 7.0, True) == left(info)
-    assert (10.0 + 7.0, True) == left(info, done("a", 10.0))
-
-
-def test_estimates_are_stretched_as_they_turn_out() -> None:
-    """Twice as slow so far is twice as slow from here; within bounds."""
-    info = Info("w", [leaf("a", 10.0), leaf("b", 10.0)])
-    assert (20.0, True) == left(info, done("a", 20.0))
-    assert (200.0, True) == left(info, done("a", 100_000.0))
-
-
-def test_what_runs_is_on_its_way() -> None:
-    """What has passed is not left any more; what takes longer than thought takes no less than nothing."""
-    info = Info("w", [leaf("a", 10.0)])
-    start: Event = {"event": "step_start", "step": "a"}
-    assert (6.0, True) == left(info, dict(start), now=4.0)
-    assert (0.0, True) == left(info, dict(start), now=40.0)
-
-
-def test_items_take_what_their_siblings_took() -> None:
-    """So many at a time, whatever the estimate said."""
-    info = Info("w", [leaf("all", 100.0, foreach=True, limit=4)], parallel=2)
-    items: Event = {"event": "foreach", "step": "all", "items": 10}
-    assert (8 * 3.0 / 4, True) == left(info, items, done("all/1", 2.0), done("all/2", 4.0))
-    assert (100.0, True) == left(info)
-
-
-def test_what_nobody_knows() -> None:
-    """Without an estimate a step takes what finished ones took; where nothing is known, that is said."""
-    info = Info("w", [leaf("a"), leaf("b"), leaf("c", 8.0, batch=1)])
-    assert (8.0, False) == left(info)
-    assert (3.0 + 8.0, True) == left(info, done("a", 3.0))
-    assert None is left(Info("w", [leaf("a")]))
-    assert None is left(Info())
 
 
 # -- words
