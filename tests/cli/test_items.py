@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,28 @@ def test_items_of_a_flow(tmp_path: Path) -> None:
     assert "shrink/pictures%2F2, big.txt" == succeed("show", "--json", cwd=tmp_path).json["next_step"]
     items = [log["item"] for log in succeed("logs", "--json", cwd=tmp_path).json["logs"]]
     assert ["pictures/1.txt", "pictures/2, big.txt"] == items
+
+
+def test_every_document_about_an_item_has_its_text(tmp_path: Path) -> None:
+    """Events, plans, checkpoints and steps: whether its name had to be encoded or not."""
+    text = FLOW.replace('"pictures/2, big.txt"', "two")
+    (tmp_path / "flow.yaml").write_text(text)
+    expected = {"shrink/pictures%2F1.txt": "pictures/1.txt", "shrink/two": "two"}
+    foreseen = succeed("run", "flow.yaml", "--dry-run", "--json", cwd=tmp_path).json["plan"]
+    said = call("run", "flow.yaml", "--run-id", "s", "--json", cwd=tmp_path).out
+    events = [json.loads(line) for line in said.splitlines()]
+    told = [
+        event
+        for event in events
+        if event["event"] in ("step_start", "step_done", "step_failed", "checkpoint")
+    ]
+    assert len(told) >= 6
+    plan = succeed("verify", "--json", cwd=tmp_path).json["plan"]
+    records = succeed("show", "--json", cwd=tmp_path).json["step_records"]
+    for document in (*foreseen, *told, *plan, *records):
+        assert expected.get(document["step"]) == document.get("item"), document
+    sealed = succeed("log", "--json", cwd=tmp_path).json["checkpoints"]
+    assert "pictures/1.txt" in [checkpoint.get("item") for checkpoint in sealed]
 
 
 def test_reports_on_items(project: Path) -> None:

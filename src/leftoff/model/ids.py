@@ -6,6 +6,7 @@ from leftoff.errors import Invalid, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 MAX_KEY = 4096
@@ -113,9 +114,14 @@ def item_of(path: str) -> str | None:
     return plain if plain != (key or last) else None
 
 
-def with_item(document: dict[str, Any], path: str | None) -> dict[str, Any]:
-    """A document about a step, with the plain text of the item that it is for."""
+def with_item(
+    document: dict[str, Any], path: str | None, record: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A document about a step, with the plain text of the item that it is for. That a name which needs no encoding is
+    an item's, only its ``record`` says."""
     item = item_of(path) if path else None
+    if item is None and record is not None and isinstance(record.get("item"), str | int | float):
+        item = record["item"]
     return document if item is None else {**document, "item": item}
 
 

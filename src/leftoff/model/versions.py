@@ -5,6 +5,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.model.codec import decode
 from leftoff.model.digest import tagged
+from leftoff.model.ids import with_item
 from leftoff.model.words import STEP_STATUS
 
 TYPE_CHECKING = False
@@ -76,7 +77,7 @@ class Version:
         return self.checkpoint[:12] if self.checkpoint else None
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        about = {
             "checkpoint_id": self.id,
             "aliases": list(self.aliases),
             "run_id": self.run_id,
@@ -88,6 +89,7 @@ class Version:
             "digest": tagged(self.digest),
             "can_resume": True,
         }
+        return with_item(about, self.step)
 
     def __repr__(self) -> str:
         if self.checkpoint is None:

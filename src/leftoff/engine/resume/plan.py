@@ -42,12 +42,13 @@ def make_plan(
     plan, steps = [], layout.steps
     for path in layout.leaves():
         question = asked.get(path)
-        action, why = _intent(steps.get(path, {}), question, known.get(path))
+        record = steps.get(path, {})
+        action, why = _intent(record, question, known.get(path))
         if path in selection.repeat and question is None:
             action, why = "run", "it will run again"
         elif selection.leaves_out(path) and question is None and action in ("run", "ask"):
             action, why = "skip", "it was not asked for"
-        plan.append(with_item({"step": path, "action": action, "why": why}, path))
+        plan.append(with_item({"step": path, "action": action, "why": why}, path, record))
     return plan
 
 

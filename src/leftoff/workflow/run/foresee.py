@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
-from leftoff.model.ids import with_item
+from leftoff.model.ids import unquote_part, with_item
 from leftoff.workflow.definition.graph import Graph
 from leftoff.workflow.run import items
 from leftoff.workflow.run.actions import action_of
@@ -34,14 +34,16 @@ EVERY_TIME = "every run does it; `cache: true` or --reuse takes it from an earli
 
 
 class Foreseen(Fields):
-    """A step, what would become of it, and why."""
+    """A step, what would become of it, and why; and the item that it would be for."""
 
     step: str
     action: str
     why: str
+    item: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return with_item({"step": self.step, "action": self.action, "why": self.why}, self.step)
+        about = {"step": self.step, "action": self.action, "why": self.why}
+        return with_item(about, self.step, {"item": self.item})
 
 
 class Foresight:
@@ -98,7 +100,8 @@ class Foresight:
         named = items.name(step, found, self._templates, values, self._redactor)
         self._state.set_items(step.path, named)
         for unit, item in named:
-            yield self._unit(step, unit, item)
+            name = unquote_part(unit.rpartition("/")[2])  # a secret in an item is not in its name
+            yield self._unit(step, unit, item).but(item=name)
 
     def _unit(self, step: Step, unit: str, item: Any) -> Foreseen:
         decision = self._judged(step, unit, item)

@@ -118,7 +118,8 @@ class ActiveRun:
             if then is not None:
                 then()
             if version is not None and version.trigger is not None:
-                self.tell("checkpoint", checkpoint_id=version.id, trigger=version.trigger, step=version.step)
+                about = {"checkpoint_id": version.id, "trigger": version.trigger, "step": version.step}
+                self.tell("checkpoint", **with_item(about, version.step, self._record_of(version.step)))
 
     def tidy_up(self, most: int = 0) -> None:
         """Remove what attempts left, if there is more than that; in a thread, since on a busy disk it takes as long as
@@ -159,9 +160,12 @@ class ActiveRun:
         return ["/".join(parts[:n]) for n in range(1, len(parts))]
 
     def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
-        record = self.state.steps.get(unit, {})
-        facts = with_item({"step": unit, "title": record.get("title") or step.title or None}, unit)
+        record = self._record_of(unit)
+        facts = with_item({"step": unit, "title": record.get("title") or step.title or None}, unit, record)
         return {key: value for key, value in facts.items() if value is not None}
+
+    def _record_of(self, path: str | None) -> dict[str, Any]:
+        return self.state.steps.get(path, {}) if path is not None else {}
 
     def start_batch(self, leaf: str) -> None:
         """Seal that a batch begins, where this step is the first of several."""
