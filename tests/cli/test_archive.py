@@ -24,7 +24,10 @@ def test_listed_no_more(archived: Path) -> None:
     assert [] == succeed("ls", "--json", cwd=archived).json["runs"]
     (run,) = succeed("ls", "--all", "--json", cwd=archived).json["runs"]
     assert ("old", True, "failed") == (run["run_id"], run["archived"], run["status"])
-    assert "archived: old (failed)" in succeed("ls", "--all", cwd=archived).err
+    succeed("start", "new", "--run-id", "new", cwd=archived)
+    listed = [line.split() for line in succeed("ls", "--all", "--long", cwd=archived).out.splitlines()]
+    assert [["new", "running"], ["old", "failed"]] == [words[:2] for words in listed[1:]]
+    assert "archived" == listed[2][2]
 
 
 def test_show_and_log_look_into_it(archived: Path) -> None:

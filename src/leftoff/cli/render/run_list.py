@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from leftoff.cli.render.text import clean, columns, size, step_name
+from leftoff.model.times import millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from leftoff.cli.render.screen import Screen
     from leftoff.cli.render.text import Line, Span
     from leftoff.engine.read.info import RunInfo
 
 BAR = 10  # columns of a progress bar
 ROOMY = 100  # columns of a terminal that has room for the number of steps as well
-WORRY = ("quiet", "stalled", "dead")  # health that is worth a word of its own
 
 # status: symbol, style
 RUN_LOOK = {
@@ -23,15 +26,38 @@ RUN_LOOK = {
     "completed": ("✓", "good"),
     "abandoned": ("–", "dim"),
 }
-HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad"}
+ARCHIVED = "archived"
+_COUNTED = ("total", "completed", "skipped", "waiting", "running")
+# health that is worth a word of its own: style
+HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad", ARCHIVED: "dim"}
 
 
-def run_list(runs: list[RunInfo], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
+class ArchivedRun:
+    """An archived run, as it was written down when it was archived; of one that nothing was, its id is known."""
+
+    def __init__(self, about: dict[str, Any]) -> None:
+        self.run_id = str(about["run_id"])
+        self.status = str(about["status"])
+        self.health = ARCHIVED
+        self.title: str | None = about.get("title")
+        self.workflow = str(about.get("workflow") or "-")
+        self.branch = str(about.get("branch") or "-")
+        self.steps: dict[str, int] = about.get("steps") or dict.fromkeys(_COUNTED, 0)
+        self.percent = int(about.get("percent") or 0)
+        self.current_step = self.next_step = None
+        self.updated_at = millis(about.get("updated_at")) or 0
+
+
+if TYPE_CHECKING:
+    Listed = RunInfo | ArchivedRun
+
+
+def run_list(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
     """``sizes``: the bytes that each takes, by id, where that is to be shown."""
     return _table(runs, screen, sizes or {}) if screen.fancy else _bare(runs, screen, sizes or {})
 
 
-def _bare(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Line]:
+def _bare(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> list[Line]:
     rows = [
         ("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *_head(sizes), "TITLE")
     ]
@@ -44,7 +70,7 @@ def _bare(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Li
                 done_of(run),
                 f"{run.percent}%",
                 step_name(run.current_step or run.next_step or "-"),
-                screen.when(run.row.updated_at),
+                _updated(run, screen),
                 clean(run.branch),
                 *([size(sizes.get(run.run_id, 0))] if sizes else []),
                 clean(run.title or run.workflow),
@@ -53,11 +79,15 @@ def _bare(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Li
     return [[(line, "")] for line in columns(rows)]
 
 
+def _updated(run: Listed, screen: Screen) -> str:
+    return screen.when(run.updated_at) if run.updated_at else "-"
+
+
 def _head(sizes: dict[str, int]) -> list[str]:
     return ["SIZE"] if sizes else []
 
 
-def _table(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Line]:
+def _table(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> list[Line]:
     from leftoff.cli.render.layout import Column, table
 
     heads = [
@@ -85,21 +115,21 @@ def _table(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[L
             ],
             step_line(run),
             *([[(size(sizes.get(run.run_id, 0)), "")]] if sizes else []),
-            [(screen.when(run.row.updated_at), "dim")],
+            [(_updated(run, screen), "dim")],
         ]
         for run in runs
     ]
     return table(heads, rows, screen.columns)
 
 
-def done_of(run: RunInfo) -> str:
+def done_of(run: Listed) -> str:
     return f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
 
 
 def status_line(status: str, health: str) -> Line:
     symbol, style = RUN_LOOK.get(status, ("?", ""))
     line: Line = [(f"{symbol} {clean(status)}", style)]
-    if health in WORRY:
+    if health in HEALTH_LOOK:
         line.append((f" {health}", HEALTH_LOOK[health]))
     return line
 
@@ -111,13 +141,13 @@ def bar(percent: int, status: str, wide: int = BAR) -> list[Span]:
     return [("━" * full, style), ("━" * (wide - full), "rest")]
 
 
-def waits(run: RunInfo) -> bool:
+def waits(run: Listed) -> bool:
     """Whether its current step is one that waits for a person: nothing runs, and something waits."""
     steps = run.steps
     return steps["waiting"] > 0 and steps["running"] == 0
 
 
-def step_line(run: RunInfo) -> Line:
+def step_line(run: Listed) -> Line:
     if run.current_step and waits(run):
         return [(f"◔ {step_name(run.current_step)}", "warn")]
     if run.current_step:

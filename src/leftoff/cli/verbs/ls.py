@@ -35,7 +35,6 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.render.text import size
     from leftoff.operations.runs import Wanted, list_runs
 
     status = statuses(args.status)
@@ -46,21 +45,17 @@ def run(args: Args, ctx: Context) -> int:
     )
     if args.json:
         return ctx.answer(found)
-    for about in found.archived:
-        taken = f", {size(found.sizes.get(about['run_id'], 0))}" if args.long else ""
-        ctx.say(f"archived: {about['run_id']} ({about['status']}{taken})")
     if found.aside:
         ctx.say(f"{found.aside} archived; --all lists them, too.")
-    if (found.archived or found.aside) and not found.runs:
-        return 0
-    if not found.runs:
+    if not found.runs and not found.archived:
         narrowed = any((status, args.workflow, args.branch))
-        ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
+        if not found.aside:
+            ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
         return 0
-    from leftoff.cli.render.run_list import run_list
+    from leftoff.cli.render.run_list import ArchivedRun, run_list
 
     screen = ctx.screen()
-    screen.show(run_list(found.runs, screen, found.sizes))
+    screen.show(run_list([*found.runs, *map(ArchivedRun, found.archived)], screen, found.sizes))
     if found.more:
         ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
     return 0

@@ -136,6 +136,10 @@ class RunInfo:
         return str(self.row.status)
 
     @property
+    def updated_at(self) -> int:
+        return int(self.row.updated_at)
+
+    @property
     def percent(self) -> int:
         """Of the leaf steps, rounded down; a completed run is complete."""
         steps = self.steps
