@@ -87,6 +87,7 @@ def test_clean_files_come_from_git(tmp_path: Path) -> None:
     ("word", "code"),
     [
         ("CP", 2),
+        ("unknown", 3),
         ("CP:", 2),
         (":a", 2),
         ("nothing:a", 3),

@@ -73,10 +73,10 @@ def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> Fil
     found = target(project, caller, ref)  # of an archived run, that opens another store
     try:
         return FileThen(project.store, project.folder, found, path)
-    except NotFound as error:
-        if ref is not None:
-            raise
-        raise Usage(f"{path} is neither REF:PATH nor a file of the run.", hint=error.hint) from None
+    except NotFound:
+        if ref is None:
+            _refuse_version(project, caller, path, "leftoff cat {}:PATH")
+        raise
 
 
 def restorer(project: Project, caller: Caller, target: Target, guard: Guard | None = None) -> Restorer:
@@ -124,7 +124,7 @@ def restore_request(project: Project, caller: Caller, words: list[str]) -> Resto
     ):
         return Restore(None, words)
     if not others:
-        _refuse_version(project, caller, first)
+        _refuse_version(project, caller, first, "leftoff restore {} PATH")
         return Restore(None, words)
     return Restore(first, others)
 
@@ -137,15 +137,15 @@ def _current(project: Project, caller: Caller) -> RunRow | None:
         return None
 
 
-def _refuse_version(project: Project, caller: Caller, word: str) -> None:
+def _refuse_version(project: Project, caller: Caller, word: str, example: str) -> None:
     """Whoever names a version alone has forgotten the files."""
     try:
         found = target(project, caller, word)
     except LeftoffError:
         return
     raise Usage(
-        f"`leftoff restore` needs PATH…: {word} names a version of {found.row.run_id}.",
-        hint=f"For example: leftoff restore {word} config.toml",
+        f"A file is missing: {word} names a version of {found.row.run_id}.",
+        hint=f"Name the file as well: {example.format(word)}",
     )
 
 
