@@ -102,3 +102,14 @@ def test_a_phase_of_dotagent_is_approved(project: Path) -> None:
     assert "pending" == next(s["status"] for s in found["step_records"] if s["step"] == "REQUIREMENTS")
     (state,) = [p for p in project.rglob("*.json") if "user_checkpoints" in p.read_text()]
     assert '"phase":"REQUIREMENTS"' in state.read_text().replace(" ", "")
+
+
+def test_a_workflow_that_is_called_like_a_version(project: Path) -> None:
+    """Where something is called by what stands before the mark, its version is meant, and the other one named."""
+    succeed("start", "w@2", "--run-id", "odd", cwd=project)
+    assert "odd" == succeed("show", "W@2", "--json", cwd=project).json["run_id"]
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    done = call("show", "w@2", cwd=project)
+    assert 3 == done.code and "Run odd is called w@2; name it by its id." in done.err, str(done)
+    succeed("set", "x=1", "--run", "r", cwd=project)
+    assert "r" == succeed("show", "w@2", "--json", cwd=project).json["run_id"]

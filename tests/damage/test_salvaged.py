@@ -147,3 +147,16 @@ def test_a_log_that_is_cut_asks(worked: Path, tmp_path: Path) -> None:
     assert 7 == call("resume", "r", "--yes", cwd=folder).code
     succeed("resume", "r", "--accept", "integrity.salvaged", cwd=folder)
     assert 0 == call("verify", "r", cwd=folder).code
+
+
+def test_a_run_that_is_lost_is_named(project: Path) -> None:
+    """A repair that leaves a whole run out does not end with "Clean.": it says which, and where the rest of it lies."""
+    for run in ("r", "other"):
+        succeed("start", "w", "--run-id", run, cwd=project)
+        succeed("set", "x=1", "--run", run, cwd=project)
+    tamper(project / ".leftoff", "UPDATE version SET digest = zeroblob(32) WHERE run = 1")
+    told = succeed("fsck", "--repair", cwd=project).out.splitlines()
+    (lost,) = [line for line in told if line.startswith("  lost: run r: ")]
+    assert "What is left is clean. Runs lost: r." == told[-1]
+    assert '"x"' in Path(lost.rpartition(" is in ")[2].removesuffix(".")).read_text()
+    assert "Clean." == succeed("fsck", cwd=project).out.splitlines()[-1]

@@ -63,7 +63,7 @@ def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = l
     if ref.has_version:
         row = _exact(view, ref.base, current) or _by_name(view, ref.base, choose)
         if row is not None:
-            return Target(row, version_of(view, row, ref))
+            return Target(row, _version_or_name(view, row, ref))
     row = _exact(view, ref.text, current)
     if row is not None:
         return Target(row, None)
@@ -77,6 +77,17 @@ def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = l
     if longer is None:
         raise _nothing(view, ref)
     return _target(view, *longer)
+
+
+def _version_or_name(view: View, row: RunRow, ref: Ref) -> Version:
+    """A version of a run. Where it has none such, and another is called just so, that is said: it is not guessed."""
+    try:
+        return version_of(view, row, ref)
+    except NoCheckpoint as error:
+        called = view.list_runs({"name": ref.text}, 1)
+        if called:
+            error.hint = f"Run {called[0].run_id} is called {ref.text}; name it by its id."
+        raise
 
 
 def _exact(view: View, text: str, current: Current | None) -> RunRow | None:

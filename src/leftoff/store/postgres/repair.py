@@ -108,7 +108,8 @@ class _Repair:
         _refuse_driven(rest.run_id, lease)
         for table in OF_RUN:
             self._aside(tx, table, "t.run = $1", (run,))
-        for line in lines(rest, rest.split()[2]):
+        unplaced = [*lines(rest, rest.split()[2])]
+        for line in unplaced:
             tx.note(Q.unplaced, (self.name, line.decode()))
         for table in WRITTEN:
             tx.note(f"DELETE FROM {table} WHERE run = $1", (run,))
@@ -117,7 +118,8 @@ class _Repair:
         else:
             for table in ("lease", "attempt", "run"):
                 tx.note(f"DELETE FROM {table} WHERE run = $1", (run,))
-        return rest.loss()
+        loss = rest.loss()
+        return {**loss, "aside": f"table quarantine, repair {self.name}"} if loss and unplaced else loss
 
     def _write_again(self, tx: PostgresTx, rest: Rest, found: Found, lease: Lease | None) -> None:
         loss, marks = rest.loss(), {}

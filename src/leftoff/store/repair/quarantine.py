@@ -60,10 +60,11 @@ class Quarantine:
                     self._write(base + suffix, iter(lambda: opened.read(CHUNK), b""))
         sync_folder(self.folder())
 
-    def write_lines(self, name: str, lines: Iterable[bytes]) -> None:
-        """JSON lines: what could be read and found no place in the repaired store."""
+    def write_lines(self, name: str, lines: Iterable[bytes]) -> str:
+        """JSON lines: what could be read and found no place in the repaired store. The file."""
         self._write(name, (line + b"\n" for line in lines))
         sync_folder(self.folder())
+        return self.paths[-1]
 
     def move_blob(self, path: str, hash: bytes) -> None:
         """Take a damaged blob's file away."""

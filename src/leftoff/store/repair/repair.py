@@ -264,8 +264,11 @@ class _Repair:
                 left = lines(rest, rest.split()[2])
                 first = next(left, None)
                 if first is not None:
-                    name = f"{rest.run_id or f'run-{rest.run}'}.jsonl"
-                    self.quarantine.write_lines(name, (line for part in ([first], left) for line in part))
+                    name = rest.run_id or f"run-{rest.run}"
+                    all_lines = (line for part in ([first], left) for line in part)
+                    path = self.quarantine.write_lines(f"{name}.jsonl", all_lines)
+                    for loss in self.losses:
+                        loss["aside"] = path if loss["run_id"] == name else loss["aside"]
             self._replace(salvage, file)
         finally:
             if file is not None:
@@ -350,7 +353,14 @@ def perhaps(view: View, told: set[str]) -> list[dict[str, Any]]:
     """The unfinished runs that commits may have been of which nobody can account for any more."""
     message = "Commits were lost, and whose they were cannot be told: it may have been further on."
     return [
-        {"run_id": row.run_id, "kept": row.seq, "newest": None, "unproved": [], "message": message}
+        {
+            "run_id": row.run_id,
+            "kept": row.seq,
+            "newest": None,
+            "unproved": [],
+            "aside": None,
+            "message": message,
+        }
         for row in view.list_runs({"status": UNFINISHED})
         if row.run_id not in told
     ]

@@ -167,7 +167,7 @@ class Rest:
             )
         else:
             message = f"Older versions could not be proved: {', '.join(f'@{seq}' for seq in gone[:10])}."
-        return {**facts, "unproved": gone, "message": message}
+        return {**facts, "unproved": gone, "aside": None, "message": message}
 
     def _add_head(self) -> None:
         """The listing's row knows the newest version, where its own row is gone."""

@@ -73,7 +73,8 @@ def refuse_older(path: str, newest: int, marked: int) -> None:
     """Raise: the database at ``path``, with its log, is at one commit, and was at another. Nothing is written down of
     that: whoever puts the right one back has a whole store."""
     error = Corrupt(
-        f"{path} is at commit {newest}, and was at {marked}: its log is gone or cut, or an older copy was put back.",
+        f"{path} is at commit {newest}, and was at {marked}: its log is gone or cut, an older copy was put back, or "
+        "this is a copy that was made file by file while others wrote.",
         where=path,
         hint=_COPY,
     )
