@@ -6,13 +6,15 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from leftoff.agents.hooks import run
+from leftoff.agents.hooks import handle, run
 from leftoff.engine.workspace import kept_events
+from leftoff.engine.workspace.hook_order import MOST, OnItsWay
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import write_private
 from leftoff.store.sqlite.store import SqliteStore
@@ -215,3 +217,61 @@ def test_what_cannot_be_kept_is_said(
     lines = (project / ".leftoff/hook.log").read_text().splitlines()
     assert [False, True, False] == ["It is kept" in line for line in lines[-3:]]
     assert 1 == len(kept(project))
+
+
+@pytest.fixture
+def crowded(session: Session, project: Path) -> Iterator[ExitStack]:
+    """As many events of the session at work as may wait."""
+    with ExitStack() as waiting:
+        for _ in range(MOST):
+            way = waiting.enter_context(OnItsWay(str(project / ".leftoff"), session.name))
+            waiting.callback(way.done)
+        yield waiting
+
+
+def test_no_more_processes_wait_than_may(session: Session, project: Path, crowded: ExitStack) -> None:
+    """One more event is kept at once, in its order, and told by whoever is the last of them."""
+    for number in range(3):
+        session.fire("PostToolUseFailure", **FAILED | {"error": f"no rule {number}"})
+    session.fire("Stop", last_assistant_message="so far")
+    assert 4 == len(kept(project))
+    assert "no rule" not in json.dumps(shown(project))
+    crowded.close()
+    session.fire("PostToolUse", tool_name="Read", tool_input={}, tool_response={})
+    assert [] == kept(project)
+    assert [1, 1, 1] == [json.dumps(shown(project)).count(f"no rule {number}") for number in range(3)]
+
+
+def test_what_is_kept_is_not_told_before_what_waits(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that began earlier leaves it to the last of those who wait."""
+    store = str(project / ".leftoff")
+    with OnItsWay(store, session.name) as way:
+        with monkeypatch.context() as patch:
+            away(patch)
+            session.fire("PostToolUseFailure", **FAILED)
+        with kept_events.Kept(store, 0, print) as found:
+            assert [] == list(found.of(session.name, str(project), way.name))
+            assert 1 == len(list(found.of(session.name, str(project))))
+        session.fire("PostToolUse", tool_name="Read", tool_input={}, tool_response={})
+        way.done()
+    assert [] == kept(project)
+
+
+def test_the_last_who_waits_tells_the_rest(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was kept while it waited comes right behind it: nothing is left for an event that may never come."""
+    real = handle.EVENTS["PostToolUse"]
+
+    def react(at_work: Any, event: Any) -> bytes:
+        with monkeypatch.context() as patch:
+            away(patch)
+            session.fire("PostToolUseFailure", **FAILED)
+        assert 1 == len(kept(project))
+        return real(at_work, event)
+
+    monkeypatch.setitem(handle.EVENTS, "PostToolUse", react)
+    session.fire("PostToolUse", tool_name="Read", tool_input={}, tool_response={})
+    assert [] == kept(project) and "no rule" in json.dumps(shown(project))

@@ -9,7 +9,7 @@ import time
 
 from leftoff.agents.hooks import log, seen
 from leftoff.agents.hooks.events import Event, read_event, started_in
-from leftoff.errors import LeftoffError
+from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.host import agent_above, orphan
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
@@ -105,12 +105,17 @@ def _react(session: Session, event: Event) -> bytes:
         if event.name == "SessionStart" and sessions.has_kept(folder):
             _take_in(session)  # nobody is offered a run whose end is kept here
         return b"" if sessions.is_told(session, event.source) else react(session, event)
+    if session.way.is_one_too_many() and _is_left_to_others(session, event):
+        return b""
     with session.order(alone=event.name in _ALONE):
         if sessions.is_told(session, event.source, last=event.name == "SessionEnd"):
             return b""
         if sessions.has_kept(folder):
             _take_in(session)
-        return react(session, event)
+        answer = react(session, event)
+        if sessions.has_kept(folder) and session.way.is_last():
+            _take_in(session, rest=True)  # what was too much to wait
+        return answer
 
 
 def _keep(session: Session, error: Exception, event: Event) -> bool:
@@ -120,7 +125,15 @@ def _keep(session: Session, error: Exception, event: Event) -> bool:
     return keep(session, error, event.data)
 
 
-def _take_in(session: Session) -> None:
+def _is_left_to_others(session: Session, event: Event) -> bool:
+    """Whether an event is kept, rather than that one more process waits: the last of those who do takes it in."""
+    from leftoff.operations.sessions.session import is_told
+
+    told = is_told(session, event.source)
+    return told or _keep(session, StoreUnavailable("Others of this session wait already."), event)
+
+
+def _take_in(session: Session, *, rest: bool = False) -> None:
     """What was kept before comes first."""
     from leftoff.agents.hooks.handle import EVENTS
     from leftoff.operations.sessions.kept_events import take_in
@@ -129,7 +142,7 @@ def _take_in(session: Session) -> None:
         event = Event(data)
         EVENTS[event.name](session, event)
 
-    take_in(session, play)
+    take_in(session, play, rest=rest)
 
 
 def _fault(event: Event, error: Exception, *, kept: bool = False) -> bytes:

@@ -26,6 +26,7 @@ _GONE_S = 7 * 86400.0  # after which a session without an event is over, whoever
 _MOMENT = 2.0  # seconds that hooks wait for each other to look whether one has told of an event
 _LONGEST = 60.0  # seconds that an event waits, whatever the settings say: one that waits for ever is killed, and lost
 _LEAST = 1.0  # seconds that are left for the store, however long others were waited for
+MOST = 16  # events of a session that wait for the store or each other; further ones are kept
 _TRIES = 100  # to make a folder that others may remove
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
@@ -90,6 +91,17 @@ class OnItsWay:
         folder, own = os.path.split(self._path)
         known = [name for name in _of(folder, own.partition(".")[0]) if name < own]
         return _over(folder, [name for name in known if self._turn or name.endswith(_TURN)], patience)
+
+    def is_one_too_many(self) -> bool:
+        """Whether as many events of the session as may are at work, each a process, and began before it."""
+        folder, own = os.path.split(self._path)
+        names = [name for name in _of(folder, own.partition(".")[0]) if name < own]
+        return len(names) >= MOST and sum(not _over(folder, [name], 0) for name in names) >= MOST
+
+    def is_last(self) -> bool:
+        """Whether no other event of the session is at work."""
+        folder, own = os.path.split(self._path)
+        return all(name == own or _over(folder, [name], 0) for name in _of(folder, own.partition(".")[0]))
 
     def done(self) -> None:
         """What it tells is in the store, or never will be."""

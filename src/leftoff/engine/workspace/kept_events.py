@@ -74,9 +74,10 @@ class Kept:
             os.close(self._fd)
             self._fd = -1
 
-    def of(self, session: str, project: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def of(self, session: str, project: str, before: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         """The events of a session in a project, and of those there whose agent is gone, each with its name: nobody else
-        will come for them. ``forget`` those that were told."""
+        will come for them. ``forget`` those that were told. ``before``: the event of this session that the others come
+        before; those behind it are left."""
         own = name_of(session)
         there = os.listdir(self._folder) if self._fd >= 0 else []
         kept = [name for name in there if name[0] != "."]  # the others are being written
@@ -87,7 +88,8 @@ class Kept:
             if about is None:
                 self._set_aside(path, name)
                 continue
-            ours = name.partition(".")[0] == own or _is_gone(about)
+            same = name.partition(".")[0] == own
+            ours = not (before and name > before) if same else _is_gone(about)
             if not ours or about.get("project") != project:  # a store may be of several folders
                 continue
             yield name, about

@@ -49,14 +49,15 @@ def _fit(session: Session, value: Any) -> Any:
     return value
 
 
-def take_in(session: Session, play: Play) -> None:
-    """What was kept before this event, of this session and of those that are over, each once and in order."""
+def take_in(session: Session, play: Play, *, rest: bool = False) -> None:
+    """What was kept before this event, of this session and of those that are over, each once and in order; or the
+    ``rest`` of it."""
     project, own = session.project, (session.who, session.branch, session.project.at)
     patience = project.store.patience
     project.store.patience = min(patience, _PATIENCE_S)
     try:
         with kept_events.Kept(project.store_folder, _PATIENCE_S, project.say) as kept:
-            for name, about in kept.of(session.who.session, project.folder):
+            for name, about in kept.of(session.who.session, project.folder, "" if rest else session.way.name):
                 try:
                     _become(session, name, about)
                     play(session, about["data"])
