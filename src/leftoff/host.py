@@ -240,6 +240,11 @@ def _name(pid: int) -> str:
     return text_of(f"/proc/{pid}/comm").lstrip("-")
 
 
+def python(module: str) -> list[str]:
+    """The words that start a module of ours: in no folder does a `json.py` or `types.py` of the user's come first."""
+    return [sys.executable, "-P", "-m", module]
+
+
 def user() -> str:
     """Whose process this is, as user@host."""
     name = user_name(os.getuid())

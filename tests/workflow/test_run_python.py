@@ -139,6 +139,17 @@ def test_a_secret_in_a_result_is_there_for_this_process_only(tools: Path) -> Non
     assert ["ada hunter2hunter2"] == lines(tools, "seen")
 
 
+def test_a_module_called_like_one_of_pythons(tools: Path) -> None:
+    """Is not in our way: a project may have a `types.py`, which its function may not even mean."""
+    for name in ("types", "json", "runpy", "leftoff"):
+        (tools / f"{name}.py").write_text(f"raise SystemExit('this is {name}.py of the project')")
+    (tools / "site").mkdir()
+    (tools / "site" / "near.py").write_text("def here(): return 'found'")
+    near = "{id: b, python: 'near:here', cwd: site}"
+    ran = run(tools, f"name: flow\nsteps:\n  - {{id: a, python: 'tools.index:build'}}\n  - {near}\n")
+    assert ("nobody", "found") == (ran.steps()["a"]["result"]["name"], ran.steps()["b"]["result"])
+
+
 def test_its_output_is_in_the_log(tools: Path) -> None:
     """What the function prints is in the step's log, like that of a command."""
     ran = run(tools, 'name: python\nsteps: [{id: a, python: "tools.index:build"}]\n')

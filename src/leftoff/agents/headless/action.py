@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, custom_agents
 from leftoff.errors import Invalid, NotFound
+from leftoff.host import python
 from leftoff.operations import Project
 from leftoff.workflow.definition.problems import Problems
 from leftoff.workflow.run import actions
@@ -37,8 +37,7 @@ class Agent(Action):
             custom=custom,
             wait=settings.section("agents").get("wait"),
         )
-        argv = [sys.executable, "-m", "leftoff.agents.headless.agent_step"]
-        return Command(argv, exchange(given, folder))
+        return Command(python("leftoff.agents.headless.agent_step"), exchange(given, folder))
 
     def _prompt(self, step: Step, templates: Templates, values: dict[str, Any]) -> str:
         about = step.agent or {}

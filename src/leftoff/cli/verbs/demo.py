@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 from leftoff.cli.options import Opt, Spec
 from leftoff.engine.config.caller import CALLER
+from leftoff.host import python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Story:
         """Run the workflow in a process of its own, and kill that as soon as the given step runs."""
         from subprocess import PIPE, Popen
 
-        command = [sys.executable, "-m", "leftoff.cli.verbs.demo_flow"]
+        command = python("leftoff.cli.verbs.demo_flow")
         child = Popen(command, cwd=self.folder, env=self.environment(), stdout=PIPE, text=True)
         said: list[str] = []
         self.lines.append(said)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 import time
 
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson
+from leftoff.host import python
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def resume_apart(project: Project, caller: Caller, words: Sequence[str], log: st
     try:
         start = os.fstat(file).st_size
         child = subprocess.Popen(
-            [sys.executable, "-m", "leftoff", "--project", project.folder, "resume", *words],
+            [*python("leftoff"), "--project", project.folder, "resume", *words],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,

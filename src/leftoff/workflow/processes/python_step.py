@@ -28,9 +28,12 @@ def main() -> None:
     sys.argv = [target]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    project = os.environ.get("LEFTOFF_PROJECT")
-    if project and project not in sys.path:
-        sys.path.insert(0, project)
+    for place in (
+        os.getcwd(),
+        os.environ.get("LEFTOFF_PROJECT"),
+    ):  # whose modules come first, for the user's own code
+        if place and place not in sys.path:
+            sys.path.insert(0, place)
     function = find(target)
     _keep(_call(function, target, _arguments()), target)
 

@@ -11,10 +11,10 @@ import json
 import os
 import shlex
 import shutil
-import sys
 from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Invalid, Unsupported
+from leftoff.host import python
 from leftoff.model.changes import NOTHING
 from leftoff.workflow.run.leftovers import ARGS, SCRIPT
 
@@ -77,7 +77,7 @@ class Python(Action):
 
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
         env = exchange(_filled(step.args, templates, values, f"{step.path}: with"), folder)
-        return Command([sys.executable, "-m", "leftoff.workflow.processes.python_step", step.python], env)
+        return Command([*python("leftoff.workflow.processes.python_step"), step.python], env)
 
 
 KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
