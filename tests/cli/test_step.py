@@ -246,3 +246,31 @@ def test_an_empty_note_is_none(project: Path) -> None:
     succeed("start", "flow", "--steps", "a", cwd=project)
     succeed("step", "done", "a", "--note", "", cwd=project)
     assert "completed" == succeed("get", "step/a", cwd=project).json["status"]
+
+
+def counted(folder: Path) -> tuple[int, int, int, int]:
+    found = succeed("ls", "--json", cwd=folder).json["runs"][0]
+    return (*(found["steps"][word] for word in ("total", "completed", "pending")), found["percent"])
+
+
+def test_steps_that_were_announced_below_one_count(tmp_path: Path) -> None:
+    """`--total` says how many there will be: those that nobody reported yet are pending, until the step has ended."""
+    started(tmp_path, "work", "--steps", "a,b")
+    succeed("step", "start", "a", "--total", "4", cwd=tmp_path)
+    assert (5, 0, 4, 0) == counted(tmp_path)
+    for number, left in ((1, 4), (2, 3)):
+        succeed("step", "done", f"a/{number}", cwd=tmp_path)
+        assert (5, number, left, number * 20) == counted(tmp_path)
+    succeed("step", "done", "a/2", cwd=tmp_path)  # once more
+    succeed("step", "start", "a/3", cwd=tmp_path)
+    assert (5, 2, 2, 40) == counted(tmp_path)
+    succeed("step", "done", "b", cwd=tmp_path)
+    succeed("step", "done", "a/3", cwd=tmp_path)
+    assert (5, 4, 1, 80) == counted(tmp_path)
+    assert "no names yet" in succeed("next", cwd=tmp_path).err
+    succeed("step", "start", "a", "--total", "6", cwd=tmp_path)
+    assert (7, 4, 3, 57) == counted(tmp_path)
+    succeed("step", "done", "a", cwd=tmp_path)
+    assert (4, 4, 0, 100) == counted(tmp_path)
+    succeed("rollback", "@~1", "--yes", cwd=tmp_path)
+    assert (5, 4, 1, 80) == counted(tmp_path)

@@ -298,10 +298,20 @@ def test_one_word_beside_the_option(at: Callable[[str], Path]) -> None:
     assert 3 == call("logs", "nothing", "--run", "b", cwd=folder).code
 
 
+@pytest.mark.parametrize("word", ["@", "@~0", "@2", "@@2"])
+def test_a_variable_that_names_itself(word: str, at: Callable[[str], Path]) -> None:
+    """`@` is the current run, and what that is the variable says: wrong usage, not an endless search."""
+    folder = at("one")
+    for words in (READS["show"], REPORTS["set"], DECIDES["stop"], ("resume", "--dry-run")):
+        done = call(*words, cwd=folder, LEFTOFF_RUN=word)
+        assert 2 == done.code and "LEFTOFF_RUN is @" in done.err, str(done)
+
+
 def test_a_wrong_variable_is_named(at: Callable[[str], Path]) -> None:
     """Nobody typed the name that is not found: the error says where it comes from."""
+    folder = at("one")
     for words in (*READS.values(), *REPORTS.values(), *DECIDES.values()):
-        done = call(*words, cwd=at("one"), LEFTOFF_RUN="nothing")
+        done = call(*words, cwd=folder, LEFTOFF_RUN="nothing")
         assert 3 == done.code and "LEFTOFF_RUN names it" in done.err, str(done)
 
 

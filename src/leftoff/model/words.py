@@ -50,6 +50,9 @@ FINISHED = ("completed", "abandoned")
 
 # The order of the counters that every version carries.
 STEP_STATUS = ("pending", "running", "waiting", "completed", "failed", "blocked", "skipped")
+EXPECTED = (
+    "expected"  # in a run's own record: how many steps were announced below which, and are not there yet
+)
 STEP_ENDED = ("completed", "skipped")
 
 # In a step's record: it was done, and is to be done again, so that what needs it may be done already.

@@ -8,7 +8,7 @@ from leftoff.engine.write.lease import ELSEWHERE
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import ALIVE, GONE
 from leftoff.model.versions import counts_of
-from leftoff.model.words import FINISHED, STANDS
+from leftoff.model.words import EXPECTED, FINISHED, STANDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,26 @@ def next_leaf(view: View, row: RunRow) -> str | None:
     failed = view.leaf(row.run, "failed")
     known = {path: view.row(row.run, "step", path) for path in (failed, pending) if path is not None}
     return min(known, key=lambda path: (known[path] or (b"", "", "", 0))[2] or "", default=None)
+
+
+def step_counts(row: RunRow) -> dict[str, int]:
+    """Leaf steps by status, and their ``total`` (or the one declared, where that is more).
+
+    Those that were announced below a step are pending. ``beyond``: how many more there are of a status than are listed,
+    where a foreign document said so.
+    """
+    counts, card = counts_of(row.counts), row.card
+    declared, beyond, expected = card.get("total"), card.get("beyond"), card.get(EXPECTED)
+    if isinstance(expected, dict):
+        counts["pending"] += sum(expected.values())
+    if isinstance(beyond, dict):
+        for word, more in beyond.items():
+            if word in counts and isinstance(more, int):
+                counts[word] += more
+    total = sum(counts.values())
+    if isinstance(declared, int) and not isinstance(declared, bool):
+        total = max(total, declared)
+    return {"total": total, **counts}
 
 
 class Listing:
@@ -97,20 +117,8 @@ class RunInfo:
 
     @property
     def steps(self) -> dict[str, int]:
-        """Leaf steps by status, and their ``total`` (or the one declared, where that is more).
-
-        ``beyond``: how many more there are of a status than are listed, where a foreign document said so.
-        """
-        counts = counts_of(self.row.counts)
-        declared, beyond = self.row.card.get("total"), self.row.card.get("beyond")
-        if isinstance(beyond, dict):
-            for word, more in beyond.items():
-                if word in counts and isinstance(more, int):
-                    counts[word] += more
-        total = sum(counts.values())
-        if isinstance(declared, int) and not isinstance(declared, bool):
-            total = max(total, declared)
-        return {"total": total, **counts}
+        """Leaf steps by status, and their ``total``."""
+        return step_counts(self.row)
 
     @property
     def run_id(self) -> str:

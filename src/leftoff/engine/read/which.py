@@ -89,15 +89,15 @@ class Which:
         asking = self._asking(view)
         return self._told_of(view, asking) or self._by_rule(view, asking)
 
-    def run_named(self, view: View, text: str) -> RunRow:
-        """The run that is named; a version of one is not a run."""
+    def run_named(self, view: View, text: str, current: Callable[[View], RunRow] | None = None) -> RunRow:
+        """The run that is named; a version of one is not a run. ``current``: what ``@`` is in it."""
         row = view.find_run(text)
         if row is not None:
             return row
         from leftoff.engine.read.find import resolve_in
         from leftoff.model.ids import parse_ref
 
-        found = resolve_in(view, parse_ref(text), self.unnamed, self.choose)
+        found = resolve_in(view, parse_ref(text), current or self.unnamed, self.choose)
         if found.version is not None:
             raise Usage(
                 f"{text} is one version of run {found.row.run_id}; a run is needed here.",
@@ -127,7 +127,7 @@ class Which:
     def _exported(self, view: View, name: str) -> RunRow:
         """The run of the environment; where it is none, nobody typed that name."""
         try:
-            return self.run_named(view, name)
+            return self.run_named(view, name, _circular)
         except NotFound as error:
             error.hint = f"LEFTOFF_RUN names it: set it to a run, or unset it. {error.hint}"
             raise
@@ -175,6 +175,13 @@ class Which:
     def of_archived(self, found: list[dict[str, Any]], name: str) -> dict[str, Any]:
         """The same of archived runs, by what is known of them."""
         return found[0]
+
+
+def _circular(view: View) -> RunRow:
+    raise Usage(
+        "LEFTOFF_RUN is @, which is the run that LEFTOFF_RUN names.",
+        hint="Nothing was changed. Set it to the id of a run, or unset it.",
+    )
 
 
 class Fit(Fields):

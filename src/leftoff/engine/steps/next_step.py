@@ -6,7 +6,7 @@ for somebody to do; and one that waits for a decision is named with the command 
 
 from __future__ import annotations
 
-from leftoff.engine.read.info import next_leaf
+from leftoff.engine.read.info import next_leaf, step_counts
 from leftoff.engine.read.quoting import named, quoted, source_of, word
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.approvals import how
@@ -105,8 +105,8 @@ def _is_runners(reader: Reader, path: str) -> bool:
 
 
 def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool) -> str:
-    counts = counts_of(row.counts)
-    total, done = sum(counts.values()), counts["completed"] + counts["skipped"]
+    counts, listed = step_counts(row), counts_of(row.counts)
+    total, done = counts["total"], counts["completed"] + counts["skipped"]
     said = []
     if path is not None and waits:
         said.append(f"{done} of {total} steps are done, and the run is waiting for this one.")
@@ -119,10 +119,12 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
         said.append("No steps are declared, and none was reported.")
     elif done == total:
         said.append(f"All {total} steps are done.")
-    elif counts["pending"]:
+    elif listed["pending"]:
         said.append(
             f"{done} of {total} steps are done. The others are the runner's: `leftoff resume {row.run_id}`."
         )
+    elif total > sum(listed.values()):
+        said.append(f"{done} of {total} steps are done; those that are to come have no names yet.")
     else:
         said.append(f"{done} of {total} steps are done, and none is pending.")
     if row.status != "running":

@@ -16,7 +16,8 @@ from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
-from leftoff.model.ids import shown_step, step_readings, step_word
+from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
+from leftoff.model.words import EXPECTED, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,13 +116,31 @@ def step_changes(
         raise report.missing
     if not report.decided:
         refuse_approval(steps, row.run_id, report.path)
-    steps.move(report.path, _record(steps.get_or_new(report.path), report, steps.now))
+    record = _record(steps.get_or_new(report.path), report, steps.now)
+    _expect(tx, row, changes, report.path, record, new=found is None)
+    steps.move(report.path, record)
     for got in report.captured:
         got.put(changes)
     if report.note and report.note.strip():
         put_note(tx, row, changes, note_record(report.note, at, report.path), at)
     trigger = _TRIGGER.get(report.action)
     return Seal(trigger, report.path, report.error or report.note) if trigger else None
+
+
+def _expect(tx: Tx, row: RunRow, changes: ChangeSet, path: str, record: dict[str, Any], *, new: bool) -> None:
+    """Keep count of the steps that were announced (`total`) below others and are not there yet, by the step that they
+    will be below. A step without any below it is one itself, so the first one takes its place."""
+    known, total = row.card.get(EXPECTED) or {}, record.get("total")
+    expected, above = dict(known), parent_of(path)
+    if new and above in expected and tx.has_below(row.run, above):
+        expected[above] -= 1
+    if isinstance(total, int):
+        below = tx.records(row.run, "step", f"{path}/", f"{path}0")  # behind a slash comes 0
+        there = {each.key[len(path) + 1 :].partition("/")[0] for each in below}
+        expected[path] = total - max(1, len(there)) if record["status"] not in STEP_ENDED else 0
+    left = {step: number for step, number in expected.items() if number > 0}
+    if left != known:
+        changes.put("run", EXPECTED, left) if left else changes.delete("run", EXPECTED)
 
 
 def _record(old: dict[str, Any], report: StepReport, now: str) -> dict[str, Any]:
