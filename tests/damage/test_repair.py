@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch, StoreUnavailable
+from leftoff.errors import Corrupt, LeaseHeld, NoCheckpoint, NotFound, StaleEpoch, StoreUnavailable
 from leftoff.store.repair import salvage
 from leftoff.store.repair.carve import Carver
 from leftoff.store.sqlite.pages import mends
@@ -230,7 +230,7 @@ def test_run_that_went_back(sample: Sample, tmp_path: Path) -> None:
         assert (
             sealed.seq + 2 == view.info.row.seq
         )  # that it was salvaged: a lost version's number is not given again
-        with pytest.raises(leftoff.Pruned):
+        with pytest.raises(NoCheckpoint, match="a repair could not bring it back"):
             view.at(sealed.seq + 1)
         run.variables["c"] = 1
         with pytest.raises(StaleEpoch):

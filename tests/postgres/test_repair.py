@@ -160,7 +160,9 @@ def test_the_same_report_as_of_a_folder(sample: Sample, place: str, server: Serv
     there = repaired(place)
     with leftoff.open(folder) as store:
         here = store.fsck(repair=True)
-    assert here.salvaged == there.salvaged
+    assert [{**loss, "aside": ...} for loss in here.salvaged] == [
+        {**loss, "aside": ...} for loss in there.salvaged if "repair" in loss["aside"]
+    ]
     assert here.repaired == there.repaired
     with leftoff.open(place) as store:
         assert "salvaged" in store.get("run-0").records["context"]

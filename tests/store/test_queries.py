@@ -26,7 +26,7 @@ MUST_SEARCH = [
     "past_at",
     "past_next_key",
     "drop_value_if_unused",
-    "current_leaf",
+    "leaves",
     "has_below",
     "head",
 ]

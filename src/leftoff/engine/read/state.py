@@ -90,10 +90,10 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
         raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {newest}.")
     before, after = view.around(run, seq)
     left = ", ".join(f"{run_id}@{near}" for near in (before, after) if near is not None)
-    _refuse_lost(view, run, run_id, seq)
     if view.row(run, "context", SALVAGED) is not None:
         why = "a repair could not bring it back, or it was pruned"
         raise NoCheckpoint(f"Version {seq} of run {run_id} is gone: {why}. Still there around it: {left}.")
+    _refuse_lost(view, run, run_id, seq)
     raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned. Still there around it: {left}.")
 
 
@@ -101,8 +101,11 @@ def _refuse_lost(view: View, run: int, run_id: str, seq: int) -> None:
     """A prune drops what is no checkpoint in its order, before anything else: where an older such version is there,
     none has dropped this one."""
     if any(version.id is None for version in view.versions(run, sealed=False, before=seq, limit=PROVED)):
-        where = f"run {run_id}@{seq}"
-        raise Corrupt(f"Version {seq} of run {run_id} is lost: no prune has dropped it.", where=where)
+        raise Corrupt(
+            f"Version {seq} of run {run_id} is lost: no prune has dropped it.",
+            where=f"run {run_id}@{seq}",
+            hint="`leftoff fsck` shows whether the store is damaged, or a repair has left it out.",
+        )
 
 
 def proved_version(
