@@ -6,17 +6,26 @@ import random
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from leftoff.errors import Corrupt, Invalid, StoreUnavailable
+from leftoff.store.postgres.connection import Link
+from leftoff.store.postgres.held import END
+from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.testing.scribe import Scribe
 from tests.cli.command import call
 from tests.postgres.conftest import drop
+from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
 
+if TYPE_CHECKING:
+    from leftoff.store.base import Save
+
 LARGE = 48 << 20
+COUNT = "SELECT count(*) FROM %s"
 
 
 def noise(size: int) -> Iterator[bytes]:
@@ -38,6 +47,66 @@ def test_a_large_blob_is_never_held_whole(url: str, tmp_path: Path) -> None:
     assert LARGE == read == row.size
     assert peak < LARGE / 2
     store.close()
+
+
+def test_ctrl_c_while_it_is_saved_again(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blob may have the new pieces by then, and the former ones are gone: neither is taken away."""
+    store = PostgresStore(url, str(tmp_path))
+    scribe = Scribe(store)
+    row = store.save_blob([b"content"])
+    scribe.commit({("artifact", "f"): b"B" + row.hash + b"{}"}, blobs=[row])
+    ask = Link.ask
+
+    def interrupted(link: Link, statements: Any, then: Any = ()) -> Any:
+        done = ask(link, statements, then)
+        if END in statements:
+            link.close()
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(Link, "ask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.save_blob([b"content"])
+    store.blobs.grace = 0.0
+    store.sweep()
+    assert b"content" == b"".join(store.load_blob(row.hash))
+    store.close()
+
+
+def test_pieces_whose_answer_is_lost(proxy: Proxy, name: str, tmp_path: Path) -> None:
+    """They are there, and may be sent once more."""
+    store = PostgresStore(proxy.url(name), str(tmp_path))
+    Scribe(store)
+    proxy.fail("after", Q.add_pieces)
+    row = store.save_blob(noise(3 << 20))
+    assert b"".join(noise(3 << 20)) == b"".join(store.load_blob(row.hash, row))
+    store.close()
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_what_was_swept_while_it_was_saved(url: str, tmp_path: Path, large: bool) -> None:
+    """Somebody was so slow that others took it for a leftover: no blob is said to be there then."""
+    store, other = PostgresStore(url, str(tmp_path)), PostgresStore(url, str(tmp_path))
+    Scribe(store)
+    other.blobs.grace = 0.0
+
+    def work(save: Save) -> None:
+        save(slowly())
+        other.sweep()
+
+    def slowly() -> Iterator[bytes]:
+        for piece in noise(6 << 20) if large else [b"content"]:
+            yield piece
+            other.sweep()
+
+    with pytest.raises(StoreUnavailable, match="taken for a leftover"):
+        store.save_together(work)
+    assert [[(0,)], [(0,)]] == store.on_link(
+        lambda link: link.ask([(COUNT % "blob", ()), (COUNT % "piece", ())])
+    )
+    store.close()
+    other.close()
 
 
 def shared(url: str, tmp_path: Path, folder: str | None) -> PostgresStore:

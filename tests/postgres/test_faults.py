@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
+import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StaleEpoch, StoreUnavailable, Unsupported, Usage
 from leftoff.host import Process
 from leftoff.store.base import Tx
@@ -20,6 +21,7 @@ from leftoff.store.postgres.held import Again
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
 from leftoff.testing.scribe import AT, Scribe, stored
+from tests.cli.command import call
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import LOCKED, MAKE_LOCKED, USER, Server
 
@@ -379,6 +381,19 @@ def test_a_bad_name_of_a_project(tmp_path: Path) -> None:
     """Is refused before anything is connected to."""
     with pytest.raises(Usage, match="cannot be a project"):
         PostgresStore('postgresql://me@/db?project=a"b', str(tmp_path))
+
+
+def test_who_waits_for_nobody(url: str, tmp_path: Path) -> None:
+    """Tries again all the same where that waits for nobody: a store that is not there yet, a run that others moved."""
+    assert 0 == call("start", "w", cwd=tmp_path, LEFTOFF_STORE=url, LEFTOFF_LOCK_TIMEOUT="0").code
+    with leftoff.open(url) as store, store.start("work", run_id="r") as run:
+        for number in range(3):
+            run.variables["n"] = number
+            run.commit()
+        assert 0 == call("note", "in between", "--run", "r", cwd=tmp_path, LEFTOFF_STORE=url).code
+        run._buffer.store.patience = 0.0
+        run.variables["n"] = 3
+        run.commit()
 
 
 def test_work_that_always_comes_too_late(store: PostgresStore) -> None:

@@ -124,10 +124,10 @@ class PostgresBlobs:
 
         try:
             done = work(save)
-            self._settle(made)
         except BaseException:
             self._drop(uploads)
             raise
+        self._settle(made)  # where that is cut short, a blob may have them: a sweep finds out
         self._drop([upload for upload in uploads if upload not in {there for there, _ in made.values()}])
         return done
 
@@ -141,8 +141,8 @@ class PostgresBlobs:
         return upload
 
     def _send(self, upload: int, number: int, some: list[bytes]) -> int:
-        """A connection that is lost meanwhile may leave a piece behind, or have it sent already: then all is done
-        again, by whoever wants it saved."""
+        """A connection that is lost meanwhile may have sent them already, as they are, or have left an upload behind,
+        which a sweep finds."""
         if number == 0:
             return int(self._store.on_link(lambda link: link.ask([(Q.add_upload, (some,))]))[0][0][0])
         self._store.on_link(lambda link: link.ask([(Q.add_pieces, (upload, number, some))]))
@@ -156,6 +156,12 @@ class PostgresBlobs:
             if self.files is not None:
                 tx.put_fact(FOLDER, self.folder)
                 self.hold(tx, made)
+            uploads = {upload for upload, _ in made.values()} - {IN_FOLDER}
+            if uploads and len(tx.ask(Q.hold_uploads, (sorted(uploads),))) < len(uploads):
+                raise StoreUnavailable(
+                    "A file took so long to be saved that the part which was there was taken for a leftover.",
+                    hint="Nothing was changed. Try again.",
+                )
 
         if made:
             self._store.write(work)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 TRIES = 100  # of a transaction that others are always faster than
+AT_ONCE = 3  # of those, also for who waits for nobody: of what is so, the first one may only have learnt
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
 _SCHEMA = ("run", "schema")  # the record that says in which schema a run is
 _MISSING = ("42P01", "3F000")
@@ -142,7 +143,8 @@ class PostgresStore(Store):
                 if code_of(found) not in AGAIN and not is_lost(found):
                     raise self._typed(found) from None
                 error = found
-            if time.monotonic() >= end:
+            waits = tried >= AT_ONCE or (isinstance(error, psycopg.Error) and is_lost(error))
+            if waits and time.monotonic() >= end:
                 break
             log.debug("tries again (%d): %s", tried + 1, error)
             time.sleep(wait * random.uniform(0.5, 1.0))

@@ -474,8 +474,14 @@ WITH u AS (INSERT INTO upload DEFAULT VALUES RETURNING upload), p AS (
 SELECT upload FROM u
 
 -- name: add_pieces
--- More pieces of a blob.
-INSERT INTO piece (upload, number, data) SELECT $1, $2 + t.n - 1, t.d FROM unnest($3::bytea[]) WITH ORDINALITY AS t(d, n)
+-- More pieces of a blob, as long as nobody took it for a leftover; the same pieces may come twice.
+WITH u AS (UPDATE upload SET begun = clock_timestamp() WHERE upload = $1 RETURNING upload)
+INSERT INTO piece (upload, number, data)
+SELECT u.upload, $2 + t.n - 1, t.d FROM u, unnest($3::bytea[]) WITH ORDINALITY AS t(d, n) ON CONFLICT DO NOTHING
+
+-- name: hold_uploads
+-- What a blob is about to have: whoever takes it for a leftover meanwhile finds it changed.
+UPDATE upload SET begun = clock_timestamp() WHERE upload = ANY($1::bigint[]) RETURNING upload
 
 -- name: drop_uploads
 -- What was saved for nothing.
@@ -611,9 +617,9 @@ ORDER BY hash LIMIT $2 FOR UPDATE
 DELETE FROM blob WHERE hash = ANY($1::bytea[]) AND NOT known RETURNING CASE WHEN upload < 0 THEN 0 ELSE stored END
 
 -- name: due_uploads
--- What was saved, or half saved, and belongs to no blob.
+-- What was saved, or half saved, and belongs to no blob. One that is being given to a blob is held, and passed over.
 SELECT upload FROM upload u WHERE begun < clock_timestamp() - make_interval(secs => $1::float8)
-AND NOT EXISTS (SELECT 1 FROM blob b WHERE b.upload = u.upload) LIMIT $2
+AND NOT EXISTS (SELECT 1 FROM blob b WHERE b.upload = u.upload) ORDER BY upload LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: hidden_runs
 -- Runs on their way in or out.
