@@ -10,6 +10,7 @@ from leftoff.engine.write import lease as leases
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import Process
 from leftoff.store.postgres import migrate
+from leftoff.store.postgres.queries import read
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import Called, call
@@ -39,13 +40,16 @@ def make_old(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
         store.migrate()
 
 
+@pytest.mark.parametrize("there", [0, 4])
 def test_an_older_schema(
-    url: str, name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int
 ) -> None:
-    """Nothing is written before it is brought up to date; then its tables are those of a store that was just made."""
+    """Nothing is written before it is brought up to date; then its tables are those of a store that was just made.
+    What has some of it already, as versions between had, gets the rest."""
     store = PostgresStore(url, str(tmp_path / "one"))
     fresh = PostgresStore(server.url(f"{name}-fresh"), str(tmp_path / "two"))
     make_old(store, monkeypatch)
+    store.on_link(lambda link: link.script(migrate.statements(read(migrate.MIGRATIONS[1]))[:there]))
     with pytest.raises(Unsupported) as caught:
         Scribe(store)
     assert "leftoff store migrate" in str(caught.value.hint)
