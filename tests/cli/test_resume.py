@@ -145,7 +145,7 @@ def test_list(tmp_path: Path) -> None:
 # -- further back
 
 
-@pytest.mark.parametrize("how", ["ref", "back", "checkpoint", "prefix", "both"])
+@pytest.mark.parametrize("how", ["ref", "back", "checkpoint", "prefix", "both", "twice"])
 def test_an_older_version_rewinds_in_place(tmp_path: Path, how: str) -> None:
     """It goes back in a rollback checkpoint, the present is kept, and finished steps are to be done again."""
     run = release(tmp_path)
@@ -156,6 +156,7 @@ def test_an_older_version_rewinds_in_place(tmp_path: Path, how: str) -> None:
         "checkpoint": ["--checkpoint", first["checkpoint_id"]],
         "prefix": ["--checkpoint", first["checkpoint_id"][:5]],
         "both": [run, "--checkpoint", str(first["seq"])],
+        "twice": ["@~1", "--checkpoint", first["checkpoint_id"]],
     }[how]
     refused = call("resume", *words, cwd=tmp_path)
     assert 7 == refused.code, str(refused)
@@ -262,6 +263,7 @@ def test_a_session_drives_alone(tmp_path: Path) -> None:
         (("@~9",), 3),
         (("--checkpoint", "abcd"), 3),
         (("--checkpoint", "release"), 3),
+        (("@~0", "--checkpoint", "1", "--yes"), 2),
         (("--from-step", "nowhere", "--yes"), 3),
         (("--from-step", "a//b"), 2),
         (("--var", "novalue"), 2),

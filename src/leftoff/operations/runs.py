@@ -72,13 +72,18 @@ def target(
     return found
 
 
-def name_of(project: Project, caller: Caller, ref: str | None, which: Which | None = None) -> str:
-    """The run that a REF names, wherever it is kept; the project's store stays the one that is meant."""
+def look_up(project: Project, caller: Caller, ref: str | None, which: Which | None = None) -> Target:
+    """What a REF names, wherever it is kept; the project's store stays the one that is meant."""
     looks = project.once_more()
     try:
-        return str(target(looks, caller, ref, which).row.run_id)
+        return target(looks, caller, ref, which)
     finally:
         looks.close()
+
+
+def name_of(project: Project, caller: Caller, ref: str | None, which: Which | None = None) -> str:
+    """The run that a REF names, wherever it is kept."""
+    return str(look_up(project, caller, ref, which).row.run_id)
 
 
 def run_and_step(project: Project, caller: Caller, words: Sequence[str]) -> tuple[str | None, str | None]:

@@ -94,16 +94,23 @@ def find(project: Project, caller: Caller, ref: str | None, checkpoint: str | No
 def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
     which = current(project, caller, runs.RESUMES)
     if ref is not None or caller.named is not None:
-        run_id = runs.name_of(project, caller, ref, which)
-        return runs.target(project, caller, of_run(run_id, checkpoint), which)
+        named = runs.look_up(project, caller, ref, which)
+        found = runs.target(project, caller, of_run(named.row.run_id, checkpoint), which)
+        if named.version is not None and named.seq != found.seq:
+            raise Usage(
+                f"Two versions are named: {ref or caller.named}, and --checkpoint {checkpoint}.",
+                hint="Nothing was changed. Name one of them.",
+            )
+        return found
+    missing = NoCheckpoint(f"There is no checkpoint {checkpoint}.")
     try:
         found = runs.target(project, caller, checkpoint, which)
     except NoCheckpoint:
         raise
     except NotFound:
-        found = None
-    if found is None or found.version is None:
-        raise NoCheckpoint(f"There is no checkpoint {checkpoint}.")
+        raise missing from None
+    if found.version is None:
+        raise missing
     return found
 
 
