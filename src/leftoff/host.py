@@ -16,6 +16,7 @@ SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env time
 _REAPERS = frozenset("systemd init tini dumb-init docker-init catatonit launchd".split())
 
 _scope: str | None = None
+_shown: bool | None = None
 
 
 def text_of(path: str) -> str:
@@ -66,6 +67,17 @@ def _namespace() -> str:
     return space if offset in ("", "0.0") else f"{space}+{offset}"
 
 
+def shown() -> bool:
+    """Whether /proc counts pids as we do. It may be that of another namespace, where ours are strangers'."""
+    global _shown
+    if _shown is None:
+        try:
+            _shown = os.readlink("/proc/self") == str(os.getpid())
+        except OSError:
+            _shown = False
+    return _shown
+
+
 def started(pid: int) -> str:
     """The raw start time of a live process, or an empty string where there is none (a zombie counts as none)."""
     return start_of(pid) or ""
@@ -73,7 +85,7 @@ def started(pid: int) -> str:
 
 def start_of(pid: int) -> str | None:
     """Its raw start time; empty where there is no such live process, ``None`` where that cannot be told: there is one,
-    and the system does not say since when (no /proc, or one that hides others, or no file can be opened)."""
+    and the system does not say since when (no /proc of ours, or one that hides others, or no file can be opened)."""
     fields = _since_mac(pid) if sys.platform == "darwin" else _since_linux(pid)
     if fields is None:
         return None if _exists(pid) else ""
@@ -82,6 +94,8 @@ def start_of(pid: int) -> str | None:
 
 
 def _since_linux(pid: int) -> tuple[str, str] | None:
+    if not shown():
+        return None
     # The name in parentheses may hold anything, spaces and parentheses too: fields count from the last one.
     fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (fields[0], fields[19]) if len(fields) > 19 else None

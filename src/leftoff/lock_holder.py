@@ -6,7 +6,7 @@ import os
 
 from leftoff.clock import SYSTEM, iso
 from leftoff.errors import StoreUnavailable
-from leftoff.host import text_of
+from leftoff.host import shown, text_of
 
 STOPPED = "Tt"  # states of a process that goes on only when it is told to
 
@@ -14,12 +14,13 @@ STOPPED = "Tt"  # states of a process that goes on only when it is told to
 def held_by_another(path: str, fd: int) -> StoreUnavailable:
     """The error for the lock at ``path``, which is open at ``fd``: which process has it, doing what, since when."""
     pid, since, doing = _signed(fd)
-    holder = _locked_by(fd)
+    holder = _locked_by(fd) if shown() else None
     if holder is not None and holder != pid:  # whoever has it did not sign
         pid, since, doing = holder, None, text_of(f"/proc/{holder}/comm")
     who = f"process {pid}" + (f" (`{doing}`)" if doing else "") if pid else "another process"
     begun = f", since {iso(since)} ({(SYSTEM.now() - since) // 1000} s)" if since else ""
-    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if pid else []
+    seen = bool(pid) and (holder == pid or _has_open(pid, fd))  # else it is a pid of another container
+    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if seen else []
     return StoreUnavailable(
         f"The store {os.path.dirname(path)} is locked by {who}{begun}.",
         hint=_advice(pid, stopped=bool(state) and state[0] in STOPPED),
@@ -42,6 +43,16 @@ def _signed(fd: int) -> tuple[int | None, int | None, str]:
         return int(pid), int(since), doing
     except (OSError, ValueError):
         return None, None, ""
+
+
+def _has_open(pid: int | None, fd: int) -> bool:
+    """Whether a process that we see has the file at ``fd`` open."""
+    try:
+        ours = os.readlink(f"/proc/self/fd/{fd}")
+        names = os.listdir(f"/proc/{pid}/fd") if shown() else []
+        return any(os.readlink(f"/proc/{pid}/fd/{name}") == ours for name in names)
+    except OSError:
+        return False
 
 
 def _locked_by(fd: int) -> int | None:

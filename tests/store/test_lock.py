@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from leftoff import files
+from leftoff import files, host, lock_holder
 from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
@@ -66,6 +67,23 @@ def test_who_has_it_is_named(project: Path, stopped: Child) -> None:
     assert f"kill -CONT {stopped.pid}" in done.err
     assert 8 == call("resume", "r", cwd=project, LEFTOFF_LOCK_TIMEOUT="0.1").code
     assert {} == succeed("show", "r", "--json", cwd=project).json["variables"]
+
+
+def test_a_pid_of_another_container(project: Path, stopped: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Says nothing of the process that has it here: nobody is advised to wake that up."""
+    monkeypatch.setattr(lock_holder, "_locked_by", lambda fd: None)
+    lock = project / ".leftoff" / "lock"
+    text_of = host.text_of
+    monkeypatch.setattr(
+        lock_holder, "text_of", lambda path: "(x) T" if path.endswith("stat") else text_of(path)
+    )
+    with lock.open("rb") as file, subprocess.Popen(["sleep", "1000"]) as other:
+        assert f"kill -CONT {stopped.pid}" in lock_holder.held_by_another(str(lock), file.fileno()).hint
+        monkeypatch.setattr(lock_holder, "_signed", lambda fd: (other.pid, 1, "leftoff prune"))
+        told = lock_holder.held_by_another(str(lock), file.fileno())
+        other.kill()
+    assert f"process {other.pid} (`leftoff prune`)" in told.message
+    assert "kill -CONT" not in told.hint
 
 
 def test_the_setting(project: Path, stopped: Child) -> None:

@@ -74,6 +74,23 @@ def test_pids_without_a_namespace(living: subprocess.Popen[bytes], fresh: pytest
     assert "?" in host.scope()
 
 
+def test_pids_of_another_namespaces_proc(
+    living: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Are strangers' where a sandbox has pids of its own and the /proc of the machine: who is gone is known, and nobody
+    is taken for alive because somebody else has that number there."""
+    process = Process(host.scope(), living.pid, host.started(living.pid))
+    read = os.readlink
+    monkeypatch.setattr(host, "_shown", None)
+    monkeypatch.setattr(os, "readlink", lambda path: "4711" if path == "/proc/self" else read(path))
+    assert (UNKNOWN, None) == (process.state(), host.agent_above())
+    with pytest.raises(CannotResume, match="of another pid namespace"):
+        groups.check_seen()
+    living.kill()
+    living.wait()
+    assert GONE == process.state()
+
+
 def test_a_time_namespace(fresh: pytest.MonkeyPatch) -> None:
     """Counts start times from another moment: who is in it cannot be compared with who is not."""
     plain = host.scope()

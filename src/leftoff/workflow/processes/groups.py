@@ -33,7 +33,9 @@ def check_seen() -> None:
     """``CannotResume`` where the system does not show processes: what a step leaves behind could not be found, nor
     whether it still runs."""
     if not started(os.getpid()):
-        what = "/proc is not mounted" if sys.platform == "linux" else "`ps` does not answer"
+        foreign = os.path.exists("/proc/self")
+        proc = "/proc is of another pid namespace" if foreign else "/proc is not mounted"
+        what = proc if sys.platform == "linux" else "`ps` does not answer"
         raise CannotResume(
             f"Steps cannot be executed here: this system does not show its processes ({what}).",
             hint="Nothing was started. Mount it (`mount -t proc proc /proc`), or work outside of this sandbox.",
