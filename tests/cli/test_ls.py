@@ -104,7 +104,7 @@ def test_filters(tmp_path: Path) -> None:
 
     assert [one] == listed("--status", "completed")
     assert {one, two} == set(listed("--status", "completed,running"))
-    assert [two] == listed("--workflow", "two")
+    assert [two] == listed("--workflow", "two") == listed("--workflow", "TWO", "--limit", "1")
     assert [two] == listed("--branch", "side")
     assert [] == listed("--branch", "side", "--workflow", "one")
     assert "No run matches." in succeed("ls", "--workflow", "none", cwd=tmp_path).err

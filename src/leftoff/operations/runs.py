@@ -358,8 +358,15 @@ def list_runs(project: Project, wanted: Wanted) -> Listed:
     from leftoff.engine.read.info import list_info
 
     limit = None if wanted.limit is None else wanted.limit + 1
-    where = {"status": wanted.status, "workflow": wanted.workflow, "branch": wanted.branch}
-    found = list_info(project.store, project.now, project.limits, limit=limit, **where)
+    where: dict[str, Any] = {"status": wanted.status, "branch": wanted.branch}
+
+    def listed(**more: Any) -> list[RunInfo]:
+        return list_info(project.store, project.now, project.limits, **where, **more)
+
+    found = listed(limit=limit, workflow=wanted.workflow)
+    if not found and wanted.workflow is not None:  # written another way; all are looked at for that
+        named = listed(name=wanted.workflow)
+        found = [run for run in named if _alike(run.workflow, wanted.workflow)][:limit]
     if not found:
         project.point_out()
     shown = found if wanted.limit is None else found[: wanted.limit]
@@ -384,13 +391,18 @@ def _sizes(project: Project, runs: list[RunInfo], archived: list[dict[str, Any]]
 def _archived(project: Project, wanted: Wanted) -> list[dict[str, Any]]:
     from leftoff.engine.retention.archive import archived
 
-    where = {"workflow": wanted.workflow, "branch": wanted.branch}
     return [
         about
         for about in archived(project.store)
         if (wanted.status is None or about["status"] in wanted.status)
-        and all(value is None or about.get(key) == value for key, value in where.items())
+        and wanted.branch in (None, about.get("branch"))
+        and (wanted.workflow is None or _alike(about.get("workflow") or "", wanted.workflow))
     ]
+
+
+def _alike(name: str, other: str) -> bool:
+    """Names are matched without regard to case."""
+    return name.casefold() == other.casefold()
 
 
 # -- where this is
