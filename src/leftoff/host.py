@@ -67,6 +67,13 @@ def _namespace() -> str:
     return space if offset in ("", "0.0") else f"{space}+{offset}"
 
 
+def uptime() -> int:
+    """For how many milliseconds this machine runs, sleep included."""
+    import time
+
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
+
+
 def shown() -> bool:
     """Whether /proc counts pids as we do. It may be that of another namespace, where ours are strangers'."""
     global _shown

@@ -159,6 +159,17 @@ def test_earlier_boot_is_gone(store: SqliteStore, head: Head) -> None:
     assert 5 == drive(store)
 
 
+def test_another_machine_of_the_same_name(store: SqliteStore, head: Head) -> None:
+    """Machines of one image may have one name and one id. A driver that was heard of while this one ran is not of an
+    earlier boot of it."""
+    machine, _, space = scope().split("/")
+    twin = Process(f"{machine}/another-boot/{space}", os.getpid(), this_process().started)
+    heard = FakeClock().now() - 1
+    store.write(lambda tx: tx.put_lease(head.run, 4, Holder("process", twin, None, "twin", heard)))
+    with pytest.raises(LeaseHeld, match="cannot be seen from here"):
+        drive(store)
+
+
 @pytest.mark.parametrize("unseen", ["elsewhere@host-b/boot/1", "{machine}/{boot}/another-namespace"])
 def test_unseen_driver(store: SqliteStore, head: Head, unseen: str) -> None:
     """A driver on another machine or in a container holds its lease while it beats; silent for over ten minutes,

@@ -323,7 +323,8 @@ def test_a_shim_that_dies_before_it_is_told(desk: Desk, tmp_path: Path) -> None:
     token = desk.start("/bin/sh", "-c", "touch ran")
     process = desk.ready(token)
     os.kill(process.pid, signal.SIGKILL)
-    wait_for(lambda: not groups.alive(process), "it is dead")
+    channel = desk.launcher._shims[token]
+    wait_for(lambda: not channel.waits, "it is dead, and the launcher has let go of its channel, too")
     desk.launcher.go(token)
     lost = desk.next(token)
     assert isinstance(lost, Lost)

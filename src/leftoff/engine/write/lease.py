@@ -6,7 +6,7 @@ from leftoff import log
 from leftoff.clock import iso
 from leftoff.engine.write.head import gone
 from leftoff.errors import LeaseHeld, StaleEpoch
-from leftoff.host import ALIVE, GONE, inside
+from leftoff.host import ALIVE, GONE, UNKNOWN, inside, scope, uptime
 from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
@@ -42,7 +42,10 @@ def state(lease: Lease | None, now: int) -> str:
     """``free``, ``alive``, ``gone``, ``unknown`` (not to be seen, beating) or ``silent`` (not to be seen, quiet)."""
     if lease is None or not lease.held:
         return "free"
-    seen = lease.process.state() if lease.process is not None else "unknown"
+    seen = lease.process.state() if lease.process is not None else UNKNOWN
+    if seen == GONE and lease.process is not None and lease.process.scope != scope():
+        # Of an earlier boot. One that was heard of since this one is of another machine that is called like this.
+        seen = GONE if lease.silence(now) >= uptime() else UNKNOWN
     if seen in (ALIVE, GONE):
         return seen
     return "silent" if lease.silence(now) > LIMIT_MS else "unknown"
