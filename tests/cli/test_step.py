@@ -274,3 +274,14 @@ def test_steps_that_were_announced_below_one_count(tmp_path: Path) -> None:
     assert (4, 4, 0, 100) == counted(tmp_path)
     succeed("rollback", "@~1", "--yes", cwd=tmp_path)
     assert (5, 4, 1, 80) == counted(tmp_path)
+
+
+def test_a_step_that_was_announced_may_have_some_of_its_own(tmp_path: Path) -> None:
+    """What lies deeper brings the one that was announced with it, once."""
+    started(tmp_path, "work", "--steps", "a")
+    succeed("step", "start", "a", "--total", "3", cwd=tmp_path)
+    for step, expected in (("a/1/x", (3, 1, 2, 33)), ("a/2/x", (3, 2, 1, 66)), ("a/2/y", (4, 3, 1, 75))):
+        succeed("step", "done", step, cwd=tmp_path)
+        assert expected == counted(tmp_path)
+    succeed("step", "done", "a/3/x/deep", cwd=tmp_path)
+    assert (4, 4, 0, 100) == counted(tmp_path)

@@ -131,8 +131,10 @@ def _expect(tx: Tx, row: RunRow, changes: ChangeSet, path: str, record: dict[str
     """Keep count of the steps that were announced (`total`) below others and are not there yet, by the step that they
     will be below. A step without any below it is one itself, so the first one takes its place."""
     known, total = row.card.get(EXPECTED) or {}, record.get("total")
-    expected, above = dict(known), parent_of(path)
-    if new and above in expected and tx.has_below(row.run, above):
+    expected, above = dict(known), parent_of(path) if new and known else ""
+    while above and not tx.has_below(row.run, above) and tx.row(row.run, "step", above) is None:
+        above = parent_of(above)  # it comes with this one
+    if above in expected and tx.has_below(row.run, above):
         expected[above] -= 1
     if isinstance(total, int):
         below = tx.records(row.run, "step", f"{path}/", f"{path}0")  # behind a slash comes 0
