@@ -73,6 +73,16 @@ def test_every_machine_has_it(here: Machine, there: Machine) -> None:
     assert [] == here("fsck", "--json").json["problems"]
 
 
+def test_what_its_steps_printed_is_shown(here: Machine, there: Machine) -> None:
+    """It stays in the store with the run, and every machine has it."""
+    (here.folder / "w.yaml").write_text("name: w\nsteps:\n  - id: a\n    run: echo printed\n")
+    here("run", "w.yaml", "--run-id", "old")
+    here("archive", "old")
+    assert "printed\n" == there("logs", "old").out
+    assert True is there("logs", "old", "--json").json["archived"]
+    assert "steps printed is not" not in there("logs", "old", "--failed").err
+
+
 def test_only_so_many_are_kept(here: Machine, there: Machine) -> None:
     """Those beyond the number go to the trash, from where they come back; the trash is emptied for good."""
     for name in ("a", "b", "c"):

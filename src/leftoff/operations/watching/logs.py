@@ -27,19 +27,22 @@ MOST_JSON = 1 << 20  # bytes of one log in a document
 
 
 class RunLogs:
-    """The logs of a run that are wanted. ``archived``: they are gone, a bundle has none."""
+    """The logs of a run that are wanted. ``bundled``: it is archived in a bundle, which has none."""
 
     def __init__(self, project: Project, row: RunRow, choice: Choice) -> None:
         self.run_id = row.run_id
         self.choice = choice
         self.archived = project.is_aside
         self._project = project
-        self._run = row.run
+        self._store, self._run = project.store, row.run
+        inside = _archived_inside(project, row.run_id) if self.archived else None
+        self.bundled = self.archived and inside is None
+        if inside is not None:  # what is looked at aside has only its records
+            self._store, self._run = project.own_store, inside.run
 
     def find(self) -> FoundLogs:
         """Those that there are, in the order of the steps."""
-        project = self._project
-        return find_logs(project.store, self._run, self.run_id, self.choice, project.now)
+        return find_logs(self._store, self._run, self.run_id, self.choice, self._project.now)
 
     def follow(self) -> Iterator[tuple[FoundLogs, bool]]:
         """Again and again, and whether more may come: until nobody is there who could add anything.
@@ -54,6 +57,13 @@ class RunLogs:
                 yield found, more
                 if more and changes.wait(max(EVERY_S, 4 * (time.monotonic() - began))).concerns(self.run_id):
                     found = self.find()
+
+
+def _archived_inside(project: Project, run_id: str) -> RunRow | None:
+    """An archived run that the store keeps itself, with what its steps printed."""
+    from leftoff.engine.retention.shelf import find
+
+    return find(project.own_store, run_id)
 
 
 def logs_of(project: Project, caller: Caller, ref: str | None, choice: Choice) -> RunLogs:
