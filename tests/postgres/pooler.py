@@ -1,7 +1,7 @@
 """A pooler of transactions, as PgBouncer is one: each transaction of a client goes to whichever session is free.
 
-It ignores the options that a client asks for, tells each a process that is none of the server's, and leaves sessions as
-the last one left them.
+It ignores or refuses the options that a client asks for, tells each a process that is none of the server's, and leaves
+sessions as the last one left them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tests.postgres.proxy import exactly, message
 
 _ASKED, _READY = b"SQ", b"Z"  # what ends a pipeline, or a query; and an answer
 _KEY = b"K" + struct.pack("!i", 12)  # begins what tells the process
+_REFUSAL = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
 _TLS = struct.pack("!i", 80877103)
 _START = struct.pack("!i", 196608)
 
@@ -22,8 +23,9 @@ _START = struct.pack("!i", 196608)
 class Pooler:
     """Listens on a port of its own; clients share the sessions that they needed at once."""
 
-    def __init__(self, server: Path) -> None:
+    def __init__(self, server: Path, *, refuses: bool = False) -> None:
         self._target = str(server / ".s.PGSQL.5432")
+        self._refuses = refuses
         self._free: list[socket.socket] = []
         self._all: list[socket.socket] = []
         self._greeting = b""
@@ -56,8 +58,11 @@ class Pooler:
     def _serve(self, client: socket.socket) -> None:
         with client:
             try:
-                while _first(client) == _TLS:
+                while (wanted := _first(client)) == _TLS:
                     client.sendall(b"N")
+                if self._refuses and b"\0options\0" in wanted:
+                    client.sendall(b"E" + struct.pack("!i", len(_REFUSAL) + 4) + _REFUSAL)
+                    return
                 self._give(self._take())  # the greeting is known then
                 client.sendall(self._greeting)
                 while True:

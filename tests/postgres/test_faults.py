@@ -436,6 +436,20 @@ def test_a_client_of_another_encoding(
     other.close()
 
 
+def test_what_the_environment_asks_for(
+    server: Server, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq's variables hold where the URL says nothing, beside what we ask for."""
+    monkeypatch.setenv("PGOPTIONS", "-c statement_timeout=77s")
+    monkeypatch.setenv("PGAPPNAME", "mine")
+    store = PostgresStore(server.url(name), str(tmp_path))
+    asked = "SELECT current_setting('statement_timeout'), current_setting('application_name'), current_schemas(false)"
+    Scribe(store)
+    found = store.on_link(lambda link: link.ask([(asked, ())]))
+    assert [[("77s", "mine", [f"leftoff_{name}"])]] == found
+    store.close()
+
+
 def test_what_an_administrator_set(server: Server, name: str, tmp_path: Path) -> None:
     """What is set for a role or a database changes nothing of what is kept."""
     odd = {

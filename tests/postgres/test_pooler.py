@@ -17,9 +17,9 @@ from tests.postgres.server import Server
 SETTINGS = ("search_path", "lock_timeout", "idle_in_transaction_session_timeout")
 
 
-@pytest.fixture
-def pooler(server: Server) -> Iterator[Pooler]:
-    between = Pooler(server.folder)
+@pytest.fixture(params=["ignores", "refuses"])
+def pooler(server: Server, request: pytest.FixtureRequest) -> Iterator[Pooler]:
+    between = Pooler(server.folder, refuses=request.param == "refuses")
     yield between
     between.close()
 
@@ -47,6 +47,7 @@ def test_projects_stay_apart(pooler: Pooler, server: Server, name: str, url: str
         assert before == [session.execute(f"SHOW {setting}").fetchone() for setting in SETTINGS]
 
 
+@pytest.mark.parametrize("pooler", ["ignores"], indirect=True)
 def test_watching_behind_it(pooler: Pooler, name: str, url: str, tmp_path: Path) -> None:
     """Nobody can listen there: it is looked from time to time."""
     with leftoff.open(url) as there:

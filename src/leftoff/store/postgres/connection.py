@@ -13,6 +13,7 @@ import psycopg
 
 from leftoff import log
 from leftoff.errors import StoreUnavailable, Unsupported
+from leftoff.store.postgres.location import said_elsewhere
 from leftoff.store.postgres.wire import Wire
 
 TYPE_CHECKING = False
@@ -145,7 +146,7 @@ class Link:
 
 def _connected(conninfo: str, settings: dict[str, str]) -> tuple[psycopg.Connection[Any], bool]:
     """A connection, and whether it was asked for with these settings. Some poolers take none."""
-    given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    given: dict[str, Any] = {**said_elsewhere(), **psycopg.conninfo.conninfo_to_dict(conninfo)}
     timeout = given.get("connect_timeout") or CONNECT_S
     name = given.get("application_name") or "leftoff"
     wanted = {"connect_timeout": timeout, "application_name": name, "client_encoding": "UTF8"}

@@ -63,7 +63,7 @@ class Place:
         port = f":{asked['port']}" if "port" in asked else ""
         named = [f"{host}{port}", where.path, self.schema]
         if not host or where.path in ("", "/"):
-            elsewhere = _said_elsewhere()
+            elsewhere = said_elsewhere()
             named += [asked.get(name) or elsewhere.get(name) or "" for name in _WHERE]
         return sha256("\n".join(named).encode()).hexdigest()[:16]
 
@@ -113,7 +113,7 @@ def without_secrets(url: str, folder: str) -> str:
     return _joined(parts._replace(netloc=_without_password(parts)), query)
 
 
-def _said_elsewhere() -> dict[str, str]:
+def said_elsewhere() -> dict[str, str]:
     """What libpq goes by where a URL does not say it: the environment, a service file."""
     try:
         from psycopg.pq import Conninfo
