@@ -24,11 +24,21 @@ class Away:
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server, self.folder, self.url = server, folder, server.url("away")
+        self.env = {"LEFTOFF_STORE": self.url}
 
     def session(self, name: str = "s1") -> Session:
         made = Session(self.folder, name)
-        made.env = {"LEFTOFF_STORE": self.url, "LEFTOFF_LOCK_TIMEOUT": "0.2"}
+        made.env = self.env
         return made
+
+    def stop(self) -> None:
+        """Nobody waits for it long, as long as it is stopped."""
+        self.server.stop()
+        self.env["LEFTOFF_LOCK_TIMEOUT"] = "0.2"
+
+    def start(self) -> None:
+        self.env.pop("LEFTOFF_LOCK_TIMEOUT", None)
+        self.server.start()
 
     def runs(self) -> list[dict[str, Any]]:
         return list(succeed("ls", "--json", cwd=self.folder, LEFTOFF_STORE=self.url).json["runs"])
@@ -63,6 +73,7 @@ def away(server: Server, project: Path) -> Iterator[Away]:
     if not server.is_up():
         server.start()
     server.tell('DROP SCHEMA IF EXISTS "leftoff_away" CASCADE')
+    shutil.rmtree(Path(local_folder(made.url), KEPT), ignore_errors=True)
 
 
 def turns(shown: dict[str, Any]) -> list[dict[str, Any]]:
@@ -73,7 +84,7 @@ def test_what_is_told_meanwhile_is_taken_in(away: Away) -> None:
     """A list, a failed command and the end of the turn, told while the server was stopped; then it is there, once."""
     session = away.session()
     session.fire("UserPromptSubmit", prompt="build it")
-    away.server.stop()
+    away.stop()
     session.todos(one="completed", two="in_progress")
     failed = {
         "tool_name": "Bash",
@@ -84,7 +95,7 @@ def test_what_is_told_meanwhile_is_taken_in(away: Away) -> None:
     session.fire("Stop", last_assistant_message="half of it is done")
     assert 3 == len(away.kept())
     assert "hunter2" not in "".join(path.read_text() for path in away.kept())
-    away.server.start()
+    away.start()
     told = session.context("UserPromptSubmit", prompt="and the rest")
     assert told is None and [] == away.kept()
     found = away.shown()
@@ -107,11 +118,11 @@ def test_a_run_that_begins_meanwhile(away: Away) -> None:
     away.session("other").fire("UserPromptSubmit", prompt="there is a store")
     away.session("other").fire("SessionEnd", reason="exit")
     before = len(away.runs())
-    away.server.stop()
+    away.stop()
     told = session.context("UserPromptSubmit", prompt="begin")
     assert told is not None and "kept on this machine" in told
     session.todos(one="in_progress")
-    away.server.start()
+    away.start()
     session.fire("Stop", last_assistant_message="so far")
     runs = [run for run in away.runs() if run["title"] == "begin"]
     assert (1, before + 1) == (len(runs), len(away.runs()))
@@ -121,11 +132,11 @@ def test_each_is_taken_in_once(away: Away, monkeypatch: pytest.MonkeyPatch) -> N
     """Killed between the commit and the removal of what was kept, it is tried again, and found to be there."""
     session = away.session()
     session.fire("UserPromptSubmit", prompt="build it")
-    away.server.stop()
+    away.stop()
     failed = {"tool_name": "Bash", "tool_input": {"command": "make"}, "error": "no rule"}
     session.fire("PostToolUseFailure", **failed)
     session.fire("UserPromptSubmit", prompt="once more")
-    away.server.start()
+    away.start()
     again = {path: path.read_bytes() for path in away.kept()}
     session.todos(one="in_progress")
     for path, content in again.items():
@@ -141,9 +152,9 @@ def test_each_is_taken_in_once(away: Away, monkeypatch: pytest.MonkeyPatch) -> N
 def test_of_a_session_whose_agent_is_gone(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody comes for it but others; of one that lives they leave it alone."""
     away.session().fire("UserPromptSubmit", prompt="build it")
-    away.server.stop()
+    away.stop()
     away.session().fire("Stop", last_assistant_message="done")
-    away.server.start()
+    away.start()
     away.session("other").fire("UserPromptSubmit", prompt="something else")
     assert 1 == len(away.kept())
     monkeypatch.setattr(kept_events, "_is_gone", lambda about: True)
@@ -164,7 +175,7 @@ def test_no_more_than_so_many(away: Away, monkeypatch: pytest.MonkeyPatch) -> No
     """Then it is as before: a line in the log says what was not kept."""
     session = away.session()
     session.fire("UserPromptSubmit", prompt="build it")
-    away.server.stop()
+    away.stop()
     monkeypatch.setattr(kept_events, "MOST", 2)
     for number in range(4):
         session.todos(**{f"n{number}": "completed"})
