@@ -9,9 +9,12 @@ import pytest
 
 from leftoff.errors import Conflict, Invalid, NotFound, StoreUnavailable
 from leftoff.host import this_process
+from leftoff.store import transfer
 from leftoff.store.base import Store, Tx, View
+from leftoff.store.blobs import CHUNK
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.rows import Holder
+from leftoff.store.postgres.view import PostgresView
+from leftoff.store.rows import COPYING, Holder
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.tables import OWN_FACTS, TABLES
 from leftoff.store.transfer import copy, refuse_driven
@@ -53,6 +56,33 @@ def test_logs_go_with_it(embedded: Store, remote: PostgresStore, url: str, tmp_p
     second.on_link(lambda link: link.script([f"DROP SCHEMA {second.place.quoted} CASCADE"]))
     second.close()
     back.close()
+
+
+def test_a_server_does_not_end_a_snapshot_while_a_large_file_is_copied(
+    remote: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends a transaction that nobody goes on with for a minute: what is copied from is asked something meanwhile."""
+    chunks = [bytes([number]) * CHUNK for number in range(3)]
+    row = remote.save_blob(chunks)
+    Scribe(remote).commit({("artifact", "f"): b"B" + row.hash + b"{}"}, blobs=[row])
+    asked, fact = list[str](), PostgresView.fact
+
+    def spied(view: PostgresView, name: str) -> str | None:
+        asked.append(name)
+        return fact(view, name)
+
+    def load(hash: bytes) -> Iterator[bytes]:
+        for chunk in chunks:
+            asked.append("chunk")
+            yield chunk
+
+    monkeypatch.setattr(transfer, "ASKED_S", 0.0)
+    monkeypatch.setattr(PostgresView, "fact", spied)
+    monkeypatch.setattr(remote, "load_blob", load)
+    target = SqliteStore(str(tmp_path / "target" / ".leftoff"))
+    copy(remote, target)
+    assert ["chunk", COPYING] * 3 == asked
+    target.close()
 
 
 def fill(store: Store) -> None:

@@ -10,6 +10,7 @@ are there.
 from __future__ import annotations
 
 import os
+import time
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import write_private
@@ -33,6 +34,7 @@ SOME, SOME_LARGE = 1000, 32  # rows at a time
 TRIES = 3  # a source that moves more often than that is being worked on
 SILENT_MS = 600_000
 ARCHIVE_LEFT = "archive left"  # noted in a copy whose archive is not there yet: what stands for its source
+ASKED_S = 10.0  # after so long a snapshot is asked something: a server ends one that nobody goes on with
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
 
 
@@ -215,7 +217,7 @@ class Copy(Fields):
         while rows := self.view.tables().rows(table, after, size):
             after = rows[-1][: TABLES[table][1]]
             if table == "blob":
-                rows = [_copy_blob(self.source, self.target, hash) for hash, *_ in rows]
+                rows = [self._copy_blob(hash) for hash, *_ in rows]
             count += len(rows)
             done[table] = [count, _key_text(after)]
             self._load(table, rows, text(done))
@@ -231,10 +233,19 @@ class Copy(Fields):
 
         self.target.write(work)
 
+    def _copy_blob(self, hash: bytes) -> Row:
+        row = self.target.save_blob(_awake(self.view, self.source.load_blob(hash)))
+        return row.hash, row.size, row.stored, row.encoding
 
-def _copy_blob(source: Store, target: Store, hash: bytes) -> Row:
-    row = target.save_blob(source.load_blob(hash))
-    return row.hash, row.size, row.stored, row.encoding
+
+def _awake(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same, while a snapshot waits for what is done with them, however long that takes."""
+    asked = -ASKED_S
+    for chunk in chunks:
+        if time.monotonic() - asked >= ASKED_S:
+            view.fact(COPYING)
+            asked = time.monotonic()
+        yield chunk
 
 
 def _copy_logs(source: Store, view: View, target: Store) -> None:
@@ -254,10 +265,10 @@ def _copy_log(source: Store, view: View, target: Store, token: str, folder: str)
     if os.path.exists(here):
         last, is_long, content = end_of(here), os.path.getsize(here) > MOST_OUTPUT, _pieces(here)
     if target.shared and last:
-        blob = target.save_blob(content) if is_long else None
+        blob = target.save_blob(_awake(view, content)) if is_long else None
         target.write(lambda tx: tx.keep_log(token, last, blob))
     elif last:
-        write_private(there, content)
+        write_private(there, _awake(view, content))
 
 
 def _pieces(path: str) -> Iterator[bytes]:
