@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,9 @@ def seam(monkeypatch: pytest.MonkeyPatch) -> Seam:
     return Seam(monkeypatch)
 
 
-def resumed(folder: Path) -> Resumed:
+def resumed(folder: Path, accept: Sequence[str] = ()) -> Resumed:
     with here(folder) as project:
-        request = ResumeRequest(target(project, Caller(), "r"))
+        request = ResumeRequest(target(project, Caller(), "r"), accept=accept)
         return resume(project, Caller(), request, Answerer())
 
 
@@ -62,6 +63,32 @@ def test_what_came_in_between_may_stand_in_the_way(paused: Path, seam: Seam) -> 
     seam.after(ANSWERED, set_it)
     assert STOPPED == resumed(paused).outcome
     assert "paused" == status(paused)
+
+
+def test_what_came_between_our_own_commits_may_stand_in_the_way(paused: Path, seam: Seam) -> None:
+    """Answers were taken, and what they settle is committed: what somebody else commits beside that is judged, too."""
+    (paused / "made").write_text("made")
+    succeed("step", "done", "a", "--output", "made", "--run", "r", cwd=paused)
+    (paused / "made").write_text("changed")
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
+
+    def set_it() -> None:
+        with here(paused) as other:
+            set_variables(other, Caller(named="r"), {"key": secret})
+
+    seam.after(CARRIED_OUT, set_it)
+    assert STOPPED == resumed(paused, accept=["outputs.changed"]).outcome
+    assert "paused" == status(paused)
+
+
+def test_a_report_between_our_own_commits_is_taken_in(paused: Path, seam: Seam) -> None:
+    """It stands in nobody's way: the run goes on, and nobody is asked again."""
+    (paused / "made").write_text("made")
+    succeed("step", "done", "a", "--output", "made", "--run", "r", cwd=paused)
+    (paused / "made").write_text("changed")
+    seam.after(CARRIED_OUT, lambda: note(paused, "r"))
+    assert RUNNING == resumed(paused, accept=["outputs.changed"]).outcome
+    assert ["in between"] == notes(paused, "r")
 
 
 def test_a_driver_in_between(paused: Path, seam: Seam) -> None:

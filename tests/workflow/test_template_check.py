@@ -240,6 +240,22 @@ steps:
     ] == doubts(text, tmp_path)
 
 
+def test_a_value_for_the_environment_that_the_script_counts_with(tmp_path: Path) -> None:
+    """It may be no number, and then the step ends with an error; one that is sure to be one is no doubt."""
+    text = """\
+vars: {n: 1}
+defaults: {env: {M: "{{ n }}"}}
+steps:
+  - {id: a, env: {N: "{{ n }}", T: "{{ n }}"}, run: 'echo $((N + 1)) "$T"'}
+  - {id: b, env: {N: "{{ n | int }}"}, run: 'echo $((N + 1))'}
+  - {id: c, run: '[[ "$M" -gt 1 ]]'}
+  - {id: d, shell: python3, env: {N: "{{ n }}"}, run: 'print(f"$((N))")'}
+"""
+    what = "which the script counts with. One that is no number will be an error. Give a number, or write"
+    told = [doubt.partition(" {{ n | int")[0] for doubt in doubts(text, tmp_path)]
+    assert [f"2:22: a value for $M, {what}", f"4:21: a value for $N, {what}"] == sorted(told)
+
+
 def test_no_doubts(tmp_path: Path) -> None:
     """Of what is merely set by an earlier step, and of phases and steps that are over, there are none."""
     text = """\

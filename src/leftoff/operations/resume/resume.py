@@ -254,8 +254,8 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
     decided = agreed.report.world.row
     carry_out(project, caller, agreed, answerer)
     ours = agreed.report.findings or dialect_of(decided, project.folder, project.settings) is not None
-    if ours:  # some of it was committed just now, by us
-        decided = project.store.read(lambda view: need_run(view, decided.run, decided.run_id))
+    if ours:  # some of it was committed just now, by us; what others committed meanwhile is judged, too
+        decided = _judged_again(project, caller, agreed)
     request = request.but(decided=decided)
     try:
         changes = continue_run(
@@ -271,6 +271,17 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
         raise Usage(error.message, hint=hint) from None
     sync_issue(project, request.target.row)
     return agreed.but(outcome=PROGRAM if program else RUNNING, changes=changes)
+
+
+def _judged_again(project: Project, caller: Caller, agreed: Resumed) -> RunRow:
+    """The run as what was agreed to has left it. ``Moved`` where something stands in its way by now that nobody was
+    asked about."""
+    known = {(finding.code, finding.subject) for finding in agreed.report.findings}
+    now = verify(project, caller, agreed.request)
+    for finding in now.findings:
+        if finding.level in (ASK, REFUSE) and (finding.code, finding.subject) not in known:
+            raise Moved(f"Somebody worked on run {now.world.run_id} meanwhile: {finding.message}")
+    return now.world.row
 
 
 def sync_issue(project: Project, row: RunRow) -> None:

@@ -27,6 +27,7 @@ from leftoff.workflow.template.names import (
     unquoted,
 )
 from leftoff.workflow.template.render import Templates, is_ksh, is_posix
+from leftoff.workflow.template.shell_commands import AS_COUNTED, counted_names
 from leftoff.workflow.template.shell_frames import QuoteError
 from leftoff.workflow.template.shell_quote import Script, Value
 from leftoff.workflow.template.sites import EXPRESSION, SHELL, TEST
@@ -99,6 +100,8 @@ class _Checker:
             self._steps(site, expression, step)
         if site.mode == SHELL and step is not None:
             self._quoting(site, step)
+        if site.key == "env" and step is not None:
+            self._counting(site, step)
         if step is not None and self.graph is not None:
             self._variables(site, step, self.graph)
 
@@ -163,6 +166,19 @@ class _Checker:
                 hint = "End it with `| tojson` for a literal, `| raw` for the bare text; or hand it over in `env:`."
                 message = f"leftoff cannot quote a value for `{shell}`"
                 self._add(site, expression.start, _opening(site.text, expression), message, hint)
+
+    def _counting(self, site: Site, step: Step) -> None:
+        """A value in the environment that the script counts with: when the step starts, one that is no number is an
+        error."""
+        name = site.name.removeprefix("env.")
+        if not is_posix(step.shell) or name not in counted_names(step.run):
+            return
+        for expression in expressions(site.text):
+            if not expression.block and not _stand_in(expression, _OTHER).number:
+                place = self._place(site, expression.start, _opening(site.text, expression))
+                message = f"a value for ${name}, which the script counts with"
+                self.problems.doubt(*place, message, f"One that is no number will be an error. {AS_COUNTED}")
+                return
 
     # -- steps
 
