@@ -253,7 +253,7 @@ steps:
 """
     what = "which the script counts with. One that is no number will be an error. Give a number, or write"
     told = [doubt.partition(" {{ n | int")[0] for doubt in doubts(text, tmp_path)]
-    assert [f"2:22: a value for $M, {what}", f"4:21: a value for $N, {what}"] == sorted(told)
+    assert [f"2:22: a value for $M, {what}", f"4:23: a value for $N, {what}"] == sorted(told)
 
 
 def test_no_doubts(tmp_path: Path) -> None:
