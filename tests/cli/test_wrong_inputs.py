@@ -192,12 +192,12 @@ VALUES: dict[str, Wrong] = {
     "undelete of what nobody removed": wrong("undelete", "no-such", code=3, told="no-such"),
     "artifact that is not there": wrong("artifact", "no/such", code=3, told="no/such"),
     "artifact that is a folder": wrong("artifact", ".", code=3, told=""),
-    "restore without a path": wrong("restore", "latest", code=2, told="needs"),
+    "restore without a path": wrong("restore", "latest", code=2, told="leftoff restore latest PATH"),
     "restore of what nobody tracked": wrong("restore", "latest", "page.txt", code=3, told="has no file"),
     "restore outside the project": wrong(
         "restore", "latest", "/etc/passwd", code=4, told="outside the project"
     ),
-    "cat without a path": wrong("cat", "latest", code=2, told="REF:PATH"),
+    "cat without a path": wrong("cat", "latest", code=2, told="leftoff cat latest:PATH"),
     "cat of what nobody tracked": wrong("cat", "latest:no/such", code=3, told="has no file"),
     "track outside the project": wrong("track", "/etc/passwd", code=4, told="outside the project"),
     "track of git's own": wrong("track", ".git/config", code=4, told="belongs to git"),

@@ -24,7 +24,7 @@ SETTINGS = {
     "listen_addresses": "''",
     "fsync": "off",  # what a server does at a power cut is its own affair
     "full_page_writes": "off",
-    "max_connections": "200",
+    "max_connections": "500",
     "autovacuum": "off",
 }
 _BINARIES = "/usr/lib/postgresql"

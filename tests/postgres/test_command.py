@@ -159,7 +159,7 @@ artifact flow.yaml --run s-1
 archive s-1
 finish s-1
 archive s-1 --json
-archive s-1
+archive s-1 --json
 ls --json
 ls --all --json
 show s-1 --json
