@@ -24,14 +24,16 @@ def backup(store: PostgresStore, folder: str) -> None:
         raise NotFound(f"There is no store at {store.name}.", hint="There is nothing to back up yet.")
     if os.path.isdir(folder) and os.listdir(folder):
         raise Invalid(f"{folder} is not empty; a backup goes into a new folder.")
-    part = os.path.abspath(folder) + ".part"
-    shutil.rmtree(part, ignore_errors=True)
+    part = f"{os.path.abspath(folder)}.{os.urandom(6).hex()}"  # nobody's name: it is deleted where this fails
     target = SqliteStore(part, store.clock)
     try:
         copy(store, target, moves=True)
-    finally:
         target.close()
-    if os.path.isdir(folder):
-        os.rmdir(folder)
-    os.rename(part, folder)
+        if os.path.isdir(folder):
+            os.rmdir(folder)
+        os.rename(part, folder)
+    except BaseException:
+        target.close()
+        shutil.rmtree(part, ignore_errors=True)
+        raise
     sync_folder(os.path.dirname(os.path.abspath(folder)))

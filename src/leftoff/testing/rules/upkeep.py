@@ -370,6 +370,16 @@ class UpkeepRules(Rules):
             store.backup(str(tmp_path / "full"))
         assert ["file"] == [path.name for path in (tmp_path / "full").iterdir()]
 
+    def test_backup_leaves_alone_what_lies_beside_it(self, store: Store, tmp_path: Path) -> None:
+        """Whatever that is called; and it leaves nothing else there."""
+        Scribe(store)
+        beside = tmp_path / "backups" / "copy.part"
+        beside.mkdir(parents=True)
+        (beside / "file").write_text("mine")
+        store.backup(str(tmp_path / "backups" / "copy"))
+        assert "mine" == (beside / "file").read_text()
+        assert ["copy", "copy.part"] == sorted(path.name for path in beside.parent.iterdir())
+
     def test_backup_of_nothing(self, store: Store, tmp_path: Path) -> None:
         """A store that does not exist has no backup, and is not made by asking."""
         with pytest.raises(NotFound):
