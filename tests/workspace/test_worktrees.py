@@ -66,3 +66,18 @@ def test_a_work_tree_that_is_gone(trees: tuple[Path, Path]) -> None:
     git(main, "worktree", "remove", "--force", str(linked))
     said = call("verify", "r", "--json", cwd=main)
     assert "git.branch_other" in [finding["code"] for finding in said.json["findings"]]
+
+
+def test_an_archived_run_from_the_other(trees: tuple[Path, Path]) -> None:
+    """Is judged by the files of its own work tree, and those are restored, wherever it is looked at meanwhile."""
+    main, linked = trees
+    succeed("start", "w", "--run-id", "r", "--steps", "a", cwd=main)
+    succeed("track", "t.txt", cwd=main)
+    succeed("finish", "--status", "failed", "--run", "r", cwd=main)
+    succeed("archive", "r", cwd=main)
+    (main / "t.txt").write_text("second\n")
+    said = succeed("verify", "r", "--json", cwd=linked)
+    assert "files.changed" in [finding["code"] for finding in said.json["findings"]]
+    (linked / "t.txt").write_text("other\n")
+    succeed("restore", "r", "t.txt", "--yes", cwd=linked)
+    assert ("first\n", "other\n") == ((main / "t.txt").read_text(), (linked / "t.txt").read_text())
