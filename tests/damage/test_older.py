@@ -10,6 +10,7 @@ import leftoff
 from leftoff.store.sqlite.writer import MARK, Turn
 from tests.cli.command import call, succeed
 from tests.damage.store import problems
+from tests.damage.test_tampering import tamper
 from tests.races.between import Seam
 
 pytestmark = pytest.mark.damages_store
@@ -40,6 +41,14 @@ def emptied(project: Path) -> None:
 def put_back(project: Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
         (project / ".leftoff" / name).write_bytes(data)
+
+
+class Killed(BaseException):
+    pass
+
+
+def die() -> None:
+    raise Killed
 
 
 def test_the_right_one_is_put_back(tmp_path: Path, older: dict[str, bytes]) -> None:
@@ -88,18 +97,31 @@ def test_a_repair_that_is_killed(
     else:
         (path / "store.db-wal").write_bytes(b"")
 
-    class Killed(BaseException):
-        pass
-
-    def die() -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
         Seam(patch).before(place, die)
         with leftoff.open(path) as store, pytest.raises(Killed):
             store.fsck(repair=True)
     if place == "os.replace" and not number:
         return  # nobody knows that there was a log
+    assert 4 == call("ls", cwd=tmp_path).code
+    succeed("fsck", "--repair", cwd=tmp_path)
+    assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
+
+
+def test_a_repair_that_is_killed_behind_its_new_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That has no log any more that could tell what is missing, nor had this store a number: a note does."""
+    succeed("start", "a", "--run-id", "a", "--steps", "x,y", cwd=tmp_path)
+    succeed("start", "b", "--run-id", "b", cwd=tmp_path)
+    path = tmp_path / ".leftoff"
+    for table in ("version", "run"):
+        tamper(path, f"DELETE FROM {table} WHERE n = (SELECT max(n) FROM {table}) AND run > 0")
+    (path / "lock").unlink()
+    with monkeypatch.context() as patch:
+        Seam(patch).before("leftoff.store.repair.repair.perhaps", die)
+        with leftoff.open(path) as store, pytest.raises(Killed):
+            store.fsck(repair=True)
     assert 4 == call("ls", cwd=tmp_path).code
     succeed("fsck", "--repair", cwd=tmp_path)
     assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
