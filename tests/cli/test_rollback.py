@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import leftoff
-from tests.cli.command import call, succeed
+from tests.cli.command import call, environment, succeed
 from tests.cli.runs import driven, files_below, release
 from tests.cli.test_ls import RUN_KEYS
 
@@ -47,6 +49,14 @@ def test_to_where_it_is_changes_no_record(tmp_path: Path) -> None:
     for words in ((run,), ("--run", run), (run, "--files")):
         assert "already" in succeed("rollback", *words, cwd=tmp_path).err
     assert before == succeed("show", "--json", cwd=tmp_path).json
+
+
+def test_a_dead_program_is_paused_where_it_is(tmp_path: Path) -> None:
+    """Nobody drives it any more, so that this is no longer a run at work: the same records, and paused."""
+    code = "import leftoff, os; leftoff.start('dies', run_id='r'); os._exit(9)"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=False)
+    assert "running" == succeed("show", "r", "--json", cwd=tmp_path).json["status"]
+    assert "paused" == succeed("rollback", "r", "--json", cwd=tmp_path).json["status"]
 
 
 def test_a_finished_run_can_go_back(tmp_path: Path) -> None:
