@@ -92,6 +92,19 @@ def test_go(run: str, project: Path) -> None:
     assert "handed over to codex" == newest["note"]
 
 
+def test_an_archived_run(run: str, project: Path) -> None:
+    """It comes back when an agent goes on with it, and not before."""
+    succeed("finish", "--status", "failed", "--run", run, cwd=project)
+    succeed("archive", run, cwd=project)
+    succeed("handover", run, "--to", "codex", cwd=project)
+    assert 3 == call("handover", run, "--to", "codex", "--go", cwd=project, PATH="/nowhere").code
+    assert [] == succeed("ls", "--json", cwd=project).json["runs"]
+    succeed("handover", run, "--to", "codex", "--go", cwd=project, PATH=fake(project, "codex"))
+    newest = succeed("log", run, "--json", cwd=project).json["checkpoints"][0]
+    assert "handed over to codex" == newest["note"]
+    assert [run] == [each["run_id"] for each in succeed("ls", "--json", cwd=project).json["runs"]]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

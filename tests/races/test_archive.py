@@ -12,7 +12,7 @@ import pytest
 import leftoff
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import Kept, kept, take_out
-from leftoff.errors import Conflict, LeaseHeld
+from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
 from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.operations.files import Rollback, plan_rollback, rollback
@@ -317,3 +317,20 @@ def test_taken_back_by_two_at_once(over: Path) -> None:
         targets = [(each, target(each, NOBODY, "old")) for each in (project, other)]
         first, second = (taken_back(each, found).row for each, found in targets)
     assert (first.run, first.seq, first.digest) == (second.run, second.seq, second.digest)
+
+
+def test_a_question_on_the_page_leaves_it_there(project: Path) -> None:
+    """It comes back once the question has its answer; what was done is written down in the run."""
+    (project / "made").write_text("made")
+    succeed("start", "w", "--run-id", "old", "--steps", "a,b", cwd=project)
+    succeed("step", "done", "a", "--output", "made", cwd=project)
+    succeed("finish", "--status", "failed", cwd=project)
+    succeed("archive", "old", cwd=project)
+    (project / "made").unlink()
+    with here(project) as page, pytest.raises(NeedsPerson):
+        act(page, NOBODY, "resume", "old", {})
+    assert (project / ".leftoff/archive/old.leftoff").exists()
+    with here(project) as page:
+        act(page, NOBODY, "resume", "old", {"accept": ["outputs.missing"]})
+    assert not (project / ".leftoff/archive/old.leftoff").exists()
+    assert "running" == succeed("show", "old", "--json", cwd=project).json["status"]

@@ -64,11 +64,11 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
     """A checkpoint, then the agent in our place."""
     import shutil
 
-    from leftoff.operations.runs import hand_over
+    from leftoff.operations.runs import hand_over, taken_back
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
-    hand_over(ctx.project, target.row, found.agent, found.session)
+    hand_over(ctx.project, taken_back(ctx.project, target).row, found.agent, found.session)
     ctx.close()
     os.chdir(ctx.project.folder)
     os.execvpe(found.words[0], found.words, ctx.caller.environment(found.env))
