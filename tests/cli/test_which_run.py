@@ -230,8 +230,9 @@ def test_deciding_without_a_name(situation: str, at: Callable[[str], Path]) -> N
         assert expected == done.code, str(done)
         if situation == "two":
             assert "\n  a  site  " in done.err and "\n  b  site  " in done.err, str(done)
-        if situation == "other" and expected == 3:
-            assert "there is on dev" in done.err and "--run a" in done.err, str(done)
+        if situation == "other":
+            assert "there is on dev" in done.err, str(done)
+            assert ("--run a" if expected == 3 else "\n  a  site  ") in done.err, str(done)
 
 
 @pytest.mark.parametrize("verb", DECIDES)
@@ -320,6 +321,13 @@ def test_stop_does_not_take_a_paused_run(at: Callable[[str], Path]) -> None:
     folder = at("two")
     succeed("pause", "b", cwd=folder)
     assert "a" == succeed("stop", "site", "--json", cwd=folder).json["run_id"]
+
+
+def test_what_does_not_fit_is_not_offered(at: Callable[[str], Path]) -> None:
+    """No run is over: there is none to be archived, and nobody is asked which."""
+    with Terminal("archive", cwd=at("one")) as terminal:
+        assert 2 == terminal.end(), terminal.shown
+    assert "no run on branch main is over" in terminal.shown and "Which one" not in terminal.shown
 
 
 def test_a_person_is_asked(at: Callable[[str], Path]) -> None:

@@ -220,7 +220,13 @@ class Deciding(Which):
         says = f"{len(fit)} runs on branch {branch} {self.fit.many}"
         if len(fit) < 2:
             says = f"{len(fit) or 'no'} run on branch {branch} {self.fit.one}"
-        return several(fit or rows, f"Name the run: {says}.", _BY_ID)
+        if not fit:
+            everywhere = view.list_runs({"status": self.fit.among})
+            fit = [row for row in everywhere if self.fit.test(view, row)]
+            says += f"; there is on {', '.join(sorted({row.branch for row in fit}))}" if fit else ""
+        error = several(fit or rows, f"Name the run: {says}.", _BY_ID)
+        error.runs = bool(fit)  # of others, none is worth a question
+        return error
 
     def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
         """The same of the runs that a workflow, a title or an issue names."""
