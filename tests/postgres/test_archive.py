@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+import leftoff
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project, open_store
@@ -16,7 +18,11 @@ from leftoff.host import this_process
 from leftoff.operations.upkeep import retention
 from leftoff.store import transfer
 from leftoff.store.base import Store
+from leftoff.store.postgres.connection import Link
+from leftoff.store.postgres.held import END
+from leftoff.store.postgres.store import PostgresStore
 from tests.cli.command import Called, call, succeed
+from tests.postgres.proxy import Proxy
 from tests.races.between import Seam
 
 LOOKED = "leftoff.engine.retention.shelf.need_unmoved"
@@ -146,6 +152,45 @@ def test_a_server_says_what_it_gave_back(here: Machine) -> None:
     (here.folder / "leftoff.toml").write_text('[retention]\narchives = 0\nmax_size = "1 kB"\n')
     assert "bytes, more than the 1,000" in here("prune").err
     assert 0 < here("prune", "--empty-trash", "--json").json["bytes_freed"]
+
+
+# -- in a folder that all machines share
+
+
+def test_a_bundle_stays_where_the_end_of_its_archiving_is_late(
+    proxy: Proxy, name: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was given up; then it arrives, and the run leaves the store."""
+    with leftoff.open(url) as opened:
+        opened.start("work", run_id="old").finish()
+    store = PostgresStore(proxy.url(name), str(tmp_path), blobs=str(tmp_path / "mnt"))
+    store.patience = 0.3
+    row = store.read(lambda view: view.find_run("old"))
+    assert row is not None
+    placed = archive._place
+
+    def late(*what: Any) -> None:
+        placed(*what)
+        proxy.fail("late", "COMMIT")
+        monkeypatch.setattr(Link, "ask", lose)
+
+    ask = Link.ask
+
+    def lose(link: Link, statements: Any, then: Any = ()) -> Any:
+        if END not in statements:
+            return ask(link, statements, then)
+        monkeypatch.undo()
+        link.wire.send(statements, ends=True)
+        link.close()
+        raise psycopg.OperationalError("the connection is lost")
+
+    monkeypatch.setattr(archive, "_place", late)
+    with pytest.raises(StoreUnavailable):
+        archive.archive(store, row, SYSTEM.now(), lambda row: None)
+    proxy.let_go()
+    assert None is store.read(lambda view: view.find_run("old"))
+    assert ["old"] == [about["run_id"] for about in archive.archived(store)]
+    store.close()
 
 
 # -- copies

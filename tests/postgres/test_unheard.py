@@ -58,10 +58,12 @@ def entries(url: str) -> Any:
         return store.get("r").variables.get("list")
 
 
+@pytest.mark.parametrize("why", [KeyboardInterrupt(), psycopg.OperationalError("the connection is lost")])
 def test_what_was_given_up_arrives_after_the_look(
-    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
+    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch, why: BaseException
 ) -> None:
-    """It was not there when the store was asked, so it is made again: the first one is refused when it comes."""
+    """It was not there when the store was asked, so it is made again: the first one is refused when it comes. Whether
+    somebody gave it up, or patience was over."""
     asked = Doubt.ask
     found: list[Version | None] = []
 
@@ -73,8 +75,9 @@ def test_what_was_given_up_arrives_after_the_look(
     monkeypatch.setattr(Doubt, "ask", ask)
     run.append("list", "x")
     proxy.fail("late", "COMMIT")
-    give_up(monkeypatch, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, StoreUnavailable)):
+        patch.setattr(run._buffer.store, "patience", 0.0)
+        give_up(patch, why)
         run.commit()
     run.append("list", "y")
     run.commit()

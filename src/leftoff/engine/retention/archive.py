@@ -26,7 +26,7 @@ from leftoff.engine.retention.prune import check_removable, refuse_driven, remov
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
-from leftoff.errors import Conflict, LeftoffError
+from leftoff.errors import Conflict, LeftoffError, StoreUnavailable
 from leftoff.files import sync_folder
 from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
@@ -96,7 +96,8 @@ def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int
     try:
         return until_unmoved(lambda: _archive(store, row.run_id, path, now, check, limits))
     except LeftoffError:
-        _drop_taken(store, path, row.run_id)  # the run stays in the store, and is not in the archive, too
+        with suppress(StoreUnavailable):  # it is in both then
+            _drop_taken(store, path, row.run_id)  # the run stays in the store, and is not in the archive, too
         raise
 
 
@@ -351,7 +352,8 @@ def _drop_taken(store: Store, path: str, run_id: str, opened: os.stat_result | N
 
     def work(tx: Tx) -> None:
         same = os.path.exists(path) if opened is None else _same_file(path, opened)
-        if same and tx.find_run(run_id) is not None:
+        row = tx.find_run(run_id) if same else None
+        if row is not None and tx.head(row.run) is not None:  # held: what takes it away on a server is over
             os.rename(path, aside)  # at once, however large it is
             _unlink(path.removesuffix(SUFFIX) + PAGE)
 
