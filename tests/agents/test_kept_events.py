@@ -117,7 +117,7 @@ def test_one_that_is_being_kept_is_left_alone(
     replace = os.replace
 
     def meanwhile(old: str, new: str) -> None:
-        monkeypatch.setattr(os, "replace", replace)
+        patch.setattr(os, "replace", replace)
         told: list[str] = []
         with kept_events.Kept(str(project / ".leftoff"), 0, told.append) as others:
             assert ([], []) == (list(others.of("s", str(project))), told)

@@ -19,6 +19,8 @@ from leftoff.operations.sessions import session as sessions
 from tests.agents.hooking import Living, Session, event_of, runs, turns
 from tests.cli.command import spawn
 
+PATIENCE = 240.0
+
 
 def at_work(cwd: Path, session: str, **more: bool) -> OnItsWay:
     return OnItsWay(str(cwd / ".leftoff"), session, **more)
@@ -32,6 +34,8 @@ def end_meanwhile(session: str, cwd: Path) -> None:
     """The end of a turn comes to the store."""
     event = event_of(session, cwd, "Stop", last_assistant_message="Done.")
     spawn("hook", "claude", cwd=cwd, input=json.dumps(event))
+    # On a busy machine the hook itself waits no longer.
+    assert settled(str(cwd / ".leftoff"), session, PATIENCE)
 
 
 @pytest.mark.parametrize(("over", "offered"), [(True, False), (False, False), (None, True)])
