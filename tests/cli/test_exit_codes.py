@@ -39,6 +39,28 @@ def test_1_an_error_of_our_own(project: Path, monkeypatch: pytest.MonkeyPatch) -
         dispatch.dispatch(["ls"])
 
 
+def test_130_while_a_module_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C while a class is made comes out of Python as another error; it is Ctrl-C all the same."""
+    from leftoff.cli import dispatch
+
+    class Interrupted:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    def load(words: list[str]) -> int:
+        try:
+            type("Step", (), {"field": Interrupted()})
+        except KeyboardInterrupt as error:  # as Python 3.12 leaves it
+            raise RuntimeError("Error calling __set_name__") from error
+        return 0
+
+    monkeypatch.setattr(dispatch, "_run", load)
+    assert 130 == dispatch.dispatch(["resume"])
+    assert "Internal error" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words",
     [["frobnicate"], ["ls", "--frobnicate"], ["set", "x:={"], ["show", ""], ["set", "x=1", "--run", ""]],

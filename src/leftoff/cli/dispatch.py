@@ -33,6 +33,10 @@ def dispatch(words: list[str]) -> int:
         give_up(1)
         return 0
     except Exception as error:
+        if isinstance(
+            error.__cause__, KeyboardInterrupt
+        ):  # Ctrl-C while a class was made, as Python wraps it
+            return 130
         if log.debugging():
             raise
         known = error if isinstance(error, LeftoffError) else _unforeseen(error)
