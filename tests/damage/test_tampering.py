@@ -11,6 +11,7 @@ import leftoff
 from leftoff.store.sqlite import connection
 from tests.cli.command import call, succeed
 from tests.damage.store import Sample, flip, problems, wrong
+from tests.races.between import Seam
 
 pytestmark = pytest.mark.damages_store
 
@@ -207,6 +208,23 @@ def test_a_version_without_a_checkpoint_that_is_lost_was_not_pruned(project: Pat
     with leftoff.open(project / ".leftoff") as store:
         store.prune("r", [])
     assert "it was pruned" in call("show", "r@2", cwd=project).err
+
+
+def test_a_prune_drops_what_is_no_checkpoint_first(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is cut short leaves none behind which a checkpoint that it dropped would look lost."""
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    succeed("set", "x=1", cwd=project)
+    saved = succeed("save", "--json", cwd=project).json
+    succeed("set", "x=2", cwd=project)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    Seam(monkeypatch).before("leftoff.store.sqlite.upkeep._forget_named", die)
+    with leftoff.open(project / ".leftoff") as store, pytest.raises(KeyboardInterrupt):
+        store.prune("r", [saved["checkpoint_id"]])
+    assert "it was pruned" in call("show", f"r@{saved['seq'] - 1}", cwd=project).err
+    succeed("show", f"r@{saved['seq']}", cwd=project)
 
 
 def test_what_needs_no_other_checkpoint(shortened: Path) -> None:

@@ -178,6 +178,14 @@ def test_roll_back_with_files(page: Client, tmp_path: Path) -> None:
     assert ["rollback"] == [each[0] for each in audit(tmp_path, run)]
 
 
+def test_roll_back_to_where_it_is(page: Client, tmp_path: Path) -> None:
+    """Changes nothing, the history of what was done included; and says so."""
+    run = started(tmp_path)
+    before = shown(tmp_path, run)
+    said = do(page, tmp_path, run, "rollback", to=f"{run}@{before['head']['seq']}")
+    assert "nothing was changed" in said and before == shown(tmp_path, run)
+
+
 def test_fork_and_archive(page: Client, tmp_path: Path) -> None:
     """A fork is another run, whose name the page shows; an archived one is still opened by its name."""
     run = started(tmp_path)

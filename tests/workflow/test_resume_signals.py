@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.cli.execute import interruptible
 from leftoff.operations.execution import workflow_file as execution
 from leftoff.store.base import Tx
 from leftoff.store.sqlite.store import SqliteStore
@@ -48,6 +49,17 @@ def goes_on(flow: Flow) -> None:
     flow.file("gate")
     flow.resume().end(0)
     assert [1, 2, 2, 1] == [len(flow.starts(name)) for name in "abcd"]
+
+
+def test_a_signal_that_was_held_back_is_heeded() -> None:
+    """Whoever started the command may have blocked it, for another program's sake."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+    try:
+        with interruptible():
+            held = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert {signal.SIGUSR1} == held - before
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,13 @@ class RolledBack(Fields):
     done: bool = True
 
     @property
+    def changed(self) -> bool:
+        """Not where the run was there already, and every file as it was then."""
+        outcome = self.outcome
+        files = outcome is not None and (outcome.plan is None or bool(outcome.before))
+        return files or self.run.row.seq != self.target.row.seq
+
+    @property
     def lost(self) -> NotFound | None:
         """That no file could be brought back, though some are not as they were."""
         plan = self.outcome.plan if self.outcome is not None and self.done else None

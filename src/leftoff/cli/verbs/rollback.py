@@ -99,8 +99,7 @@ def _told(ctx: Context, done: RolledBack) -> None:
         return
     now, target, outcome = done.run, done.target, done.outcome
     seq = outcome.seq if outcome is not None else target.seq
-    completed = outcome is not None and (outcome.plan is None or outcome.before)
-    if now.row.seq == target.row.seq and not completed:
+    if not done.changed:
         ctx.out(f"Run {now.run_id} is at version {seq}; nothing was changed.")
         ctx.say(f"leftoff: it was already there. `leftoff log {now.run_id}` lists what to go back to.")
         return

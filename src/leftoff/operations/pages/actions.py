@@ -209,9 +209,12 @@ def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     done = rollback(project, caller, wanted, lambda run_id, running: True, agree)
     if not done.done:
         raise _another_plan()
+    run_id, seq = done.run.run_id, done.target.seq
+    if not done.changed:
+        return Acted(run_id, f"Run {run_id} is at version {seq}; nothing was changed.", done.to_json())
     write_down(project, caller, done.run.row, "rollback", _without_plan(said))
-    told = f"Run {done.run.run_id} is back at version {done.target.seq}. What was there before is kept in its history."
-    return Acted(done.run.run_id, told, done.to_json())
+    told = f"Run {run_id} is back at version {seq}. What was there before is kept in its history."
+    return Acted(run_id, told, done.to_json())
 
 
 def _without_plan(said: Given) -> Given:
