@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,27 @@ def test_a_failure_half_way_cleans_up(bundle: Path, there: Path, monkeypatch: py
         import_bundle(store, checked, 0, DRIVER)
     left = "SELECT (SELECT count(*) FROM run WHERE run > 0) + (SELECT count(*) FROM record)"
     assert 0 == store.read(lambda view: view.execute(left).fetchone()[0])  # type: ignore[attr-defined]
+    store.close()
+
+
+def test_ctrl_c_behind_its_end(bundle: Path, there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is there, and others may have reported on it: it stays."""
+    store, write = SqliteStore(str(there / ".leftoff")), SqliteStore.write
+
+    def interrupted(self: SqliteStore, *what: Any, **how: Any) -> object:
+        done = write(self, *what, **how)
+        rows = self.read(lambda view: view.list_runs({}))
+        if rows:
+            monkeypatch.undo()
+            succeed("note", "acknowledged", "--run", rows[0].run_id, cwd=there)
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(SqliteStore, "write", interrupted)
+    with opened(bundle) as checked, pytest.raises(KeyboardInterrupt):
+        import_bundle(store, checked, 0, DRIVER)
+    (row,) = store.read(lambda view: view.list_runs({}))
+    assert "acknowledged" in succeed("show", row.run_id, "--json", cwd=there).out
     store.close()
 
 

@@ -197,8 +197,16 @@ def _save(store: Store, bundle: Bundle, hash: bytes) -> BlobRow:
 
 
 def forget(store: Store, run: int) -> None:
+    """A hidden run that is not completed goes. It may be: that was not heard of, or Ctrl-C came right behind it. Then
+    others see it, and it stays."""
+
+    def allowed(view: View) -> None:
+        row = view.run_row(run)
+        if row is not None and row.hidden != 1:
+            raise Conflict(f"Run {row.run_id} is complete.")
+
     try:
-        store.remove(run)
+        store.remove(run, allowed)
     except LeftoffError:  # out of reach: it stays hidden, and the next sweep removes it
         pass
 
