@@ -178,8 +178,11 @@ def is_due(stamp: str, now: int) -> bool:
 
 def mark_done(stamp: str, now: int) -> None:
     """What is due once a day is done for today."""
-    os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    os.utime(stamp, ns=(now * 1_000_000, now * 1_000_000))
+    os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+    try:
+        os.utime(stamp, ns=(now * 1_000_000, now * 1_000_000))
+    except PermissionError:  # another user's file, or a file system without: it has the system's time
+        pass
 
 
 def lock_within(fd: int, kind: int, patience: float, stuck: float = FOREVER) -> bool:

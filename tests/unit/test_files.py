@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from leftoff.files import write_private
+import pytest
+
+from leftoff.files import failure, is_due, mark_done, write_private
 
 
 def test_two_who_write_the_same_file(tmp_path: Path) -> None:
@@ -22,3 +27,25 @@ def test_two_who_write_the_same_file(tmp_path: Path) -> None:
     assert b"of the first" == path.read_bytes()
     assert [path] == list(path.parent.iterdir())
     assert 0o600 == path.stat().st_mode & 0o777
+
+
+def test_a_time_that_cannot_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of another user's file: what is due once a day is done for today all the same."""
+
+    def denied(*_: Any, **named: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    stamp = tmp_path / "swept"
+    stamp.touch()
+    os.utime(stamp, (0, 0))
+    monkeypatch.setattr(os, "utime", denied)
+    now = int((tmp_path.stat().st_mtime) * 1000)
+    assert is_due(str(stamp), now)
+    mark_done(str(stamp), now)
+    assert not is_due(str(stamp), now)
+
+
+@pytest.mark.parametrize(("number", "word"), [(errno.EMFILE, "ulimit -n"), (errno.EROFS, "writable")])
+def test_what_to_do_about_it(number: int, word: str) -> None:
+    """The hint is about what is wrong."""
+    assert word in failure(OSError(number, os.strerror(number)), "/there").hint

@@ -130,6 +130,19 @@ def test_permissions_stay(project: Path) -> None:
     assert [0o640, 0o600] == [(project / name).stat().st_mode & 0o777 for name in ("mine", "other")]
 
 
+def test_permissions_that_are_there_already(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are not set again: a file system that has but one kind of them refuses even that."""
+
+    def refused(fd: int, mode: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchmod", refused)
+    (project / "plain.txt").write_bytes(b"before")
+    (project / "plain.txt").chmod(0o600)  # as what is written aside begins
+    ProjectFiles(str(project)).replace("plain.txt", b"now")
+    assert b"now" == (project / "plain.txt").read_bytes()
+
+
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_swapped_while_it_is_written(
     what: str, project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch

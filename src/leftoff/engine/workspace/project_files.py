@@ -231,7 +231,7 @@ def _fill(at: Place, name: str, fd: int, chunks: Iterable[bytes], mode: int | No
     try:
         for chunk in chunks:
             write_all(fd, chunk)
-        if mode is not None:
+        if mode is not None and os.fstat(fd).st_mode & 0o7777 != mode:  # some file systems have but one
             os.fchmod(fd, mode)
         sync(fd)
     except BaseException:

@@ -257,7 +257,7 @@ class Launcher:
         except OSError as error:
             self._socket.close()
             self._socket = None
-            raise _no_launcher(error.strerror or str(error)) from error
+            raise _no_launcher(": ".join(filter(None, (error.strerror, error.filename)))) from error
         finally:
             theirs.close()
         self._selector.register(self._socket, selectors.EVENT_READ, None)
