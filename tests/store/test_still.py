@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import apsw
@@ -46,6 +47,19 @@ def test_somebody_who_writes_meanwhile_is_noticed(store: SqliteStore) -> None:
             store.read(lambda view, by=divisor: (log.write_bytes(b"x"), 1 // by))  # type: ignore[misc]
         assert caught.value.retry
         log.unlink()
+
+
+def test_no_file_may_be_opened_any_more(store: SqliteStore) -> None:
+    """That is why SQLite could not open it: nobody is sent to copy a folder."""
+    Path(store.path + "-wal").write_bytes(b"x")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(StoreUnavailable, match="Too many open files") as caught:
+            store.read(lambda view: view.list_runs({}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "ulimit -n" in caught.value.hint
 
 
 def test_an_older_one_is_told(store: SqliteStore) -> None:

@@ -7,6 +7,7 @@ each look at the store.
 
 from __future__ import annotations
 
+import errno
 import os
 
 import apsw
@@ -14,11 +15,16 @@ import apsw
 from leftoff.errors import StoreUnavailable
 from leftoff.store.sqlite import connection, migrate
 
+_FILES = (
+    5  # that opening a store takes: the database, its log, the index of that, their folder; and one to spare
+)
+
 
 def open_still(path: str) -> apsw.Connection:
     """A connection for one look at a database that lies there without a log; ``StoreUnavailable`` where it has one."""
     from urllib.parse import quote
 
+    _refuse_no_more_files(path)
     if has_log(path):
         raise StoreUnavailable(
             f"{path} cannot be read where it is: its log has no index, and none can be made there.",
@@ -31,6 +37,21 @@ def open_still(path: str) -> apsw.Connection:
     except BaseException:
         db.close()
         raise
+
+
+def _refuse_no_more_files(path: str) -> None:
+    """SQLite does not say why it cannot open a file: that no more may be open is not the folder's fault. Tried with
+    another file: to close one of the store's would give up our locks on it."""
+    held = []
+    try:
+        for _ in range(_FILES):
+            held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise OSError(error.errno, error.strerror, path) from None
+    finally:
+        for fd in held:
+            os.close(fd)
 
 
 def refuse_written(path: str) -> None:
