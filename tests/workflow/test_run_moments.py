@@ -33,6 +33,18 @@ told(Launcher, "go", lambda named: "go")
 """
 
 
+# A signal in the moment in which the run is there, and is not driven yet.
+TOLD_EARLY = """
+import os, signal
+from leftoff.workflow.run.runner import Runner
+real = Runner.begin
+def begin(runner):
+    os.kill(os.getpid(), signal.SIGTERM)
+    real(runner)
+Runner.begin = begin
+"""
+
+
 def changed(folder: Path, change: str) -> int:
     """`leftoff run flow.yaml` with something changed; its exit code."""
     code = f"{change}\nfrom leftoff.cli import main\nimport sys\nsys.exit(main(['run', 'flow.yaml']))"
@@ -84,3 +96,15 @@ def test_a_start_that_must_be_known(tmp_path: Path, idempotent: str, last: str) 
     trace = lines(tmp_path, "trace")
     second = [at for at, word in enumerate(trace) if word == "go"][1]
     assert last == trace[second - 1], trace
+
+
+def test_a_signal_between_the_start_and_the_first_step(tmp_path: Path) -> None:
+    """The run that is there by then is paused with a checkpoint, as every one that is interrupted."""
+    write(tmp_path, "name: early\nsteps: [{id: a, run: touch ran}]\n")
+    assert 130 == changed(tmp_path, TOLD_EARLY)
+    (run,) = runs(tmp_path)
+    found = succeed("show", run, "--json", cwd=tmp_path).json
+    assert ("paused", "pending") == (found["status"], found["step_records"][0]["status"])
+    assert found["head"]["checkpoint_id"] is not None and not (tmp_path / "ran").exists()
+    succeed("resume", run, cwd=tmp_path)
+    assert (tmp_path / "ran").exists()

@@ -193,9 +193,10 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
 
     most = positive(ctx.args.max_parallel, "--max-parallel")
     who = f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}"
-    with interruptible(), observer(ctx, Info.of(workflow, Graph(workflow).batches(), most)) as watching:
-        runner = begin(execution.Execution(watching, questions, most, who))
-        code = drive(ctx, runner, watching)
+    info = Info.of(workflow, Graph(workflow).batches(), most)
+    with interruptible() as early, observer(ctx, info) as watching:
+        runner = begin(execution.Execution(watching, questions, most, who, early.wait))
+        code = drive(ctx, runner, watching, early)
     if code == _COMPLETED and watching.lost:
         what = (
             f"Run {runner.run_id} is completed, but not all that happened could be written: {watching.lost}."
@@ -220,23 +221,37 @@ def heeded() -> list[signal.Signals]:
     return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
+class Early:
+    """A signal before a run is driven. There is nothing to settle, so it ends the command, as Ctrl-C does; from the
+    moment in which a new run may be there, the first one waits until that run is driven, and then stops it in order."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._waits = False
+
+    def wait(self) -> None:
+        self._waits = True
+
+    def __call__(self, number: int, frame: object) -> None:
+        if not self._waits or self.number is not None:
+            raise KeyboardInterrupt
+        self.number = number
+
+
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Until a run is driven there is nothing to settle: what asks for the end ends the command, as Ctrl-C does."""
-
-    def end(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, end) for number in heeded()}
+def interruptible() -> Iterator[Early]:
+    """What asks for the end is heeded from here on."""
+    early = Early()
+    before = {number: signal.signal(number, early) for number in heeded()}
     signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # who held them back had another program in mind
     try:
-        yield
+        yield early
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
+def drive(ctx: Context, runner: Runner, observer: Observer, early: Early) -> int:
     """To the end; signals stop it in order. The last event has the run as it is then."""
 
     def heed(number: int, frame: object) -> None:
@@ -244,6 +259,8 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
 
     for number in heeded():
         signal.signal(number, heed)
+    if early.number is not None:
+        heed(early.number, None)
     code = execution.drive(ctx.project, runner)
     about = execution.failures_of(ctx.project, runner)
     told = {"rejected": about.rejected, "logged": about.logged} if code == 1 else {}

@@ -67,12 +67,14 @@ class RunRequest(Fields):
 
 
 class Execution(Fields):
-    """How it is executed: who watches, who answers what nobody could foresee, how many steps at once, for whom."""
+    """How it is executed: who watches, who answers what nobody could foresee, how many steps at once, for whom.
+    ``starts``: called in the moment before a new run is there."""
 
     observer: Observer
     questions: LateQuestions
     max_parallel: int | None = None
     who: str = "leftoff run"
+    starts: Callable[[], None] | None = None
 
 
 # -- which run
@@ -251,7 +253,10 @@ def start(
         project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
     before = {row.run for row in known}
     alone = None if request.run_id else lambda view: _refuse_twin(_all(view, caller, request), before)
-    runner = start(setting, request.workflow, _opening(project, caller, request), alone=alone)
+    opening = _opening(project, caller, request)
+    if execution.starts is not None:
+        execution.starts()
+    runner = start(setting, request.workflow, opening, alone=alone)
     say_outside(project, runner.run_id)
     return runner
 
