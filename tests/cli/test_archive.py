@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import call, succeed
+from tests.cli.terminal import Terminal
 
 
 @pytest.fixture
@@ -152,3 +153,37 @@ def test_archived_twice(archived: Path) -> None:
     assert "run old was archived already" in done.err and "old.leftoff" in done.out
     assert succeed("archive", "--run", "old", "--json", cwd=archived).json["archived"] and stays(archived)
     assert 2 == call("archive", "old@1", cwd=archived).code
+
+
+def test_who_says_no_to_restore_leaves_it_there(archived: Path) -> None:
+    """A file that is as it was then, one that would be overwritten."""
+    succeed("undelete", "old", cwd=archived)
+    (archived / "a").write_text("then\n")
+    succeed("track", "a", "--run", "old", cwd=archived)
+    succeed("archive", "old", cwd=archived)
+    succeed("restore", "old", "a", "--yes", cwd=archived)
+    assert stays(archived)
+    (archived / "a").write_text("now\n")
+    assert 7 == call("restore", "old", "a", cwd=archived).code and stays(archived)
+    succeed("restore", "old", "a", "--yes", cwd=archived)
+    assert "then\n" == (archived / "a").read_text() and not stays(archived)
+
+
+def test_what_was_answered_in_the_archive_holds(project: Path) -> None:
+    """Nobody is asked twice, and what was agreed to is done in the project: by a workflow, and by who reports."""
+    (project / "f.yaml").write_text(
+        "name: f\nsteps:\n  - {id: a, run: echo a > made, outputs: [made]}\n  - {id: b, run: test -e there}\n"
+    )
+    assert 1 == call("run", "f.yaml", "--run-id", "old", cwd=project).code
+    succeed("start", "w", "--run-id", "other", "--steps", "a,b", cwd=project)
+    succeed("step", "done", "a", "--output", "made", "--run", "other", cwd=project)
+    succeed("finish", "--status", "failed", "--run", "other", cwd=project)
+    (project / "there").touch()
+    for run in ("old", "other"):
+        succeed("archive", run, cwd=project)
+        (project / "made").unlink()
+        with Terminal("resume", run, cwd=project) as terminal:
+            terminal.expect("(b)ring the copy back")
+            terminal.type("b\n")
+            assert 0 == terminal.end(), terminal.shown
+        assert "a\n" == (project / "made").read_text()
