@@ -45,6 +45,22 @@ Runner.begin = begin
 """
 
 
+# A signal while the store is waited for.
+TOLD_WAITING = """
+import os, signal
+from leftoff.store.sqlite.writer import Turn
+from leftoff.workflow.run import runner
+real, take = runner.start, Turn.take
+def waits(*given):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return take(*given)
+def start(*given, **more):
+    Turn.take = waits
+    return real(*given, **more)
+runner.start = start
+"""
+
+
 def changed(folder: Path, change: str) -> int:
     """`leftoff run flow.yaml` with something changed; its exit code."""
     code = f"{change}\nfrom leftoff.cli import main\nimport sys\nsys.exit(main(['run', 'flow.yaml']))"
@@ -108,3 +124,11 @@ def test_a_signal_between_the_start_and_the_first_step(tmp_path: Path) -> None:
     assert found["head"]["checkpoint_id"] is not None and not (tmp_path / "ran").exists()
     succeed("resume", run, cwd=tmp_path)
     assert (tmp_path / "ran").exists()
+
+
+def test_a_signal_while_the_store_is_waited_for(tmp_path: Path) -> None:
+    """Ends the command at once, however long somebody else has the store: there is no run yet."""
+    succeed("init", cwd=tmp_path)
+    write(tmp_path, "name: early\nsteps: [{id: a, run: touch ran}]\n")
+    assert 130 == changed(tmp_path, TOLD_WAITING)
+    assert [] == succeed("ls", "--json", cwd=tmp_path).json["runs"]

@@ -252,11 +252,14 @@ def start(
     if not can_mark():
         project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
     before = {row.run for row in known}
-    alone = None if request.run_id else lambda view: _refuse_twin(_all(view, caller, request), before)
-    opening = _opening(project, caller, request)
-    if execution.starts is not None:
-        execution.starts()
-    runner = start(setting, request.workflow, opening, alone=alone)
+
+    def alone(view: View) -> None:
+        if not request.run_id:
+            _refuse_twin(_all(view, caller, request), before)
+        if execution.starts is not None:  # only here: who waits for the store may be interrupted
+            execution.starts()
+
+    runner = start(setting, request.workflow, _opening(project, caller, request), alone=alone)
     say_outside(project, runner.run_id)
     return runner
 
