@@ -73,6 +73,11 @@ class OnAServer(Rules):
             conn.execute("UPDATE blob SET touched = 'epoch'")
             conn.execute("UPDATE upload SET begun = 'epoch'")
 
+    def let_pass(self, store: Store, seconds: float) -> None:
+        with self._sql(store) as conn:
+            conn.execute("UPDATE blob SET touched = touched - make_interval(secs => %s)", (seconds,))
+            conn.execute("UPDATE upload SET begun = begun - make_interval(secs => %s)", (seconds,))
+
     def _sql(self, store: Store) -> psycopg.Connection:
         place = inner(store).place
         return psycopg.connect(place.conninfo, options=f"-c search_path={place.quoted}", autocommit=True)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 CHUNK = 1 << 18
 LEVEL = 3
 GRACE_S = 3600.0
+UNCLAIMED_S = (
+    7 * 86_400.0
+)  # that a blob is kept for a commit which is still to come: of a step that takes days
 SMALL = 512  # below that, compressing is not worth a try
 SAMPLE = 1 << 16  # what decides whether a blob is compressed
 SKIPPED = b"\x5f\x2a\x4d\x18\x20\0\0\0"  # the head of a frame of 32 bytes that zstd skips

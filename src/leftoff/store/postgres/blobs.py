@@ -14,7 +14,7 @@ import os
 
 from leftoff.errors import Corrupt, Invalid, StoreUnavailable
 from leftoff.files import ARCHIVE, failure, make_archive, write_private
-from leftoff.store.blobs import GRACE_S, Blobs, Packing, proved, pruned, unpacked
+from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Blobs, Packing, proved, pruned, unpacked
 from leftoff.store.postgres.queries import Q
 
 TYPE_CHECKING = False
@@ -152,7 +152,7 @@ class PostgresBlobs:
         def work(tx: Any) -> None:
             for hash, (upload, row) in sorted(made.items()):
                 tx.note(Q.drop_former, (hash, upload))
-                tx.note(Q.put_blob, (hash, upload, row.size, row.stored, row.encoding))
+                tx.note(Q.put_blob, (hash, upload, row.size, row.stored, row.encoding, UNCLAIMED_S))
             if self.files is not None:
                 tx.put_fact(FOLDER, self.folder)
                 self.hold(tx, made)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.host import GONE
+from leftoff.store.blobs import UNCLAIMED_S
 from leftoff.store.pace import Orphans, Pace
 from leftoff.store.rows import TRASH, token_name
 from leftoff.store.sqlite.queries import Q
@@ -194,9 +195,7 @@ def _sweep_files(store: SqliteStore) -> None:
     def unknown(tx: Any) -> None:
         for hash in list(store.blobs.names()):
             path = store.blobs.path(hash)
-            old = (
-                os.path.exists(path) and os.stat(path).st_mtime < store.clock.now() / 1000 - store.blobs.grace
-            )
+            old = os.path.exists(path) and os.stat(path).st_mtime < store.clock.now() / 1000 - UNCLAIMED_S
             if old and tx.blob(hash) is None:
                 store.blobs.discard(hash)
 

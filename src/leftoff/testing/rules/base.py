@@ -37,6 +37,10 @@ class Rules:
         """Let the grace of everything pass that was thrown away."""
         raise NotImplementedError
 
+    def let_pass(self, store: Store, seconds: float) -> None:
+        """Whatever blobs there are were saved, or thrown away, so much earlier."""
+        raise NotImplementedError
+
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         """A store of its own for each test, which ends with a clean check."""

@@ -199,6 +199,16 @@ class BlobRules(Rules):
             scribe.commit({("artifact", "g"): blob_stored(row.hash)}, blobs=[row])
         scribe.verify(seqs=[scribe.seq])
 
+    def test_a_commit_may_come_days_later(self, store: Store, other: Store) -> None:
+        """A blob that is saved waits for its commit, as long as a step takes, whoever tidies up meanwhile."""
+        scribe = Scribe(store)
+        row = store.save_blob([NOISE])
+        for _ in range(3):
+            self.let_pass(store, 86_400)
+            other.sweep()
+        scribe.commit({("artifact", "f"): blob_stored(row.hash)}, blobs=[row])
+        assert NOISE == b"".join(store.load_blob(row.hash))
+
     def test_sweep_drops_what_no_commit_took(self, store: Store) -> None:
         """A blob whose commit never came is dropped after its grace, not before."""
         Scribe(store)

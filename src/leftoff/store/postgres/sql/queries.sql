@@ -496,10 +496,11 @@ WITH old AS (SELECT upload FROM blob WHERE hash = $1 AND upload <> $2), p AS (
 DELETE FROM upload WHERE upload IN (SELECT upload FROM old)
 
 -- name: put_blob
--- All pieces of a blob are there.
-INSERT INTO blob (hash, size, stored, encoding, upload) VALUES ($1, $3, $4, $5, $2)
+-- All pieces of a blob are there. Whoever saved it may commit much later: until then its grace has not begun.
+INSERT INTO blob (hash, size, stored, encoding, upload, touched)
+VALUES ($1, $3, $4, $5, $2, clock_timestamp() + make_interval(secs => $6::float8))
 ON CONFLICT (hash) DO UPDATE SET size = excluded.size, stored = excluded.stored, encoding = excluded.encoding,
-    upload = excluded.upload, touched = clock_timestamp()
+    upload = excluded.upload, touched = excluded.touched
 
 -- name: pieces
 -- Some pieces of a blob, in order.
