@@ -12,8 +12,8 @@ import leftoff
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project, open_store
-from leftoff.engine.retention import archive, copies
-from leftoff.errors import Conflict, StoreUnavailable
+from leftoff.engine.retention import archive, copies, shelf
+from leftoff.errors import Conflict, LeaseHeld, StoreUnavailable
 from leftoff.host import this_process
 from leftoff.operations.upkeep import retention
 from leftoff.store import transfer
@@ -21,6 +21,7 @@ from leftoff.store.base import Store
 from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.held import END
 from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.rows import Holder
 from tests.cli.command import Called, call, succeed
 from tests.postgres.proxy import Proxy
 from tests.races.between import Seam
@@ -130,6 +131,27 @@ def test_a_run_that_goes_on_meanwhile_stays(
     assert [("old", False)] == names(there("ls", "--all", "--json"))
 
 
+def test_a_run_that_is_driven_meanwhile_stays(
+    here: Machine, there: Machine, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever became its driver has not committed anything yet."""
+    here("start", "w", "--run-id", "old")
+    here("finish", "--run", "old")
+    project = Project(str(here.folder), url)
+
+    def drive() -> None:
+        holder = Holder("process", this_process(), None, "it", SYSTEM.now())
+        row = project.store.read(lambda view: view.find_run("old"))
+        assert row is not None
+        project.store.write(lambda tx: tx.put_lease(row.run, 9, holder))
+
+    Seam(monkeypatch).before(LOOKED, drive)
+    with pytest.raises(LeaseHeld):
+        retention.archive(project, Caller(), "old")
+    project.close()
+    assert [("old", False)] == names(there("ls", "--all", "--json"))
+
+
 def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
     """`rm` of an archived run that somebody needs again removes nothing."""
     here.archives("old")
@@ -143,6 +165,22 @@ def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
         retention.remove(project, Caller(), "old", agree)
     project.close()
     assert [("old", False)] == names(there("ls", "--json"))
+
+
+def test_somebody_was_faster(here: Machine, there: Machine, url: str) -> None:
+    """A run that came back is not put into the trash, and one that lies there since is not brought back."""
+    here.archives("old")
+    with leftoff.open(url) as opened:
+        store = opened._store
+        row = shelf.find(store, "old")
+        assert row is not None
+        there("undelete", "old")
+        assert not shelf.discard(store, row.run, SYSTEM.now())
+        assert [("old", False)] == names(here("ls", "--json"))
+        there("archive", "old")
+        assert shelf.discard(store, row.run, SYSTEM.now())
+        shelf.take_back(store, row.run)
+    assert [] == names(here("ls", "--all", "--json"))
 
 
 def test_a_server_says_what_it_gave_back(here: Machine) -> None:
