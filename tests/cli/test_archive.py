@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,16 @@ def test_what_was_answered_in_the_archive_holds(project: Path) -> None:
             terminal.type("b\n")
             assert 0 == terminal.end(), terminal.shown
         assert "a\n" == (project / "made").read_text()
+
+
+def test_a_file_that_changed_while_it_was_archived_is_asked_about(project: Path) -> None:
+    """That the run is looked at, or comes back, is no sign of life: what was changed before that, it has not done."""
+    (project / "f").write_text("then")
+    succeed("start", "w", "--run-id", "old", "--steps", "a", cwd=project)
+    succeed("track", "f", cwd=project)
+    succeed("finish", "--status", "failed", cwd=project)
+    succeed("archive", "old", cwd=project)
+    (project / "f").write_text("now")
+    time.sleep(0.05)  # more than a tick
+    assert 7 == call("verify", "old", cwd=project).code
+    assert 7 == call("resume", "old", cwd=project).code and stays(project)

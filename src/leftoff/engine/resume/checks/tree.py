@@ -8,6 +8,7 @@ from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
 from leftoff.engine.workspace.stat import TICK_NS
 from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
+from leftoff.engine.write.lease import ELSEWHERE
 from leftoff.model.ids import shown_step, step_word
 
 TYPE_CHECKING = False
@@ -87,7 +88,11 @@ def _own_doing(world: World, paths: list[str]) -> str:
         return " A step was in flight, so that may be half done."
     if not world.is_head:
         return ""
-    beat = world.lease.beat if world.lease is not None and world.lease.beat is not None else 0
+    lease = world.lease
+    arrived = (
+        lease is not None and lease.who == ELSEWHERE and lease.beat == lease.since
+    )  # here; no sign of life
+    beat = lease.beat or 0 if lease is not None and not arrived else 0
     # The clock that stamps files may be late. A runner's own checkpoint follows close behind what its steps did; who
     # reports has their files looked at again, and whatever comes right behind a report is somebody else's.
     late = 0 if DEFINITION in world.records.get("context", {}) else TICK_NS
