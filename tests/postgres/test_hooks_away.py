@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from leftoff.agents.hooks import run as hook
 from leftoff.engine.config.project import local_folder
 from leftoff.engine.workspace import kept_events
 from leftoff.engine.workspace.hook_order import KEPT
+from leftoff.host import this_process
 from tests.agents.hooking import Session
 from tests.cli.command import succeed
 from tests.postgres.server import Server
@@ -151,6 +153,7 @@ def test_each_is_taken_in_once(away: Away, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_of_a_session_whose_agent_is_gone(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody comes for it but others; of one that lives they leave it alone."""
+    monkeypatch.setattr(hook, "agent_above", lambda *names: this_process())  # whatever pytest was started by
     away.session().fire("UserPromptSubmit", prompt="build it")
     away.stop()
     away.session().fire("Stop", last_assistant_message="done")
