@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import leftoff
 from leftoff.errors import Conflict, Invalid, NotFound, StoreUnavailable
 from leftoff.host import this_process
 from leftoff.store import transfer
@@ -20,7 +21,7 @@ from leftoff.store.tables import OWN_FACTS, TABLES
 from leftoff.store.transfer import copy, refuse_driven
 from leftoff.testing.rules.blobs import refer
 from leftoff.testing.scribe import AT, Scribe
-from tests.cli.command import call
+from tests.cli.command import call, succeed
 from tests.races.between import Seam
 
 LONG = "k" * 4000 + "/"  # longer than an index of PostgreSQL can hold
@@ -56,6 +57,23 @@ def test_logs_go_with_it(embedded: Store, remote: PostgresStore, url: str, tmp_p
     second.on_link(lambda link: link.script([f"DROP SCHEMA {second.place.quoted} CASCADE"]))
     second.close()
     back.close()
+
+
+def test_logs_of_python_code_go_with_it(url: str, tmp_path: Path) -> None:
+    """No row tells of them: they are files beside a store, on the machine that copies."""
+    (tmp_path / "p").mkdir()
+    with leftoff.open(tmp_path / "p" / ".leftoff") as store, store.start("w", run_id="r") as run:
+        run.do("a/b", lambda: leftoff.logger.info("hello"))
+    outside = tmp_path / "outside"
+    outside.write_text("a secret")
+    logs = tmp_path / "p" / ".leftoff" / "attempts" / "r" / "steps"
+    (logs / "link").symlink_to(outside)
+    succeed("store", "copy", str(tmp_path / "p" / ".leftoff"), url, cwd=tmp_path)
+    assert "hello" in succeed("logs", "r", cwd=tmp_path, LEFTOFF_STORE=url).out
+    back = tmp_path / "back" / ".leftoff"
+    succeed("store", "copy", url, str(back), cwd=tmp_path)
+    assert "hello" in succeed("logs", "r", cwd=tmp_path, LEFTOFF_STORE=str(back)).out
+    assert not (back / "attempts" / "r" / "steps" / "link").exists()
 
 
 def test_a_server_does_not_end_a_snapshot_while_a_large_file_is_copied(

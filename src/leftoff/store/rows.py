@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
+PYTHON_LOGS = "steps"  # in the folder of a run's attempts: what Python code logged, by step and attempt
 MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row
 TRASHED, ARCHIVED = 2, 3  # in a run's `hidden`
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there

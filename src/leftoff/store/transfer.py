@@ -17,7 +17,7 @@ from leftoff.files import write_private
 from leftoff.host import GONE
 from leftoff.model.codec import decode, sha256, text
 from leftoff.model.fields import Fields
-from leftoff.store.rows import COPYING, MOST_OUTPUT, end_of
+from leftoff.store.rows import ATTEMPTS, COPYING, MOST_OUTPUT, PYTHON_LOGS, end_of
 from leftoff.store.tables import TABLES
 
 TYPE_CHECKING = False
@@ -116,6 +116,7 @@ def _copy_rows(
     for table in TABLES:
         rows.table(table, done)
     _copy_logs(source, view, target)
+    _copy_python_logs(source, view, target)
     return stamp, runs, done
 
 
@@ -269,6 +270,30 @@ def _copy_log(source: Store, view: View, target: Store, token: str, folder: str)
         target.write(lambda tx: tx.keep_log(token, last, blob))
     elif last:
         write_private(there, _awake(view, content))
+
+
+def _copy_python_logs(source: Store, view: View, target: Store) -> None:
+    """What Python code logged on this machine: files beside either store, which no row tells of."""
+    for name in _python_logs(source.folder):
+        try:
+            content = _awake(view, _pieces(os.path.join(source.folder, name)))
+            write_private(os.path.join(target.folder, name), content)
+        except FileNotFoundError:  # its run is gone, and so is this copy of it
+            pass
+
+
+def _python_logs(folder: str) -> Iterator[str]:
+    """Plain files alone: a link may have come along with a repository, and is not followed."""
+    above = os.path.join(folder, ATTEMPTS)
+    for run in os.listdir(above) if os.path.isdir(above) else ():
+        places = (above, os.path.join(above, run), os.path.join(above, run, PYTHON_LOGS))
+        for inside, _, names in os.walk(places[-1]) if not any(map(os.path.islink, places)) else ():
+            paths = (os.path.join(inside, name) for name in names)
+            yield from (os.path.relpath(path, folder) for path in paths if _is_plain(path))
+
+
+def _is_plain(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _pieces(path: str) -> Iterator[bytes]:

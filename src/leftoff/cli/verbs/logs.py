@@ -92,6 +92,11 @@ def nothing(logs: RunLogs) -> str:
         return f"{of} has no log of a failed attempt."
     if choice.number is not None:
         return f"{of} has no log of an attempt {choice.number}."
+    if logs.shared:
+        return (
+            f"{of} has no logs here: only steps that leftoff runs have one that every machine reads; "
+            "what Python code logs stays on the machine that it ran on."
+        )
     return f"{of} has no logs: only steps that leftoff runs, or that log in Python, have one."
 
 

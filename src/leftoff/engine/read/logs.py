@@ -14,7 +14,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
-from leftoff.engine.retention.disk import ATTEMPTS
+from leftoff.engine.retention.disk import attempts_folder
 from leftoff.engine.steps.approvals import is_rejected
 from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.write.head import need_run
@@ -27,6 +27,7 @@ from leftoff.model.hashing import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
 from leftoff.model.times import millis
 from leftoff.model.versions import counts_of
+from leftoff.store.rows import PYTHON_LOGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
     from leftoff.store.rows import Attempt, RunRow
 
-STEPS = "steps"  # in the folder of a run's attempts: the logs of Python code
 LONGEST_NAME = 200  # bytes of a file's name
 _LAST = "~"  # behind every ord, which is made of digits and slashes
 FILE = "log"  # in the attempt's folder
@@ -225,7 +225,7 @@ def _wanted(view: View, row: RunRow, choice: Choice) -> list[Attempt]:
 
 def python_log(store: Store, run_id: str, step: str, number: int) -> str:
     """Where the log of an attempt of Python code at a step is."""
-    return os.path.join(store.folder, ATTEMPTS, run_id, STEPS, _file_name(step), str(number))
+    return os.path.join(attempts_folder(store, run_id), PYTHON_LOGS, _file_name(step), str(number))
 
 
 def _file_name(step: str) -> str:
@@ -236,7 +236,7 @@ def _file_name(step: str) -> str:
 
 def _of_python(store: Store, reader: Reader, row: RunRow, choice: Choice) -> list[Log]:
     """The logs of steps that a Python program runs, and what those of them failed with that logged nothing."""
-    folder = os.path.join(store.folder, ATTEMPTS, row.run_id, STEPS)
+    folder = os.path.join(attempts_folder(store, row.run_id), PYTHON_LOGS)
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if not names and not counts_of(row.counts)["failed"]:
         return []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
+from leftoff.store.rows import ATTEMPTS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
 BLOCK = 512  # the unit of `st_blocks`
-ATTEMPTS = "attempts"  # in the store's folder: logs and exit codes of step processes
 
 
 def disk_use(path: str) -> int:

@@ -6,13 +6,14 @@ import os
 
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.find import version_of
-from leftoff.engine.retention.disk import ATTEMPTS, attempts_folder, disk_use
+from leftoff.engine.retention.disk import attempts_folder, disk_use
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import held, state
 from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import LeaseHeld, StoreUnavailable
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.ids import of_run, parse_ref, shown_step
+from leftoff.store.rows import ATTEMPTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ MOST_JSON = 1 << 20  # bytes of one log in a document
 
 
 class RunLogs:
-    """The logs of a run that are wanted. ``bundled``: it is archived in a bundle, which has none."""
+    """The logs of a run that are wanted. ``bundled``: it is archived in a bundle, which has none. ``shared``: other
+    machines may have some that are not in the store."""
 
     def __init__(self, project: Project, row: RunRow, choice: Choice) -> None:
         self.run_id = row.run_id
@@ -39,6 +40,7 @@ class RunLogs:
         self.bundled = self.archived and inside is None
         if inside is not None:  # what is looked at aside has only its records
             self._store, self._run = project.own_store, inside.run
+        self.shared = self._store.shared
 
     def find(self) -> FoundLogs:
         """Those that there are, in the order of the steps."""

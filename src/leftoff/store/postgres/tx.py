@@ -13,7 +13,18 @@ from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, Know
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.view import listed, listing
-from leftoff.store.rows import ARCHIVED, COPYING, FACT, FREE, TRASH, TRASHED, end_of, half_copied, identity
+from leftoff.store.rows import (
+    ARCHIVED,
+    ATTEMPTS,
+    COPYING,
+    FACT,
+    FREE,
+    TRASH,
+    TRASHED,
+    end_of,
+    half_copied,
+    identity,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -254,7 +265,7 @@ class PostgresTx(HoldingView, Tx):
     def _output(self, token: str) -> bytes | None:
         """The end of the attempt's log, if it lies on this machine: one that ended is in the system's cache."""
         for head in self._heads.values():
-            path = os.path.join(self.folder, "attempts", head[4], token, "log") if head else ""
+            path = os.path.join(self.folder, ATTEMPTS, head[4], token, "log") if head else ""
             try:
                 return end_of(path)
             except OSError:
