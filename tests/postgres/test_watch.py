@@ -62,6 +62,7 @@ def test_a_commit_whose_answer_is_lost_is_told(store: PostgresStore, proxy: Prox
     """What is told behind it may be lost with its answer, so it is told again."""
     scribe = Scribe(store)
     watch = store.watch()
+    proxy.fail("after", Q.add_version if version else Q.add_attempt)
     proxy.fail("before", Q.tell)
     if version:
         scribe.commit()
