@@ -191,3 +191,12 @@ def test_what_was_known_holds_for_a_run_as_it_was_left(alone: bool) -> None:
     found = left.take(1)
     assert found is not None
     assert (known if alone else None) is found[1]
+
+
+@pytest.mark.parametrize("part", range(len(HEAD)))
+def test_every_part_of_a_head_counts(part: int) -> None:
+    """A repair or a new driver leaves version and digest, and changes the epoch: the run is not as it was left."""
+    left = Left()
+    left.keep(1, HEAD, None, "2", True)
+    assert left.is_at(1, HEAD)
+    assert not left.is_at(1, (*HEAD[:part], "another", *HEAD[part + 1 :]))
