@@ -149,7 +149,9 @@ def _moment(bed: Bed, agent: Agent, request: int, seconds: float) -> str:
         bed.model.script(HELLO)
         agent.tell(project, "continue")
         must("and gets the brief", told(bed, f"{BRIEF} {run['run_id']}"))
-    project.sound("The input on stdin is not JSON")  # it was killed while it spoke
+    project.sound(
+        "The input on stdin is not JSON", "its hook was killed"
+    )  # while it spoke, or its hook worked
     return "after its end" if ended else "in the turn"
 
 
