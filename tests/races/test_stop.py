@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -92,29 +92,41 @@ def test_a_driver_that_let_go_since(project: Path, seam: Seam) -> None:
         other.kill()
 
 
-def test_a_pid_that_is_anothers_by_now() -> None:
+@pytest.fixture
+def sleeper() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts processes that do nothing; they are gone with the test, however it ends."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start(*, leads: bool) -> subprocess.Popen[bytes]:
+        made.append(subprocess.Popen(["sleep", "1000"], start_new_session=leads))
+        return made[-1]
+
+    yield start
+    for process in made:
+        process.kill()
+        process.wait()
+
+
+def test_a_pid_that_is_anothers_by_now(sleeper: Callable[..., subprocess.Popen[bytes]]) -> None:
     """Is not signalled: of a session only who is in it."""
-    with (
-        subprocess.Popen(["sleep", "1000"], start_new_session=True) as other,
-        subprocess.Popen(["sleep", "1000"], start_new_session=True) as leader,
-    ):
-        signal_all([other.pid], signal.SIGKILL, leader.pid)
-        with pytest.raises(subprocess.TimeoutExpired):
-            other.wait(0.05)
-        signal_all([other.pid], signal.SIGKILL, other.pid)
-        assert -signal.SIGKILL == other.wait()
-        leader.kill()
+    other, leader = sleeper(leads=True), sleeper(leads=True)
+    signal_all([other.pid], signal.SIGKILL, leader.pid)
+    with pytest.raises(subprocess.TimeoutExpired):
+        other.wait(0.05)
+    signal_all([other.pid], signal.SIGKILL, other.pid)
+    assert -signal.SIGKILL == other.wait()
 
 
-def test_a_session_whose_leader_is_outside_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_whose_leader_is_outside_of_the_container(
+    sleeper: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Is 0 for everybody in it: nobody of it is taken for a member, nor signalled."""
-    with subprocess.Popen(["sleep", "1000"]) as child:
-        monkeypatch.setattr(os, "getsid", lambda pid: 0)
-        monkeypatch.setattr(os, "getpgrp", lambda: 0)
-        assert [] == members(0)
-        assert [] == recent(child.pid, 0)
-        assert [child.pid] == Rest(child.pid, 0)._left()
-        signal_all([child.pid], signal.SIGKILL, 0)
-        with pytest.raises(subprocess.TimeoutExpired):
-            child.wait(0.05)
-        child.kill()
+    child = sleeper(leads=False)
+    monkeypatch.setattr(os, "getsid", lambda pid: 0)
+    monkeypatch.setattr(os, "getpgrp", lambda: 0)
+    assert [] == members(0)
+    assert [] == recent(child.pid, 0)
+    assert [child.pid] == Rest(child.pid, 0)._left()
+    signal_all([child.pid], signal.SIGKILL, 0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.05)
