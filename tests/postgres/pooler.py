@@ -29,7 +29,7 @@ class Pooler:
         self._free: list[socket.socket] = []
         self._all: list[socket.socket] = []
         self._greeting = b""
-        self._lock = threading.Lock()
+        self._returned = threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
@@ -37,6 +37,15 @@ class Pooler:
     def url(self, project: str = "") -> str:
         port, more = self._listener.getsockname()[1], f"&project={project}" if project else ""
         return f"postgresql://leftoff@127.0.0.1:{port}/postgres?sslmode=disable{more}"
+
+    def ask(self, query: str) -> list[bytes]:
+        """What each session answers, the oldest first, once no client is at work."""
+        words = query.encode() + b"\0"
+        with self._returned:
+            assert self._returned.wait_for(lambda: len(self._free) == len(self._all), 60)
+            for server in self._all:
+                server.sendall(b"Q" + struct.pack("!i", len(words) + 4) + words)
+            return [_up_to(server, _READY) for server in self._all]
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a connection
@@ -85,7 +94,7 @@ class Pooler:
             asked = _up_to(client, _ASKED)
 
     def _take(self) -> socket.socket:
-        with self._lock:
+        with self._returned:
             if self._free:
                 return self._free.pop()
         server = socket.socket(socket.AF_UNIX)
@@ -93,14 +102,15 @@ class Pooler:
         words = _START + b"user\0leftoff\0database\0postgres\0client_encoding\0UTF8\0\0"
         server.sendall(struct.pack("!i", len(words) + 4) + words)
         before, _, behind = _up_to(server, _READY).partition(_KEY)
-        with self._lock:
+        with self._returned:
             self._all.append(server)
             self._greeting = before + _KEY + struct.pack("!ii", 7, 7) + behind[8:]
         return server
 
     def _give(self, server: socket.socket) -> None:
-        with self._lock:
+        with self._returned:
             self._free.append(server)
+            self._returned.notify_all()
 
 
 def _first(client: socket.socket) -> bytes:
