@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from leftoff.model import typed
 from tests.cli.command import call, succeed
 from tests.cli.runs import driven, started
 
@@ -129,6 +130,28 @@ def test_bytes_in_a_file_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"caf\xe9")
     done = call("set", "v=@f", cwd=tmp_path)
     assert 4 == done.code and "0xe9" in done.err and "artifact" in done.err
+
+
+def test_a_file_that_is_too_large_for_a_value(tmp_path: Path) -> None:
+    """It is refused by what it says that it has, before a byte of it is read; the hint says where it can go."""
+    started(tmp_path)
+    with open(tmp_path / "f", "wb") as file:
+        file.truncate(typed.MOST_BYTES + 1)
+    for words in ("set", "v=@f"), ("put", "note", "k", "@f"), ("step", "done", "s", "--result", "@f"):
+        done = call(*words, cwd=tmp_path)
+        assert 2 == done.code and "64 MiB" in done.err and "leftoff artifact" in done.err
+    assert 1 == seq_of(tmp_path)
+
+
+def test_what_has_no_end_is_read_up_to_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """stdin and devices do not say how much they have: a value of the largest size is kept, one more byte refused."""
+    monkeypatch.setattr(typed, "MOST_BYTES", 1 << 20)
+    started(tmp_path)
+    succeed("set", "v=@-", cwd=tmp_path, input="x" * (1 << 20))
+    for word, text in ("v=@-", "x" * (1 << 20) + "x"), ("v=@/dev/zero", ""):
+        done = call("set", word, cwd=tmp_path, input=text)
+        assert 2 == done.code and "1 MiB" in done.err
+    assert 2 == seq_of(tmp_path)
 
 
 def test_a_secret_is_not_stored_and_that_is_said(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.errors import Invalid, StoreUnavailable, UnsafePath
+from leftoff.model import typed
 from leftoff.workflow.processes import files
 from leftoff.workflow.processes.follow import LONGEST, MOST, LogFollower
 from leftoff.workflow.processes.job import Exit, Job, Order, framed, receive
@@ -175,7 +176,7 @@ def test_a_bad_line_is_named(folder: str, line: bytes, why: str) -> None:
 def test_too_many_variables(folder: str) -> None:
     """A file that is no list of variables any more is refused before it fills the memory."""
     with open(os.path.join(folder, "vars"), "wb") as file:
-        file.truncate(files.MOST_VARS + 1)
+        file.truncate(typed.MOST_BYTES + 1)
     with pytest.raises(Invalid, match="larger than 64 MiB"):
         files.read_vars(folder)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage
 from leftoff.model import typed
 from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, BinaryIO
 
 
 def assignments(words: list[str]) -> dict[str, Any]:
@@ -26,15 +28,15 @@ def assignment(word: str) -> tuple[str, Any]:
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of stdin (``-``)."""
+    """The text of a file, or of stdin (``-``); at most ``typed.MOST_BYTES``."""
     try:
         if path == "-":
             import sys
 
-            data = sys.stdin.buffer.read()
+            data = _read(sys.stdin.buffer, "stdin", 0)
         else:
             with open(path, "rb") as file:
-                data = file.read()
+                data = _read(file, path, os.fstat(file.fileno()).st_size)
         return data.decode()
     except UnicodeDecodeError as error:
         raise Invalid(
@@ -48,6 +50,17 @@ def read_text(path: str) -> str:
         raise StoreUnavailable(
             f"{path} cannot be read: {error.strerror}.", hint="Nothing was changed. Check its permissions."
         ) from None
+
+
+def _read(file: BinaryIO, name: str, size: int) -> bytes:
+    """``size``: what it says that it has; a device or a pipe says nothing."""
+    data = b"" if size > typed.MOST_BYTES else file.read(typed.MOST_BYTES + 1)
+    if max(size, len(data)) > typed.MOST_BYTES:
+        raise Usage(
+            f"{name} is too large for a value: it has more than {typed.MOST_BYTES >> 20} MiB.",
+            hint="Nothing was changed. `leftoff artifact PATH` keeps a file of any size.",
+        )
+    return data
 
 
 def json_or_file(word: str, what: str) -> Any:

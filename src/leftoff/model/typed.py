@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LITERALS = {"true": True, "false": False, "null": None}
 _NUMBER = "-0123456789"
+MOST_BYTES = 64 << 20  # of a file that a value is taken from
 TEXT, JSON, FILE = "text", "json", "file"
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 LOG, EXIT, VARS, RESULT = "log", "exit", "vars", "result"
-MOST_VARS = 64 * 2**20
 
 
 def folder(store_folder: str, run_id: str, token: str) -> str:
@@ -102,7 +101,7 @@ def read_vars(folder: str) -> dict[str, Any]:
     path = vars_path(folder)
     try:
         with open(path, "rb") as file:
-            data = file.read(MOST_VARS + 1)
+            data = file.read(typed.MOST_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -110,9 +109,9 @@ def read_vars(folder: str) -> dict[str, Any]:
             f"What it wrote to LEFTOFF_VARS cannot be read: {error.strerror}.",
             hint="Leave that file as it is.",
         ) from None
-    if len(data) > MOST_VARS:
+    if len(data) > typed.MOST_BYTES:
         raise Invalid(
-            f"{path} is larger than {MOST_VARS >> 20} MiB.", hint="Keep large data in files: outputs."
+            f"{path} is larger than {typed.MOST_BYTES >> 20} MiB.", hint="Keep large data in files: outputs."
         )
     found: dict[str, Any] = {}
     for number, line in enumerate(data.split(b"\n"), 1):
