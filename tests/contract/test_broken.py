@@ -85,8 +85,8 @@ def makes_a_store_to_read_it(patch: Patch) -> None:
 def forgets_what_it_replaces(patch: Patch) -> None:
     plain: Any = SqliteTx.put
 
-    def put(tx: Any, *what: Any, existed: bool, step: Any = None) -> None:
-        plain(tx, *what, existed=False, step=step)
+    def put(tx: Any, run: int, record: Any, existed: bool, step: Any = None) -> None:
+        plain(tx, run, record, False, step)
 
     patch.setattr(SqliteTx, "put", put)
 

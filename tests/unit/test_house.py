@@ -12,8 +12,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 FACES = ("cli", "agents", "web", "integrations")
 MOST_PARAMETERS = 6
-# Public signatures: Python's verbs and decorators, MCP's tools, the interface of stores, what a verb declares; and two
-# values that are made everywhere.
+# Public signatures: Python's verbs and decorators, MCP's tools; and two values that are made everywhere.
 MANY_PARAMETERS = {
     "leftoff.agents.mcp.tools.report_step",
     "leftoff.agents.mcp.tools.start_run",
@@ -23,12 +22,6 @@ MANY_PARAMETERS = {
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.model.versions.__init__",
-    "leftoff.store.base.add_version",
-    "leftoff.store.base.put",
-    "leftoff.store.postgres.tx.add_version",
-    "leftoff.store.postgres.tx.put",
-    "leftoff.store.sqlite.tx.add_version",
-    "leftoff.store.sqlite.tx.put",
     "leftoff.workflow.functions.decorators.step",
 }
 # Who may read the environment: the caller; below it the user's name and the debug switch;

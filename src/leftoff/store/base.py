@@ -300,19 +300,9 @@ class Tx(View):
         """A run in the trash, or an archived one, is seen again."""
         raise NotImplementedError
 
-    def put(
-        self,
-        run: int,
-        seq: int,
-        collection: str,
-        key: str,
-        hash: bytes,
-        stored: bytes,
-        existed: bool,
-        step: tuple[str, str, int] | None = None,
-    ) -> None:
+    def put(self, run: int, record: Record, existed: bool, step: tuple[str, str, int] | None = None) -> None:
         """Make this the live record; what was there (``existed``) stays readable at older versions. ``step``: status,
-        ord and leaf of a step. A blob that ``stored`` refers to must be known and present."""
+        ord and leaf of a step. A blob that the record refers to must be known and present."""
         raise NotImplementedError
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
@@ -326,18 +316,8 @@ class Tx(View):
         """Where a step stands among the others."""
         raise NotImplementedError
 
-    def add_version(
-        self,
-        run: int,
-        seq: int,
-        token: bytes,
-        digest: bytes,
-        epoch: int,
-        at: int,
-        counts: str,
-        seal: tuple[str, str, str | None, str | None] | None,
-    ) -> None:
-        """Move the head to ``seq``. ``seal``: checkpoint id, trigger, step, note."""
+    def add_version(self, run: int, version: Version, token: bytes) -> None:
+        """The run's next version: the head moves to it. Its number in the store (``n``) is given here."""
         raise NotImplementedError
 
     def add_alias(self, run: int, seq: int, name: str) -> None:

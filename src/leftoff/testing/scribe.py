@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leftoff.model.codec import JSON, encode, sha256
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
-from leftoff.model.versions import pack_counts
+from leftoff.model.versions import Version, pack_counts
+from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Plan:
     def __init__(
         self, scribe: Scribe, changes: dict[Address, Any], steps: dict[str, tuple[str, str, int]]
     ) -> None:
+        self.run_id = scribe.run_id
         self.seq = scribe.seq + 1
         self.changes = {a: None if v is None else stored(v) for a, v in changes.items()}
         self.changes.update({("step", key): stored({"status": s[0]}) for key, s in steps.items()})
@@ -68,12 +70,13 @@ class Plan:
             existed = address in self.before
             if value is not None:
                 step = self.steps.get(address[1]) if address[0] == "step" else None
-                hash = sha256(value).digest()
-                tx.put(run, self.seq, *address, hash, value, existed=existed, step=step)
+                tx.put(run, Record(*address, self.seq, sha256(value).digest(), value), existed, step)
             elif existed:
                 tx.drop(run, self.seq, *address)
-        seal = (self.sealed, self.trigger, None, None) if self.sealed and self.trigger else None
-        tx.add_version(run, self.seq, self.token, self.digest, self.epoch, self.at, self.counts(), seal)
+        version = Version(self.run_id, self.seq, self.digest, self.at, epoch=self.epoch, counts=self.counts())
+        if self.sealed and self.trigger:
+            version.checkpoint, version.trigger = self.sealed, self.trigger
+        tx.add_version(run, version, self.token)
         for name in self.aliases:
             tx.add_alias(run, self.seq, name)
 

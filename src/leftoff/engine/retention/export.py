@@ -304,15 +304,14 @@ class _Replay:
         return apply
 
     def _version(self, tx: Tx, apply: Apply, version: Version) -> None:
-        v = version
-        if (apply.digest & MASK).to_bytes(32, "big") != v.digest:
+        if (apply.digest & MASK).to_bytes(32, "big") != version.digest:
             raise Corrupt(
-                f"{self.bundle.path} changed while it was read: version {v.seq} does not match.", hint=AGAIN
+                f"{self.bundle.path} changed while it was read: version {version.seq} does not match.",
+                hint=AGAIN,
             )
-        seal = (v.checkpoint, v.trigger, v.step, v.note) if v.checkpoint is not None and v.trigger else None
-        tx.add_version(self.run, v.seq, new_token(), v.digest, 0, v.at, v.counts, seal)
-        for name in v.aliases:
-            tx.add_alias(self.run, v.seq, name)
+        tx.add_version(self.run, version, new_token())
+        for name in version.aliases:
+            tx.add_alias(self.run, version.seq, name)
 
     def complete(self, tx: Tx, mark: Mark | None) -> bool:
         """Show the run, unless somebody else imported the same meanwhile."""

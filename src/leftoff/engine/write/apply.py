@@ -26,6 +26,7 @@ from leftoff.model.values import (
 )
 from leftoff.model.versions import counts_of, pack_counts
 from leftoff.store.base import VALUE_MAX
+from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,14 +131,15 @@ class Apply:
         self.changed = True
         if collection in self.empty:
             self.empty -= {collection}
+        record = Record(collection, key, self.seq, hash, stored)
         if step is None:
-            self.tx.put(self.run, self.seq, collection, key, hash, stored, old is not None)
+            self.tx.put(self.run, record, old is not None)
             self.fresh[collection, key] = (hash, None, None, None, new)
             if collection == "run":
                 self.card_changed = True
         else:
             facts = self._step(key, step, old)
-            self.tx.put(self.run, self.seq, collection, key, hash, stored, old is not None, facts)
+            self.tx.put(self.run, record, old is not None, facts)
             self.fresh[collection, key] = (hash, *facts, new)
 
     def _delete(self, collection: str, key: str) -> None:
@@ -282,7 +284,7 @@ class Apply:
             self.digest -= term("item", key, old)
         self.digest += term("item", key, hash)
         self.changed = True
-        self.tx.put(self.run, self.seq, "item", key, hash, stored, old is not None)
+        self.tx.put(self.run, Record("item", key, self.seq, hash, stored), old is not None)
         return hash
 
     def _put_head(self, name: str, stored: bytes, old: Row | None) -> None:
@@ -292,7 +294,7 @@ class Apply:
             self.digest -= term("variable", name, old[0])
         self.digest += term("variable", name, hash)
         self.changed = True
-        self.tx.put(self.run, self.seq, "variable", name, hash, stored, old is not None)
+        self.tx.put(self.run, Record("variable", name, self.seq, hash, stored), old is not None)
         self.fresh["variable", name] = (hash, None, None, None)
 
     def _append(self, name: str, items: list[bytes]) -> None:

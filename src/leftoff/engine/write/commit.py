@@ -192,33 +192,21 @@ def commit_in(tx: Tx, head: Head, changes: ChangeSet, terms: Terms) -> tuple[Ver
 
 def add_version(tx: Tx, apply: Apply, run_id: str, epoch: int, terms: Terms, seal: Seal | None) -> Version:
     """The run's next version, sealed so (which a protocol may decide, whatever the terms say)."""
-    seq, at, token = apply.seq, terms.at, terms.token
+    seq = apply.seq
     log.debug("commits %s@%d%s", run_id, seq, f", sealed as {seal.trigger}" if seal is not None else "")
     apply.digest &= MASK
     digest = apply.digest.to_bytes(32, "big")
-    counts = apply.packed_counts()
+    version = Version(run_id, seq, digest, terms.at, epoch=epoch, counts=apply.packed_counts())
     if apply.card_changed:
         set_card(tx, apply.run)
-    if seal is None:
-        tx.add_version(apply.run, seq, token, digest, epoch, at, counts, None)
-        return Version(run_id, seq, digest, at, epoch=epoch, counts=counts)
-    sealed = (checkpoint_id(run_id, seq, digest), seal.trigger, seal.step, seal.note)
-    tx.add_version(apply.run, seq, token, digest, epoch, at, counts, sealed)
-    for name in seal.aliases:
+    if seal is not None:
+        version.checkpoint = checkpoint_id(run_id, seq, digest)
+        version.trigger, version.step, version.note = seal.trigger, seal.step, seal.note
+        version.aliases = seal.aliases
+    tx.add_version(apply.run, version, terms.token)
+    for name in version.aliases:
         tx.add_alias(apply.run, seq, name)
-    return Version(
-        run_id,
-        seq,
-        digest,
-        at,
-        epoch=epoch,
-        counts=counts,
-        checkpoint=sealed[0],
-        trigger=seal.trigger,
-        step=seal.step,
-        note=seal.note,
-        aliases=seal.aliases,
-    )
+    return version
 
 
 def set_card(tx: Tx, run: int, *, hidden: bool = False) -> None:

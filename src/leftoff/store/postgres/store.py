@@ -300,19 +300,13 @@ class PostgresStore(Store):
             raise unheard(self.place, error) from None
 
     def _create(self) -> None:
-        from leftoff._version import __version__
+        from leftoff.store.facts import first_facts
 
         def work(link: Link) -> None:
             if migrate.is_current(link):
                 return
             log.debug("makes the store %s", self.name)
-            facts = {
-                "store_id": os.urandom(16).hex(),
-                "created_at": str(self.clock.now()),
-                "created_by": __version__,
-                "written_by": __version__,
-            }
-            migrate.migrate(link, facts)
+            migrate.migrate(link, first_facts(self.clock))
 
         make_folder(self.folder)
         self.on_link(work)

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.host import Process
+    from leftoff.model.versions import Version
     from leftoff.store.postgres.blobs import PostgresBlobs
-    from leftoff.store.rows import BlobRow, Holder
+    from leftoff.store.rows import BlobRow, Holder, Record
     from leftoff.store.tables import WritableTables
 
     Address = tuple[str, str]
 
 _BLOB_TAG = ord("B")
 _NOT_A_STEP = (None, None, None)
-_NOT_SEALED = (None, None, None, None)
 
 
 class PostgresTx(HoldingView, Tx):
@@ -105,18 +105,10 @@ class PostgresTx(HoldingView, Tx):
 
     # -- records
 
-    def put(
-        self,
-        run: int,
-        seq: int,
-        collection: str,
-        key: str,
-        hash: bytes,
-        stored: bytes,
-        existed: bool,
-        step: tuple[str, str, int] | None = None,
-    ) -> None:
+    def put(self, run: int, record: Record, existed: bool, step: tuple[str, str, int] | None = None) -> None:
         self.hold(run)
+        collection, key, seq = record.collection, record.key, record.seq
+        hash, stored = record.hash, record.stored
         blob = None
         if stored[0] == _BLOB_TAG:
             blob = stored[1:33]
@@ -186,28 +178,29 @@ class PostgresTx(HoldingView, Tx):
         known.written = True
         return known
 
-    def add_version(
-        self,
-        run: int,
-        seq: int,
-        token: bytes,
-        digest: bytes,
-        epoch: int,
-        at: int,
-        counts: str,
-        seal: tuple[str, str, str | None, str | None] | None,
-    ) -> None:
+    def add_version(self, run: int, version: Version, token: bytes) -> None:
         head = self.hold(run)
         stood = (head[0], head[1], head[3], head[5]) if head is not None else (None,) * 4
         before = head[2] if head is not None else None
+        seq, digest, counts = version.seq, version.digest, version.counts
         self._change(run, seq=seq, digest=digest, counts=counts)
         self.made.append((run, seq, token))
-        sealed = (seal[0], seal[1], plain(seal[2]), plain(seal[3])) if seal else _NOT_SEALED
+        sealed = (version.checkpoint, version.trigger, plain(version.step), plain(version.note))
         last = self._pending[-1] if self._pending else None
         if not isinstance(last, Batch) or last.version or (last.run, last.seq) != (run, seq):
             last = Batch(run, seq)
             self._pending.append(last)
-        last.version = (token, digest, epoch, at, counts, *sealed, *stood, self.schema, before)
+        last.version = (
+            token,
+            digest,
+            version.epoch,
+            version.at,
+            counts,
+            *sealed,
+            *stood,
+            self.schema,
+            before,
+        )
 
     def add_alias(self, run: int, seq: int, name: str) -> None:
         self.note(Q.add_alias, (plain(name), run, seq))

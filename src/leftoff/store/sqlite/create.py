@@ -7,6 +7,7 @@ import os
 import apsw
 
 from leftoff import files, log
+from leftoff.store.facts import first_facts
 from leftoff.store.sqlite import connection, migrate
 
 TYPE_CHECKING = False
@@ -40,18 +41,10 @@ def make(store: SqliteStore) -> None:
 
 def bring_up_to_date(store: SqliteStore, db: apsw.Connection) -> None:
     """All migrations that the database has not had yet, in one transaction."""
-    from leftoff._version import __version__
-
     log.debug("makes the store %s", store.folder)
-    facts = {
-        "store_id": os.urandom(16).hex(),
-        "created_at": str(store.clock.now()),
-        "created_by": __version__,
-        "written_by": __version__,
-    }
     try:
         db.execute("BEGIN IMMEDIATE")
-        migrate.migrate(db, store.path, facts)
+        migrate.migrate(db, store.path, first_facts(store.clock))
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:

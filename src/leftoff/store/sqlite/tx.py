@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     import apsw
 
     from leftoff.host import Process
+    from leftoff.model.versions import Version
     from leftoff.store.blobs import Blobs
-    from leftoff.store.rows import BlobRow, Holder, RunRow
+    from leftoff.store.rows import BlobRow, Holder, Record, RunRow
 
 _BLOB_TAG = ord("B")
 _SUPERSEDE, _PUT, _DROP = Q.supersede, Q.put_record, Q.drop_record
 _NEXT, _MOVE, _VERSION = Q.next_n, Q.move_head, Q.add_version
 _HEAD, _ROW = Q.head, Q.row
 _NOT_A_STEP = (None, None, None)
-_NOT_SEALED = (None, None, None, None)
 
 
 class SqliteTx(SqliteView, Tx):
@@ -86,18 +86,9 @@ class SqliteTx(SqliteView, Tx):
         self.execute(Q.drop_meta, (f"{TRASH}{run}",))
         self.execute(Q.set_hidden, (0, run))
 
-    def put(
-        self,
-        run: int,
-        seq: int,
-        collection: str,
-        key: str,
-        hash: bytes,
-        stored: bytes,
-        existed: bool,
-        step: tuple[str, str, int] | None = None,
-    ) -> None:
+    def put(self, run: int, record: Record, existed: bool, step: tuple[str, str, int] | None = None) -> None:
         execute = self.quick
+        collection, key, seq, stored = record.collection, record.key, record.seq, record.stored
         if existed:
             execute(_SUPERSEDE, (seq, run, collection, key))
         blob = None
@@ -106,9 +97,9 @@ class SqliteTx(SqliteView, Tx):
             self._need(blob)
         data: bytes | None = stored
         if len(stored) > INLINE:
-            execute(Q.put_value, (hash, stored))
+            execute(Q.put_value, (record.hash, stored))
             data = None
-        execute(_PUT, (run, collection, key, seq, hash, data, blob, *(step or _NOT_A_STEP)))
+        execute(_PUT, (run, collection, key, seq, record.hash, data, blob, *(step or _NOT_A_STEP)))
 
     def _need(self, blob: bytes) -> None:
         """Looked at again inside the transaction: a prune may have been faster."""
@@ -135,21 +126,13 @@ class SqliteTx(SqliteView, Tx):
     def set_order(self, run: int, step: str, order: str) -> None:
         self.execute(Q.set_order, (order, run, step))
 
-    def add_version(
-        self,
-        run: int,
-        seq: int,
-        token: bytes,
-        digest: bytes,
-        epoch: int,
-        at: int,
-        counts: str,
-        seal: tuple[str, str, str | None, str | None] | None,
-    ) -> None:
+    def add_version(self, run: int, version: Version, token: bytes) -> None:
         execute = self.quick
         execute(_NEXT)
-        execute(_MOVE, (seq, digest, counts, at, seal[0] if seal else None, run))
-        execute(_VERSION, (run, seq, token, digest, epoch, at, counts, *(seal or _NOT_SEALED)))
+        seq, digest, at, counts = version.seq, version.digest, version.at, version.counts
+        seal = (version.checkpoint, version.trigger, version.step, version.note)
+        execute(_MOVE, (seq, digest, counts, at, version.checkpoint, run))
+        execute(_VERSION, (run, seq, token, digest, version.epoch, at, counts, *seal))
 
     def add_alias(self, run: int, seq: int, name: str) -> None:
         self.execute(Q.add_alias, (name, run, seq))
