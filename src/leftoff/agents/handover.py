@@ -9,7 +9,7 @@ from leftoff.engine.read.quoting import word
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import told as whole_brief
-from leftoff.operations.runs import session_of_agent
+from leftoff.operations.handover import session_of_agent
 
 if TYPE_CHECKING:
     from leftoff.engine.read.find import Target

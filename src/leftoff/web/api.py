@@ -25,7 +25,9 @@ from leftoff.operations.pages.actions import ACTIONS, act
 from leftoff.operations.pages.one_run import StepsWanted, kept, steps
 from leftoff.operations.pages.previews import preview
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.runs import Wanted, check_statuses, info, list_runs, status, target
+from leftoff.operations.run_list import Wanted, check_statuses, list_runs
+from leftoff.operations.runs import info, target
+from leftoff.operations.status import status
 from leftoff.operations.upkeep.retention import prune
 from leftoff.operations.upkeep.stores import info as store_info
 from leftoff.operations.watching.logs import Choice, logs_of

@@ -24,7 +24,7 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
-from leftoff.operations import Caller, Project, checkpoints, records, runs
+from leftoff.operations import Caller, Project, checkpoints, records, run_list, runs
 from leftoff.operations import steps as step_reports
 from leftoff.operations.lifecycle import Start, finish, start
 
@@ -213,8 +213,8 @@ class Tools(Fields):
             raise Usage(f"No run is {wrong[0]!r}.", hint=f"status: {', '.join(RUN_STATUS)}.")
         if not 1 <= limit <= 500:
             raise Usage(f"limit cannot be {limit}.", hint="A number from 1 to 500.")
-        wanted = runs.Wanted(words or None, workflow, branch, limit)
-        return self._do(lambda project, caller: runs.list_runs(project, wanted))
+        wanted = run_list.Wanted(words or None, workflow, branch, limit)
+        return self._do(lambda project, caller: run_list.list_runs(project, wanted))
 
     def show_run(self, run_id: str | None = None) -> Answer:
         """Show everything about a run: steps, variables, artifacts, files, notes. run_id can also name a checkpoint:

@@ -45,7 +45,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def runs(ctx: Context) -> list[str]:
     """The newest runs by id, and the words that name one."""
-    from leftoff.operations.runs import Wanted, list_runs
+    from leftoff.operations.run_list import Wanted, list_runs
 
     found = list_runs(ctx.project, Wanted(limit=MOST)).runs
     return [*(run.run_id for run in found), "latest"] if ctx.project.store.exists() else []

@@ -64,7 +64,8 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
     """A checkpoint, then the agent in our place."""
     import shutil
 
-    from leftoff.operations.runs import hand_over, taken_back
+    from leftoff.operations.handover import hand_over
+    from leftoff.operations.runs import taken_back
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")

@@ -35,7 +35,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.runs import Wanted, list_runs
+    from leftoff.operations.run_list import Wanted, list_runs
 
     status = statuses(args.status)
     limit = whole("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
@@ -65,7 +65,7 @@ def statuses(given: str | None) -> list[str] | None:
     """The words of --status, checked."""
     if given is None:
         return None
-    from leftoff.operations.runs import check_statuses
+    from leftoff.operations.run_list import check_statuses
 
     words = [word.strip() for word in given.split(",")]
     check_statuses(words)

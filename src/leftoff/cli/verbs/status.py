@@ -7,7 +7,7 @@ import sys
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.text import clean, clean_lines, step_name
 from leftoff.errors import Usage
-from leftoff.operations.runs import board, status
+from leftoff.operations.status import board, status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.render.screen import Screen
     from leftoff.cli.render.text import Line
-    from leftoff.operations.runs import Status
+    from leftoff.operations.status import Status
 
 SPEC = Spec(
     "status",

@@ -57,7 +57,7 @@ def run(args: Args, ctx: Context) -> int:
 def _end(ctx: Context) -> None:
     """The last event: the run that something happened in last."""
     if ctx.args.json:
-        from leftoff.operations.runs import Wanted, list_runs
+        from leftoff.operations.run_list import Wanted, list_runs
 
         newest = list_runs(ctx.project, Wanted(limit=1)).runs
         ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})

@@ -6,7 +6,7 @@ from typing import Any
 
 from leftoff.operations import Project
 from leftoff.operations.pages.actions import plan_to_prune
-from leftoff.operations.runs import Wanted, list_runs
+from leftoff.operations.run_list import Wanted, list_runs
 from leftoff.operations.settings.in_force import in_force
 from leftoff.operations.upkeep.retention import prune, trash
 from leftoff.operations.upkeep.stores import info
