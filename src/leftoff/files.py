@@ -247,6 +247,11 @@ class _Waiter:
             return self._left
 
 
+def keeps_us_out(error: OSError) -> bool:
+    """Whether a file could not be looked at for a reason that says nothing of it: it is whole for all we know."""
+    return error.errno in (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
 def failure(error: OSError, where: str) -> StoreUnavailable:
     """The typed error for a system call on a file that failed."""
     place = error.filename or where

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.store import blobs
 from tests.cli.command import call, succeed
 
 HUGE = "y" * 1_500_000
@@ -261,3 +262,22 @@ def test_no_traceback_reaches_a_user(filled: Path, tmp_path: Path) -> None:
     )
     debug = call("fsck", cwd=filled, PYTHONPATH=str(broken), LEFTOFF_DEBUG="1")
     assert 1 == debug.code and "Traceback" in debug.err
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_a_blob_that_cannot_be_looked_at_now(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Is whole for all we know: the store is out of reach, nothing is told as damage, nothing set aside."""
+    blob = blob_of(filled)
+
+    def no_more(*_: object) -> None:
+        raise OSError(number, os.strerror(number), str(blob))
+
+    monkeypatch.setattr(blobs, "open", no_more, raising=False)
+    for words in ("show", "--variables"), ("fsck",), ("fsck", "--repair"):
+        done = call(*words, cwd=filled)
+        assert 8 == done.code and os.strerror(number) in done.err, words
+    monkeypatch.undo()
+    assert blob_of(filled) == blob
+    succeed("fsck", cwd=filled)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST = 1000  # characters of a line that tells an error
+FILES = 32  # that may be open besides those that were when we began: what cannot be opened would look as if not there
+_MORE_FILES = "Raise the limit (`ulimit -n`), or close what keeps so many open; then try again."
 
 
 def dispatch(words: list[str]) -> int:
@@ -25,6 +27,7 @@ def dispatch(words: list[str]) -> int:
     log.begin()
     as_json = "--json" in _before_dashes(words)
     try:
+        _check_limit()
         return _run(words)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -44,6 +47,19 @@ def dispatch(words: list[str]) -> int:
         return known.exit_code
 
 
+def _check_limit() -> None:
+    """``StoreUnavailable`` where hardly a file can be opened. One question: whoever leaves files open for us to inherit
+    leaves the first numbers."""
+    try:
+        os.close(first := os.dup(2))
+    except OSError:
+        first = FILES
+    limit = os.sysconf("SC_OPEN_MAX")
+    if 0 <= limit < first + FILES:
+        told = f"At most {limit} files may be open at once, and {first} are: {FILES} more are needed."
+        raise StoreUnavailable(told, hint=f"Nothing was changed. {_MORE_FILES}")
+
+
 def _open_closed() -> None:
     """Called with a standard stream closed: nothing that is opened later may take its place."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
@@ -59,16 +75,17 @@ def give_up(fd: int) -> None:
 
 def _unforeseen(error: Exception) -> LeftoffError:
     """What no verb expects: a folder that is gone, an output that cannot be written, an error of ours."""
+    import errno
+
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return NotFound("The current folder is gone.", hint="Change to an existing folder: cd FOLDER")
     if isinstance(error, OSError):
         what = error.filename if isinstance(error.filename, str) else "The output"
-        denied = isinstance(error, PermissionError)
-        hint = (
-            "Check its permissions."
-            if denied
-            else "Check the disk, and where the output goes; then try again."
-        )
+        hint = "Check the disk, and where the output goes; then try again."
+        if isinstance(error, PermissionError):
+            hint = "Check its permissions."
+        elif error.errno in (errno.EMFILE, errno.ENFILE):
+            hint = _MORE_FILES
         return StoreUnavailable(f"{what}: {error.strerror or error}.", hint=hint)
     told = f"Internal error: {type(error).__name__}: {error}"
     return LeftoffError(

@@ -14,7 +14,7 @@ import os
 import sys
 
 from leftoff.errors import Corrupt, StoreUnavailable
-from leftoff.files import failure, sync, sync_folder
+from leftoff.files import failure, keeps_us_out, sync, sync_folder
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
 
@@ -109,9 +109,9 @@ class Blobs:
             with self._open(row.hash) as file:
                 where = file.name
                 yield from proved(row, _content(file, row.encoding), where)
-        except PermissionError as error:  # whole for all we know, and not ours to read
-            raise failure(error, where) from error
         except OSError as error:
+            if keeps_us_out(error):
+                raise failure(error, where) from error
             if isinstance(error, FileNotFoundError) and forgotten is not None and forgotten():
                 raise pruned(row.hash) from None
             raise Corrupt(f"The blob {where} cannot be read: {error.strerror}", where=where) from error
@@ -136,9 +136,11 @@ class Blobs:
                     for piece in _content(file, encoding):
                         digest.update(piece)
                         size += len(piece)
-            except PermissionError as error:
-                raise failure(error, path) from error
-            except (Corrupt, OSError):
+            except OSError as error:
+                if keeps_us_out(error):
+                    raise failure(error, path) from error
+                continue
+            except Corrupt:
                 continue
             if digest.digest() == hash:
                 return BlobRow(hash, size, stored, encoding)
