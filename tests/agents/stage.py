@@ -50,7 +50,8 @@ class Stage:
     @property
     def log(self) -> list[dict[str, Any]]:
         path = self.folder / "fake" / "log.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be on its way
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [entry for entry in self.log if entry["kind"] == kind]

@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +13,14 @@ import pytest
 import leftoff
 from leftoff.clock import SYSTEM
 from leftoff.dialects.core.versions import run_named
+from leftoff.engine.workspace.hook_order import settled
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
-from tests.agents.hooking import Session, Spawned
-from tests.cli.command import call, succeed
+from tests.agents.hooking import Session, Spawned, event_of
+from tests.cli.command import PATIENCE, call, environment, succeed
 from tests.workspace.trees import git, tree
 
 
@@ -352,14 +351,51 @@ def locked(folder: Path) -> subprocess.Popen[str]:
     return made
 
 
+# A hook that takes the time it needs, on a busy machine too, and says when it has read the file.
+PATIENT = """
+from leftoff.agents.hooks import run
+from leftoff.cli import main
+from leftoff.engine.config import project
+from leftoff.engine.workspace import edits
+run.bounded, run.LIMIT = lambda work, limit: work(), 240
+project._HURRY_S = project._STUCK_S = 240
+read = edits.peek
+def peek(*given):
+    found = read(*given)
+    print("read", flush=True)
+    return found
+edits.peek = peek
+main(["hook", "claude"])
+"""
+
+
+def patient(folder: Path, event: str) -> subprocess.Popen[str]:
+    """The hook of an edit of told.txt, at work."""
+    given = {"tool_name": "Write", "tool_input": {"file_path": str(folder / "told.txt")}, "tool_response": {}}
+    made = subprocess.Popen(
+        [sys.executable, "-c", PATIENT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment(LEFTOFF_LOCK_TIMEOUT="240"),
+    )
+    assert made.stdin is not None
+    made.stdin.write(json.dumps(event_of("s1", folder, event, **given)))
+    made.stdin.close()
+    return made
+
+
 def test_the_content_before_an_edit_does_not_wait_for_the_store(folder: Path) -> None:
     """Locked from before the edit to after it: what was there before is kept all the same, and comes back."""
     Session(folder).todos(one="in_progress")
-    session, before = Spawned(folder), tree(folder)
-    with locked(folder) as holder:
-        session.writes("told.txt", "edited while nobody could be told\n")
-        holder.communicate("")
-    wait_for(lambda: _knows(folder, "told.txt"))
+    before = tree(folder)
+    with locked(folder) as holder, patient(folder, "PreToolUse") as first:
+        assert first.stdout is not None and "read\n" == first.stdout.readline()
+        (folder / "told.txt").write_text("edited while nobody could be told\n")
+        with patient(folder, "PostToolUse") as second:
+            holder.communicate("")
+    assert (0, 0) == (first.returncode, second.returncode) and _knows(folder, "told.txt")
     Session(folder).fire("Stop")
     succeed("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
     assert before == tree(folder)
@@ -369,14 +405,6 @@ def _knows(cwd: Path, path: str) -> bool:
     """Whether the newest version has the file as it is."""
     shown = succeed("show", "latest", "--json", cwd=cwd).json["files"]
     return [one["size"] for one in shown if one["path"] == path] == [(cwd / path).stat().st_size]
-
-
-def wait_for(there: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if there():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never came")
 
 
 def test_what_was_changed_after_the_answer_is_not_the_state_before(folder: Path) -> None:
@@ -394,10 +422,11 @@ def test_the_end_of_a_turn_waits_for_its_beginning(repository: Path) -> None:
 
     Session(repository).fire("UserPromptSubmit", prompt="x")
     session = Spawned(repository)
+    session.env = {"LEFTOFF_LOCK_TIMEOUT": "240"}
     (lock,) = (repository / ".leftoff" / "pending").glob("*.lock")
     sed(repository, "untold.txt")
     with open(lock, "rb+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # as the hook of the prompt would, were it still at work
         session.fire("Stop")
         assert [] == checkpoints(repository)
-    wait_for(lambda: bool(checkpoints(repository)))
+    assert settled(str(repository / ".leftoff"), "s1", PATIENCE) and checkpoints(repository)

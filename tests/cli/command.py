@@ -31,7 +31,7 @@ LEFTOFF = Path(sys.executable).parent / "leftoff"
 PROCESSES = frozenset("run resume reprendre continue supervise demo serve".split())
 PARENTS = frozenset("hook mcp handover".split())  # they look at the process that started them
 FOLLOWS = frozenset(("-f", "--follow", "--watch", "--exec"))
-PATIENCE = 60.0  # seconds
+PATIENCE = 240.0  # seconds: only who hangs is waited for so long, however slow the machine
 TRUST = b"LEFTOFF_TRUST"  # a test may say that it trusts its project
 AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_", b"TZ", b"LEFTOFF_DEBUG")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.command import environment, succeed
+from tests.cli.command import PATIENCE, environment, succeed
 
 HOSTILE = "new\nline \x1b[31mred\x1b[0m \x9b2J \u202eback"
 
@@ -53,7 +53,7 @@ run.pause()
     finally:
         process.stdin.write("\n")
         process.stdin.close()
-        process.wait(30)
+        process.wait(PATIENCE)
         process.stdout.close()
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from tests.cli.command import environment
+from tests.cli.command import PATIENCE, environment
 from tests.cli.warm import Process
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]")
@@ -68,7 +68,7 @@ class Terminal:
         self.raw += data.decode(errors="replace")
         return bool(data)
 
-    def expect(self, text: str, timeout: float = 30) -> None:
+    def expect(self, text: str, timeout: float = PATIENCE) -> None:
         """Wait until this is shown, after what was waited for before."""
         end = time.monotonic() + timeout
         while (at := self.shown.find(text, self._seen)) < 0:
@@ -86,11 +86,11 @@ class Terminal:
         os.close(self._master)
         self._master = os.open(os.devnull, os.O_RDWR)  # to be closed at the end
 
-    def wait(self, timeout: float = 30) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Wait for the end without looking; the exit code."""
         return self._process.wait(timeout)
 
-    def end(self, timeout: float = 30) -> int:
+    def end(self, timeout: float = PATIENCE) -> int:
         """Wait for the end; the exit code."""
         until = time.monotonic() + timeout
         while self._read(until):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.verbs import VERBS
-from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed
 
 Complete = Callable[[str], set[str]]
 
@@ -103,7 +103,7 @@ def in_zsh(line: str) -> set[str]:
         while b"\nREADY" not in seen:
             seen += os.read(master, 65536)
         os.write(master, line.encode() + b"\t\x01true #\n print -r DO''NE\n")
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while b"\nDONE" not in seen and time.monotonic() < end:
             seen += os.read(master, 65536)
     finally:

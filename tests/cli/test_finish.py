@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import call, environment, succeed
+from tests.cli.command import PATIENCE, call, environment, succeed
 from tests.cli.runs import driven, started
 
 
@@ -60,7 +60,7 @@ def test_a_driven_run_is_a_conflict(tmp_path: Path) -> None:
     assert process.stdout is not None
     run = process.stdout.readline().strip()
     process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    process.wait(PATIENCE)
     process.stdout.close()
     succeed("finish", "--run", run, cwd=tmp_path)
 

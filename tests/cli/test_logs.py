@@ -16,7 +16,7 @@ from leftoff.cli.render.text import width
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
 from leftoff.operations.watching.log_files import LONGEST, LogFile, without_secrets
-from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed
 from tests.cli.people import Attempts
 from tests.cli.runs import HOSTILE, driven, harmless
 from tests.cli.runs import started as new_run
@@ -256,7 +256,7 @@ def test_following_a_live_run(tmp_path: Path) -> None:
 def test_it_ends_where_nobody_drives(run: str, attempts: Attempts, tmp_path: Path) -> None:
     """Everything that is there is shown first; also of an attempt whose process is gone."""
     attempts.add("z", b"printed\n", code=None, process=gone())
-    done = succeed("logs", "-f", cwd=tmp_path, timeout=30)
+    done = succeed("logs", "-f", cwd=tmp_path)
     assert "==> z (attempt 1, not ended) <==\nprinted\n" == done.out
     assert "has no logs" in succeed("logs", "@", "a", "-f", cwd=tmp_path).err
 
@@ -273,7 +273,7 @@ def test_it_follows_a_step_that_outlives_its_driver(run: str, attempts: Attempts
             assert ["after"] == lines(process, 1)
             child.kill()
             child.wait()
-            assert 0 == process.wait(30)
+            assert 0 == process.wait(PATIENCE)
 
 
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
         with follow(tmp_path, run) as process:
             lines(process, 2)
             process.send_signal(signal.SIGTERM)
-            assert 130 == process.wait(30)
+            assert 130 == process.wait(PATIENCE)
 
 
 def test_a_reader_that_has_had_enough(run: str, attempts: Attempts, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.render.text import width
-from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed
 from tests.cli.runs import HOSTILE, files_below, harmless, release, started
 from tests.cli.terminal import CTRL_C, Terminal, shown
 
@@ -113,7 +113,7 @@ def test_watch_as_events(tmp_path: Path, number: int) -> None:
     second = json.loads(process.stdout.readline())
     assert 50 == second["runs"][0]["percent"]
     process.send_signal(number)
-    rest, errors = process.communicate(timeout=30)
+    rest, errors = process.communicate(timeout=PATIENCE)
     last = json.loads(rest.splitlines()[-1])
     assert ("end", run) == (last["event"], last["run"]["run_id"])
     assert (130, "") == (process.returncode, errors)
@@ -130,7 +130,7 @@ def test_watch_in_a_pipe(tmp_path: Path) -> None:
     while "1/2" not in process.stdout.readline():
         pass
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert 130 == process.returncode
 
 

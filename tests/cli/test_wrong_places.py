@@ -18,6 +18,7 @@ import apsw
 import pytest
 
 import leftoff
+from tests.agents.hooking import Session
 from tests.cli.command import LEFTOFF, Called, call, call_as, environment, succeed
 from tests.cli.test_wrong_inputs import RUN, check_document, check_told, home, state, template
 from tests.crash import mounts
@@ -257,7 +258,6 @@ def test_everything_in_the_store_is_its_owners(tmp_path: Path) -> None:
     """Whatever the umask, and whoever writes there: the mirror, the supervisor, a hook, a large file."""
     store = tmp_path / ".leftoff"
     (tmp_path / "big").write_bytes(os.urandom(2_000_000))
-    event = json.dumps({"session_id": "s", "cwd": str(tmp_path), "hook_event_name": "SessionStart"})
     before = os.umask(0)
     try:
         (store / "mirror").mkdir(parents=True)
@@ -265,7 +265,7 @@ def test_everything_in_the_store_is_its_owners(tmp_path: Path) -> None:
         succeed("start", "x", cwd=tmp_path)
         succeed("artifact", "big", cwd=tmp_path)
         succeed("supervise", "--once", cwd=tmp_path)
-        succeed("hook", "claude", cwd=tmp_path, input=event)
+        Session(tmp_path).fire("SessionStart")
     finally:
         os.umask(before)
     names = {path.name for path in store.iterdir()}

@@ -41,7 +41,7 @@ class Hooks(Face):
 
         about = {"session_id": SESSION, "cwd": str(self.folder), "hook_event_name": name}
         call = hook.Call("claude", anywhere=False, project=None, store=None)
-        with mock.patch.object(hook, "bounded", lambda work, limit: work()):
+        with mock.patch.multiple(hook, bounded=lambda work, limit: work(), LIMIT=60):
             return hook.run_hook(call, json.dumps({**about, **more}).encode())
 
     def complaints(self) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.operations.protocols.status_page import keep_current, replaced
-from tests.cli.command import succeed
+from tests.cli.command import PATIENCE, succeed
 
 TABLE = b"| Agent |\n|---|\n| x |"
 PIECES = [
@@ -90,7 +90,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
     first = threading.Thread(target=keep_current, args=(str(page), slow))
     first.start()
-    assert inside.wait(10)
+    assert inside.wait(PATIENCE)
     assert keep_current(str(page), quick)
     first.join()
     assert ["first", "second"] == order

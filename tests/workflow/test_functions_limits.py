@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 import leftoff
 from leftoff.workflow.functions.options import Retries, retries_of
+from tests.workflow.driving import PATIENCE, until
 from tests.workflow.functions import Calls, calls, lines, program, start_program, statuses, store
 
 __all__ = ["calls", "store"]
@@ -114,19 +114,18 @@ def test_a_plain_function_that_takes_too_long(store: leftoff.Store, calls: Calls
     def slow() -> str:
         calls("slow")
         if len(calls) == 1:
-            go.wait(20)
+            go.wait(PATIENCE)
             ended.set()
             return "too late"
         return "in time"
 
-    work = step(slow, timeout=0.05)
     with pytest.raises(leftoff.StepTimeout, match="may still be running in the background"):
-        run(store, work)
+        run(store, step(slow, timeout=0.05))
     assert "failed" == store.get("r").steps["1-work"]["status"]
     go.set()
-    assert ended.wait(20)
+    assert ended.wait(PATIENCE)
     assert ("failed", False) == (store.get("r").status, "result" in store.get("r").steps["1-work"])
-    assert "in time" == run(store, work)
+    assert "in time" == run(store, step(slow, timeout=PATIENCE))
 
 
 def test_a_late_attempt_does_not_speak_for_the_next(store: leftoff.Store, calls: Calls) -> None:
@@ -136,11 +135,11 @@ def test_a_late_attempt_does_not_speak_for_the_next(store: leftoff.Store, calls:
     def work() -> str:
         calls("x")
         if len(calls) == 1:
-            first.wait(20)
+            first.wait(PATIENCE)
             second.set()
             return "first"
         first.set()
-        second.wait(20)
+        second.wait(PATIENCE)
         return "second"
 
     assert "second" == run(store, step(work, timeout=0.2, retries={"max": 5, "backoff": 0}))
@@ -190,7 +189,6 @@ def log(what):
 def work(n):
     log(f"begin {n}")
     if n in (2, 3) and sys.argv[1] == "wait":
-        print("ready", flush=True)
         time.sleep(60)
     log(f"end {n}")
     return n
@@ -213,7 +211,6 @@ async def asleep(n):
     import asyncio
     log(f"begin {n}")
     if n == 2 and sys.argv[1] == "wait":
-        print("ready", flush=True)
         await asyncio.sleep(60)
     log(f"end {n}")
     return n
@@ -226,21 +223,27 @@ else:
 """
 
 
-@pytest.mark.parametrize(("kind", "count"), [("mapped", 4), ("gathered", 3)])
-def test_ctrl_c(tmp_path: Path, kind: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "count", "done"), [("mapped", 4, "1-work/{}"), ("gathered", 3, "{}-asleep")]
+)
+def test_ctrl_c(tmp_path: Path, kind: str, count: int, done: str) -> None:
     """It does not wait for what runs: the run is paused, nothing more is recorded, and the rest is done on resume."""
     child = start_program(INTERRUPTED, tmp_path, "wait", kind)
-    assert child.stdout is not None and child.stdout.readline().startswith("ready")  # several say so at once
-    time.sleep(0.2)
+    with leftoff.open(tmp_path / ".leftoff") as store:
+        until(lambda: {f"begin {n}" for n in range(count)} <= {*lines(tmp_path / "log")}, "all are at work")
+        until(
+            lambda: {"completed"} == {statuses(store, "r").get(done.format(n)) for n in (1, 2)},
+            "two are done",
+        )
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=50)
+    _, errors = child.communicate(timeout=PATIENCE)
     assert -signal.SIGINT == child.returncode and "KeyboardInterrupt" in errors, errors
     with leftoff.open(tmp_path / ".leftoff") as store:
         view = store.get("r")
         assert ("paused", "user_interrupt") == (view.status, view.history()[0].trigger)
         assert "running" not in statuses(store, "r").values()
-    done = program(INTERRUPTED, tmp_path, "go on", kind)
-    assert (f"{list(range(count))}\n", 0) == (done.stdout, done.returncode), done.stderr
+    ran = program(INTERRUPTED, tmp_path, "go on", kind)
+    assert (f"{list(range(count))}\n", 0) == (ran.stdout, ran.returncode), ran.stderr
     ends = [line for line in lines(tmp_path / "log") if line.startswith("end")]
     assert [f"end {number}" for number in range(count)] == sorted(ends)
 
@@ -316,13 +319,15 @@ def test_an_exception_is_an_end_that_is_known(store: leftoff.Store, calls: Calls
 def test_out_of_time_nobody_knows(store: leftoff.Store) -> None:
     """Its function may still be running: not tried again, and asked about on resume."""
     go = threading.Event()
-    work = step(lambda: go.wait(20), timeout=0.05, idempotent=False, retries=3)
+
+    def work(timeout: float) -> Any:
+        return step(lambda: go.wait(PATIENCE), timeout=timeout, idempotent=False, retries=3)
+
     try:
-        with pytest.raises(leftoff.StepTimeout):
-            run(store, work)
-        with pytest.raises(leftoff.NeedsPerson):
-            run(store, work)
+        for error in (leftoff.StepTimeout, leftoff.NeedsPerson):
+            with pytest.raises(error):
+                run(store, work(0.05))
         assert 1 == store.get("r").steps["1-work"]["attempt"]
     finally:
         go.set()
-    assert run(store, work, again=["1-work"])
+    assert run(store, work(PATIENCE), again=["1-work"])

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.workflow.functions.crews import Crew
+from tests.workflow.driving import PATIENCE
 from tests.workflow.functions import Calls, calls, statuses, store
 
 __all__ = ["calls", "store"]
@@ -41,7 +43,7 @@ def test_results_in_the_order_of_the_items(store: leftoff.Store) -> None:
     def work(number: int) -> int:
         names.add(threading.current_thread().name)
         if number < 3:
-            together.wait(20)
+            together.wait(PATIENCE)
         return number * 10
 
     fetch = step(work)
@@ -64,7 +66,7 @@ def test_a_failing_item(store: leftoff.Store, calls: Calls) -> None:
 
     def work(what: str) -> str:
         if what == "b":
-            going.wait(20)
+            going.wait(PATIENCE)
         if what == "a":
             going.set()
             while statuses(store, "r")["1-work/2"] != "failed":
@@ -112,7 +114,7 @@ def test_a_map_of_workflows(store: leftoff.Store, calls: Calls) -> None:
 def test_what_threads_see(store: leftoff.Store) -> None:
     """Context variables of the workflow are seen in its steps, in whatever thread they run."""
     who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
-    work = step(lambda _: who.get(), timeout=20)
+    work = step(lambda _: who.get(), timeout=PATIENCE)
 
     def body() -> list[Any]:
         who.set("ada")
@@ -130,12 +132,12 @@ def test_deferred_calls(store: leftoff.Store, calls: Calls) -> None:
 
     def slow(what: str) -> str:
         waiting.set()
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
         return str(calls(what))
 
     def body() -> list[str]:
         handle = step(slow, "slow").defer("a")
-        assert waiting.wait(20) and not handle.done()
+        assert waiting.wait(PATIENCE) and not handle.done()
         with pytest.raises(TimeoutError, match="<deferred 1-slow, under way> is not done yet"):
             handle.result(timeout=0)
         first = step(calls, "quick")("b")
@@ -157,13 +159,19 @@ def test_a_workflow_waits_for_what_it_deferred(store: leftoff.Store, calls: Call
     assert ["b"] == calls
 
 
-def test_a_workflow_that_fails_begins_nothing_new(store: leftoff.Store, calls: Calls) -> None:
+def test_a_workflow_that_fails_begins_nothing_new(
+    store: leftoff.Store, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was deferred and runs goes on to its end, and is recorded; what was not begun is dropped."""
-    begun, go = threading.Event(), threading.Event()
+    begun, go, stop = threading.Event(), threading.Event(), Crew.stop
+
+    def stopped(crew: Crew) -> None:
+        stop(crew)
+        go.set()
 
     def slow(what: str) -> str:
         begun.set()
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
         return str(calls(what))
 
     work = step(slow)
@@ -171,9 +179,10 @@ def test_a_workflow_that_fails_begins_nothing_new(store: leftoff.Store, calls: C
     def body() -> None:
         work.defer("a")
         work.defer("b")
-        begun.wait(20)
-        threading.Timer(0.05, go.set).start()
+        assert begun.wait(PATIENCE)
         raise RuntimeError("out")
+
+    monkeypatch.setattr(Crew, "stop", stopped)
 
     with pytest.raises(RuntimeError):
         run(store, body, max_parallel=1)
@@ -214,7 +223,7 @@ def test_a_deferred_failure_reaches_the_workflow_when_it_looks(store: leftoff.St
 def in_thread(work: Callable[[], Any]) -> Any:
     """What somebody's own thread gives."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result(20)
+        return pool.submit(work).result(PATIENCE)
 
 
 def test_a_thread_of_your_own_needs_a_key(store: leftoff.Store, calls: Calls) -> None:
@@ -253,7 +262,7 @@ def test_calls_with_a_key_from_any_thread(store: leftoff.Store, calls: Calls) ->
         with ThreadPoolExecutor(2) as pool:
             jobs = [pool.submit(by_parameter, what) for what in order]
             jobs.append(pool.submit(context.run, by_hand.keyed("k/1"), "c"))
-            return [*sorted(job.result(20) for job in jobs), by_hand("d")]
+            return [*sorted(job.result(PATIENCE) for job in jobs), by_hand("d")]
 
     calls.fail["d"] = 1
     with pytest.raises(ValueError):
@@ -275,16 +284,16 @@ def test_one_key_is_one_call(store: leftoff.Store, calls: Calls) -> None:
     meet = threading.Barrier(2)
 
     def slow() -> None:
-        meet.wait(20)
-        meet.wait(20)
+        meet.wait(PATIENCE)
+        meet.wait(PATIENCE)
 
     def body() -> None:
         handle = step(slow, "slow").keyed("k").defer()
-        meet.wait(20)
+        meet.wait(PATIENCE)
         try:
             step(slow, "slow").keyed("k")()
         finally:
-            meet.wait(20)
+            meet.wait(PATIENCE)
             handle.wait()
 
     with pytest.raises(leftoff.Usage, match=r"slow\[k\] is under way in another thread"):
@@ -306,14 +315,14 @@ def test_threads_that_have_nothing_to_do_with_it(store: leftoff.Store, calls: Ca
 
     def wait() -> bool:
         inside.set()
-        return done.wait(20)
+        return done.wait(PATIENCE)
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, store, lambda: [wait(), work("in")])
-        assert inside.wait(20)
+        assert inside.wait(PATIENCE)
         assert "out" == work("out")
         done.set()
-        running.result(20)
+        running.result(PATIENCE)
     assert {"1-work": "completed"} == statuses(store, "r")
 
 
@@ -344,8 +353,8 @@ def test_a_forked_child_adds_no_steps(store: leftoff.Store, calls: Calls) -> Non
         results = context.Queue()
         child = context.Process(target=_child, args=(work, results))
         child.start()
-        child.join(20)
-        return str(results.get(timeout=20))
+        child.join(PATIENCE)
+        return str(results.get(timeout=PATIENCE))
 
     assert "belongs to the process that was forked" in run(store, body)
     assert {} == statuses(store, "r")
