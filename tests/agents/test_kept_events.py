@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -200,6 +201,47 @@ def test_a_clock_that_was_put_right_drops_nothing(
     assert 2 == len(kept(project))
     session.fire("UserPromptSubmit", prompt="and now")
     assert 1 == json.dumps(shown(project)).count("no rule")
+
+
+def test_a_clock_that_is_put_back_changes_no_order(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was kept is told in the order in which it happened, and before what happens now."""
+    with monkeypatch.context() as patch:
+        away(patch)
+        session.fire("Stop", last_assistant_message="so far")
+        patch.setattr(time, "time_ns", lambda: 10**18)
+        session.fire("UserPromptSubmit", prompt="go on")
+        session.fire("Stop", last_assistant_message="done")
+    monkeypatch.setattr(time, "time_ns", lambda: 10**17)
+    session.fire("UserPromptSubmit", prompt="and now")
+    turns = shown(project)["records"]["turn"].values()
+    expected = [("build it", "so far"), ("go on", "done"), ("and now", None)]
+    assert expected == [(turn["prompt"], turn.get("said")) for turn in turns]
+    assert [] == kept(project)
+
+
+def test_of_an_agent_that_nobody_sees(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may come for what was kept; what lies for long is told by others, if nothing of it is at work."""
+    monkeypatch.setattr(run, "agent_above", lambda *_: None)
+    monkeypatch.setattr(run, "orphan", lambda *_: None)
+    with monkeypatch.context() as patch:
+        away(patch)
+        session.fire("PostToolUseFailure", **FAILED)
+    told = succeed("status", cwd=project), succeed("status", "--json", cwd=project)
+    assert "waiting  1 events of agents" in told[0].out and 1 == told[1].json["events_waiting"]
+    other, (path,), long_ago = Session(project, name="other"), kept(project), time.time() - 601
+    other.fire("SessionStart", source="startup")
+    assert [path] == kept(project)
+    os.utime(path, (long_ago, long_ago))
+    with OnItsWay(str(project / ".leftoff"), session.name) as way:
+        other.fire("SessionStart", source="resume")
+        assert [path] == kept(project)
+        way.done()
+    other.fire("SessionStart", source="clear")
+    assert [] == kept(project) and 1 == json.dumps(shown(project)).count("no rule")
 
 
 def test_what_cannot_be_kept_is_said(

@@ -160,7 +160,7 @@ def test_of_a_session_whose_agent_is_gone(away: Away, monkeypatch: pytest.Monkey
     away.start()
     away.session("other").fire("UserPromptSubmit", prompt="something else")
     assert 1 == len(away.kept())
-    monkeypatch.setattr(kept_events, "_is_gone", lambda about: True)
+    monkeypatch.setattr(kept_events.Kept, "_is_over", lambda *_: True)
     elsewhere = away.session("elsewhere")
     elsewhere.cwd = away.folder / "another"
     elsewhere.cwd.mkdir()

@@ -26,7 +26,8 @@ class Status(Fields):
     ``why_none``: why there is no current run. ``times``, ``checkpoints``: of the current run, where there is none of
     those that were touched last; the time used, and the newest checkpoint. ``cut_short``: rollbacks that were killed
     before all files were in their place, by run. ``problems``: which files of the protocol could not be kept in step,
-    and why. ``trash``: how many runs lie there, and their bytes.
+    and why. ``trash``: how many runs lie there, and their bytes. ``waiting``: how many events of agents found the store
+    out of reach, and wait for the next one that does not.
     """
 
     project: str
@@ -42,6 +43,7 @@ class Status(Fields):
     problems: list[str]
     checkpoints: dict[str, dict[str, Any]]
     trash: tuple[int, int] = (0, 0)
+    waiting: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,6 +59,7 @@ class Status(Fields):
             "half_restored": {run: found.command for run, found in self.cut_short.items()},
             "problems": self.problems,
             "trash": {"runs": self.trash[0], "bytes": self.trash[1]},
+            "events_waiting": self.waiting,
             "runs": [run.to_json() for run in self.runs],
         }
 
@@ -67,6 +70,7 @@ def status(project: Project, caller: Caller) -> Status:
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.history import latest
     from leftoff.engine.read.timing import timing
+    from leftoff.engine.workspace import kept_events
     from leftoff.engine.workspace.journal import cut_short
     from leftoff.model.words import UNFINISHED
 
@@ -90,6 +94,7 @@ def status(project: Project, caller: Caller) -> Status:
         cut_short={run_id: short for run_id, short in found.items() if short},
         problems=store.follower.problems() if store.follower is not None else [],
         trash=_in_trash(project),
+        waiting=kept_events.count(project.store_folder),
     )
 
 

@@ -87,6 +87,7 @@ def _facts(found: Status, screen: Screen) -> list[Line]:
                 if about["aliases"]
             ),
             *_trash(found),
+            *_waiting(found),
             *(
                 ("time", [(_time(known), ""), (f"  {run_id}" if found.current is None else "", "dim")])
                 for run_id, known in found.times.items()
@@ -115,6 +116,12 @@ def _trash(found: Status) -> list[tuple[str, Line]]:
     runs, taken = found.trash
     told = f"{runs} {'run' if runs == 1 else 'runs'}, {size(taken)}; `leftoff undelete` lists what can be brought back"
     return [("trash", [(told, "dim")])] if runs else []
+
+
+def _waiting(found: Status) -> list[tuple[str, Line]]:
+    """What agents told while the store was out of reach, if anything."""
+    told = f"{found.waiting} events of agents; the next one in this folder brings them along"
+    return [("waiting", [(told, "warn")])] if found.waiting else []
 
 
 def _current(found: Status) -> Line:

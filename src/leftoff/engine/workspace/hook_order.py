@@ -28,6 +28,7 @@ _LONGEST = 60.0  # seconds that an event waits, whatever the settings say: one t
 _LEAST = 1.0  # seconds that are left for the store, however long others were waited for
 MOST = 16  # events of a session that wait for the store or each other; further ones are kept
 _TRIES = 100  # to make a folder that others may remove
+_NEVER = "9"  # a number that begins so is of no event of ours: it counts nanoseconds
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
 
@@ -52,10 +53,10 @@ class OnItsWay:
     """
 
     def __init__(self, store: str, session: str, *, turn: bool = False, make: bool = False) -> None:
-        began = f"{time.monotonic_ns():020d}.{os.getpid()}"
+        began = f"{_number(store, name_of(session)):020d}.{os.getpid()}"
         self._path = _path(store, session, began + (_TURN if turn else _OTHER))
         self.session = session
-        self.name = f"{name_of(session)}.{time.time_ns():020d}.{os.getpid()}"  # no other event has it
+        self.name = f"{name_of(session)}.{began}"  # no other event has it
         self._turn, self._make = turn, make
         self._fd = -1
 
@@ -114,6 +115,22 @@ class OnItsWay:
             os.close(self._fd)
 
 
+def _number(store: str, session: str) -> int:
+    """What an event that begins now sorts by: behind every other of its session that is at work or kept, whatever was
+    done to the clock, and whether the machine was started anew."""
+    names = [name for folder in (FOLDER, KEPT) for name in _names(os.path.join(store, folder))]
+    numbers = [name.split(".")[1] for name in names if name.startswith(f"{session}.")]
+    known = [int(number) for number in numbers if number.isdigit() and number < _NEVER]
+    return max(time.time_ns(), 1 + max(known, default=0))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
 def _make(folder: str) -> None:
     from leftoff.files import make_folder
 
@@ -125,11 +142,8 @@ def _make(folder: str) -> None:
 
 def _of(folder: str, session: str = "") -> list[str]:
     """The files of events, of all sessions or of the one that is called so; the earliest first."""
-    try:
-        found = os.listdir(folder)
-    except OSError:
-        return []
-    return sorted(name for name in found if name.startswith(session) and name.endswith((_TURN, _OTHER)))
+    names = _names(folder)
+    return sorted(name for name in names if name.startswith(session) and name.endswith((_TURN, _OTHER)))
 
 
 def _over(folder: str, names: list[str], patience: float) -> bool:
@@ -172,10 +186,7 @@ def lost(store: str) -> list[str]:
     """The events whose process was killed, each told once: their sessions, by ``name_of``. What hooks that were killed
     left behind is taken away."""
     folder = os.path.join(store, FOLDER)
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
+    names = sorted(_names(folder))
     busy = {name.partition(".")[0] for name in names if name.endswith((_TURN, _OTHER))}
     found = []
     for name in names:

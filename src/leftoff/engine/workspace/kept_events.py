@@ -9,9 +9,10 @@ is set aside.
 from __future__ import annotations
 
 import os
+import time
 
 from leftoff.engine.config.trust import signer
-from leftoff.engine.workspace.hook_order import KEPT, name_of
+from leftoff.engine.workspace.hook_order import KEPT, name_of, settled
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.files import lock_within, make_folder, write_private
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST, LARGEST = 1000, 1 << 18  # events of a store; bytes of one
+QUIET_S = 600.0  # after which a session whose process nobody sees is not expected to come for them
 _TRIES = 10  # to make a folder that others may remove
 _ASIDE = os.path.join("quarantine", "events")
 
@@ -46,6 +48,12 @@ def keep(store: str, name: str, about: dict[str, Any]) -> bool:
         except (OSError, StoreUnavailable):  # a disk that takes nothing
             return False
     return False
+
+
+def count(store: str) -> int:
+    """How many events are kept beside a store."""
+    folder = os.path.join(store, KEPT)
+    return len([name for name in os.listdir(folder) if name[0] != "."]) if os.path.isdir(folder) else 0
 
 
 class Kept:
@@ -75,9 +83,9 @@ class Kept:
             self._fd = -1
 
     def of(self, session: str, project: str, before: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-        """The events of a session in a project, and of those there whose agent is gone, each with its name: nobody else
-        will come for them. ``forget`` those that were told. ``before``: the event of this session that the others come
-        before; those behind it are left."""
+        """The events of a session in a project, and of those there whose agent is gone or was not heard of for long,
+        each with its name: nobody else will come for them. ``forget`` those that were told. ``before``: the event of
+        this session that the others come before; those behind it are left."""
         own = name_of(session)
         there = os.listdir(self._folder) if self._fd >= 0 else []
         kept = [name for name in there if name[0] != "."]  # the others are being written
@@ -89,7 +97,7 @@ class Kept:
                 self._set_aside(path, name)
                 continue
             same = name.partition(".")[0] == own
-            ours = not (before and name > before) if same else _is_gone(about)
+            ours = not (before and name > before) if same else self._is_over(path, about)
             if not ours or about.get("project") != project:  # a store may be of several folders
                 continue
             yield name, about
@@ -98,6 +106,16 @@ class Kept:
                 os.rmdir(self._folder)
         except OSError:  # others are kept there
             pass
+
+    def _is_over(self, path: str, about: dict[str, Any]) -> bool:
+        """Whether the agent of an event is gone; or, where nobody can tell, was not heard of for long. Nothing is
+        dropped for that: what is kept is told, by somebody else."""
+        from leftoff.host import GONE, UNKNOWN, Process
+
+        process = about.get("process")
+        state = Process(*process).state() if isinstance(process, list) else UNKNOWN
+        quiet = state == UNKNOWN and time.time() - os.stat(path).st_mtime > QUIET_S
+        return state == GONE or (quiet and settled(self._files.root, str(about.get("session")), 0))
 
     def forget(self, name: str) -> None:
         """What it tells is in the store, or never will be."""
@@ -127,10 +145,3 @@ def _read(path: str, name: str) -> dict[str, Any] | None:
         return None
     found = decode(said) if sign is not None and sign(f"{name} {said}") == mark else None
     return found if isinstance(found, dict) else None
-
-
-def _is_gone(about: dict[str, Any]) -> bool:
-    from leftoff.host import GONE, Process
-
-    process = about.get("process")
-    return isinstance(process, list) and Process(*process).state() == GONE
