@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, files_below, harmless, release, started
-from tests.cli.terminal import shown
+from tests.cli.terminal import Terminal, shown
 
 KEYS = {"verdict", "findings", "run_id", "resume_from", "plan"}
 
@@ -44,6 +44,18 @@ def test_it_fits_and_is_harmless(tmp_path: Path, columns: int) -> None:
     assert harmless(terminal.shown)
     assert all(len(line) <= columns for line in terminal.shown.splitlines())
     assert harmless(succeed("verify", "latest", cwd=tmp_path).out)
+
+
+def test_a_narrow_terminal_loses_no_word(tmp_path: Path) -> None:
+    """The verdict and each finding go on in the next line, further in, where the terminal is narrow."""
+    started(tmp_path, "w", "--steps", "a", "--run-id", "nightly-build-of-the-site")
+    succeed("step", "block", "a", "--error", "no route", cwd=tmp_path)
+    with Terminal("verify", "@", cwd=tmp_path, columns=40) as terminal:
+        assert 7 == terminal.end()
+    lines = terminal.shown.splitlines()
+    assert ["? nightly-build-of-the-site can be", "  resumed once a person has decided"] == lines[:2]
+    assert all(line.startswith("    ") for line in lines[3:] if line)
+    assert not any("…" in line for line in lines)
 
 
 def test_wrong_words(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from leftoff.cli.render.text import (
     crop,
     fold,
     pad,
+    plain,
     safe_json,
     size,
     value,
@@ -93,6 +94,26 @@ def test_lines_keep_to_the_width(line: list[tuple[str, str]], room: int) -> None
     assert line_width(cropped(line, room)) <= room
     assert line_width(shared(line, room)) <= room
     assert all(line_width(piece) <= room for piece in wrapped(line, room))
+
+
+@given(SPANS, st.integers(12, 50), st.integers(0, 8))
+def test_a_line_is_wrapped_whatever_its_styles_are(line: list[tuple[str, str]], room: int, hang: int) -> None:
+    """A line of several styles breaks where the same text in one style would, further in, and keeps its styles."""
+    bare = [("".join(text for text, _ in line), "")]
+    lines = wrapped(line, room, hang)
+    assert plain(wrapped(bare, room, hang)).split() == plain(lines).split()
+    assert all(line_width(piece) <= room for piece in lines)
+    assert all(piece[0] == (" " * hang, "") for piece in lines[1:] if hang)
+    styled = [(c, style) for text, style in line for c in text if c != " "]
+    assert styled == [(c, style) for piece in lines for text, style in piece for c in text if c != " "]
+
+
+def test_where_a_line_is_wrapped() -> None:
+    """It breaks at a space, not where another colour begins; what it is indented by is no such space."""
+    version = [("@8", ""), (", checkpoint 42a231ade114, ", "dim"), ("manual", "id"), (": before", "dim")]
+    assert ["@8, checkpoint 42a231ade114,", "manual: before"] == plain(wrapped(version, 30)).split("\n")
+    hint = [(f"    {'x' * 12}", "dim")]
+    assert [f"    {'x' * 8}", "    xxxx"] == plain(wrapped(hint, 12, 4)).split("\n")
 
 
 @given(st.lists(st.tuples(SPANS, SPANS, SPANS), min_size=1, max_size=4), st.integers(16, 120))

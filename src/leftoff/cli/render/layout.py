@@ -126,26 +126,32 @@ def cropped(line: Line, room: int) -> Line:
     return out
 
 
-def wrapped(line: Line, room: int) -> list[Line]:
-    """A line as several; one of a single style breaks anywhere it must, others between their pieces.
+def wrapped(line: Line, room: int, hang: int = 0) -> list[Line]:
+    """A line as several, broken at spaces where there are any; all but the first begin ``hang`` columns further in.
 
     ``room`` 0: there is no width to keep to.
     """
     if not room or line_width(line) <= room:
         return [line]
-    out: list[Line] = [[]]
-    left = room
+    text = "".join(text for text, _ in line)
+    out: list[Line] = []
+    end = 0
+    for piece in fold(text, room, hang):
+        start = text.index(piece, end)
+        end = start + len(piece)
+        out.append([*([(" " * hang, "")] if out and hang else []), *_between(line, start, end)])
+    return out
+
+
+def _between(line: Line, start: int, end: int) -> Line:
+    """The part of a line from one character to another, in its styles."""
+    out: Line = []
+    at = 0
     for text, style in line:
-        if width(text) > left and out[-1]:
-            out.append([])
-            left = room
-            text = text.lstrip()
-        pieces = fold(text, room)
-        for number, piece in enumerate(pieces):
-            if number:
-                out.append([])
-            out[-1].append((piece, style))
-        left = room - line_width(out[-1])
+        part = text[max(0, start - at) : max(0, end - at)]
+        if part:
+            out.append((part, style))
+        at += len(text)
     return out
 
 

@@ -112,16 +112,18 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
-def fold(text: str, columns: int) -> list[str]:
-    """In pieces of at most so many columns, broken at spaces where there are any."""
+def fold(text: str, columns: int, hang: int = 0) -> list[str]:
+    """In pieces of at most so many columns (all but the first: ``hang`` less), broken at spaces where there are any."""
     pieces: list[str] = []
-    while width(text) > columns:
-        piece = _cut(text, columns) or text[0]
+    room = columns
+    while width(text) > room:
+        piece = _cut(text, room) or text[0]
         at = len(piece) if text[len(piece) :][:1] in ("", " ") else piece.rfind(" ")
-        if at > 0:
+        if piece[: max(at, 0)].strip():  # what it is indented by is no place to break it
             piece = text[:at]
         pieces.append(piece.rstrip())
         text = text[len(piece) :].lstrip(" ")
+        room = columns - hang
     return [*pieces, text] if text or not pieces else pieces
 
 

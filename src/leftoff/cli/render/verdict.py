@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.render.layout import wrapped
+from leftoff.cli.render.layout import shared, wrapped
 from leftoff.cli.render.text import clean, step_name
 
 TYPE_CHECKING = False
@@ -43,19 +43,19 @@ def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:
     says = f"{report.world.run_id} {_SAYS[report.verdict]}"
     if report.over is not None and report.exit_code == 0:
         says = report.over
-    lines: list[Line] = [[(f"{symbol} {says}", style)]]
+    lines = wrapped([(f"{symbol} {says}", style)], screen.columns, 2)
     for finding in report.findings:
         lines += finding_lines(finding, screen.columns)
     if plan:
-        lines += [[], *plan_lines(report.plan)]
+        lines += [[], *plan_lines(report.plan, screen.columns)]
     return lines
 
 
 def finding_lines(finding: Finding, columns: int) -> list[Line]:
     symbol, style = _LOOK[finding.level]
-    lines = wrapped([(f"  {symbol} {finding.code}  ", style), (clean(finding.message), "")], columns)
+    lines = wrapped([(f"  {symbol} {finding.code}  ", style), (clean(finding.message), "")], columns, 4)
     if finding.hint:
-        lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns)
+        lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns, 4)
     if finding.diff:
         shown = finding.diff.splitlines()
         most = len(shown) if finding.code in _WHOLE else _DIFF
@@ -65,7 +65,7 @@ def finding_lines(finding: Finding, columns: int) -> list[Line]:
     return lines
 
 
-def plan_lines(plan: list[dict[str, Any]]) -> list[Line]:
+def plan_lines(plan: list[dict[str, Any]], columns: int) -> list[Line]:
     """What would happen to each step; many that are skipped are only counted."""
     skipped = [entry for entry in plan if entry["action"] == "skip"]
     shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
@@ -78,6 +78,7 @@ def plan_lines(plan: list[dict[str, Any]]) -> list[Line]:
         ]
         for entry in shown[: 2 * _STEPS]
     ]
+    lines = [shared(line, columns) for line in lines] if columns else lines
     if len(shown) > 2 * _STEPS:
         lines.append([(f"  … {len(shown) - 2 * _STEPS} more", "dim")])
     if shown is not plan and skipped:

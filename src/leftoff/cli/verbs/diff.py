@@ -225,9 +225,9 @@ def _place(path: tuple[str | int, ...]) -> str:
 
 
 def _fit(line: Line, screen: Screen) -> list[Line]:
-    """On a terminal, within its width: each of two values gets its share of the line, or, if narrow, its own lines."""
+    """On a terminal, within its width: each of two values gets its share of the line; if narrow, all goes on below."""
     from leftoff.cli.render.layout import line_width, shared, wrapped
 
     if not screen.fancy or line_width(line) <= screen.columns:
         return [line]
-    return [shared(line, screen.columns)] if screen.columns >= NARROW else wrapped(line, screen.columns)
+    return [shared(line, screen.columns)] if screen.columns >= NARROW else wrapped(line, screen.columns, 4)

@@ -141,7 +141,7 @@ def _title(found: dict[str, Any], screen: Screen) -> list[Line]:
     from leftoff.cli.render.layout import wrapped
 
     title = clean(found["title"] or found["workflow"])
-    return wrapped([(title, "title")], screen.columns) if screen.columns else [[(title, "title")]]
+    return wrapped([(title, "title")], screen.columns)
 
 
 def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
