@@ -41,8 +41,9 @@ class Proxy:
         return f"postgresql://{user}@127.0.0.1:{self.port}/postgres?{query}"
 
     def fail(self, when: str, statement: str = "COMMIT") -> None:
-        """Cut the connection on which the next such statement is sent: before it, or after it was answered. `late`:
-        nobody hears of that connection until ``let_go``, then all that was sent on it arrives."""
+        """Cut the connection on which the next such statement is sent: before it, or after it was answered; what was
+        sent behind it never arrives. `late`: nobody hears of that connection until ``let_go``, then all that was
+        sent on it arrives."""
         assert when in ("before", "after", "late")
         self._faults.append((when, statement))
 
@@ -152,6 +153,9 @@ class _Link:
                     self._told = False
                     self.proxy.statements.append("--")
                 self.server.sendall(kind + struct.pack("!i", len(body) + 4) + body)
+                if self._lost and self._asked >= self._lost:
+                    self._over.wait(30)  # for the answer that is lost: whoever answers ends the connection
+                    return
         except (OSError, EOFError):
             pass
         finally:
