@@ -69,6 +69,16 @@ def _links_inside(folder: str, known: tuple[str, ...] | None) -> list[str]:
         return []
 
 
+def is_led_away(path: str, top: str) -> bool:
+    """Whether a part of a path is a link, from its end up to a folder that is called ``top``: it may have come along
+    with a repository, and what lies behind it is not ours."""
+    while os.path.basename(path) not in ("", top):
+        if os.path.islink(path):
+            return True
+        path = os.path.dirname(path)
+    return os.path.islink(path)
+
+
 def stranger(folder: str) -> int | None:
     """The user that a folder belongs to, where that is neither whoever asks nor the machine's own; for that one nobody
     is."""

@@ -93,6 +93,17 @@ TAMPERING = {
         "run",
         "step/convert of run-0",
     ),
+    "a run's id that is a path": (
+        "UPDATE run SET run_id = '../../run-0' WHERE run_id = 'run-0'",
+        "unreadable",
+        "run ../../run-0",
+    ),
+    "an attempt's folder elsewhere": (
+        "INSERT INTO attempt (token, run, step, number, log, started_at)"
+        f" VALUES ('t', {RUN}, 'collect', 1, 'attempts/../..', 1)",
+        "unreadable",
+        "an attempt",
+    ),
 }
 
 

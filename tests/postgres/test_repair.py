@@ -45,8 +45,12 @@ QUICK = {
     "the sequence of commits",
     "a piece gone",
     "a blob forgotten",
+    "a run's id that is a path",
+    "an attempt's folder elsewhere",
 }
 _WORDS = {
+    "attempt (token, run, step": "attempt (place, token, run, step",
+    "VALUES ('t',": "VALUES ('collect', 't',",
     "x'4a31'": r"'\x4a31'",
     "zeroblob(32)": "decode(repeat('00', 32), 'hex')",
     "SELECT run, 'extra', key, seq, hash, data, blob, status, ord, leaf": (

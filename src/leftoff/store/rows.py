@@ -21,6 +21,7 @@ MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in 
 TRASHED, ARCHIVED = 2, 3  # in a run's `hidden`
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
+_NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder
 COPYING = "copying"  # noted in a store into which another one is being copied: how far that is
 
 
@@ -85,9 +86,14 @@ class RunRow(tuple):  # type: ignore[type-arg]
 
 def run_from(columns: tuple[Any, ...]) -> RunRow:
     """A run's row, if it looks like one."""
-    if tuple(map(type, columns[:11])) != _RUN:
+    if tuple(map(type, columns[:11])) != _RUN or not is_name(columns[1]):
         raise misplaced(f"run {columns[1]}")
     return RunRow(columns)
+
+
+def is_name(run_id: str) -> bool:
+    """Whether files and folders can be called by the id of a run: one that is a path came from elsewhere."""
+    return "/" not in run_id and run_id not in _NO_NAMES
 
 
 class Record:
@@ -179,7 +185,16 @@ class Attempt:
         ) = columns
         if type(self.number) is not int or type(self.step) is not str or type(self.started_at) is not int:
             raise misplaced("an attempt")
+        if self.log is not None and not is_of_attempt(self.log):
+            raise misplaced("an attempt")
         self.process = Process(scope, pid, started or "") if scope and pid else None
+
+
+def is_of_attempt(path: str) -> bool:
+    """Whether a folder, by its path in the store's, is one that attempts have. What is in it is deleted one day, and
+    the row that names it may have come along with a repository, or from another machine."""
+    first, *rest = path.split("/")
+    return first == ATTEMPTS and bool(rest) and _NO_NAMES.isdisjoint(rest)
 
 
 class Trashed(Fields):

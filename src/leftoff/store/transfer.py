@@ -13,11 +13,11 @@ import os
 import time
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
-from leftoff.files import write_private
+from leftoff.files import is_led_away, write_private
 from leftoff.host import GONE
 from leftoff.model.codec import decode, sha256, text
 from leftoff.model.fields import Fields
-from leftoff.store.rows import ATTEMPTS, COPYING, MOST_OUTPUT, PYTHON_LOGS, end_of
+from leftoff.store.rows import ATTEMPTS, COPYING, MOST_OUTPUT, PYTHON_LOGS, end_of, is_of_attempt, misplaced
 from leftoff.store.tables import TABLES
 
 TYPE_CHECKING = False
@@ -259,11 +259,13 @@ def _copy_logs(source: Store, view: View, target: Store) -> None:
 
 
 def _copy_log(source: Store, view: View, target: Store, token: str, folder: str) -> None:
+    if not is_of_attempt(folder):
+        raise misplaced(f"attempt {token}")
     here, there = (os.path.join(store.folder, folder, LOG) for store in (source, target))
     last, whole = view.kept_log(token)
     is_long = whole is not None
     content: Iterable[bytes] = source.load_blob(whole) if whole is not None else [last or b""]
-    if os.path.exists(here):
+    if _is_plain(here):
         last, is_long, content = end_of(here), os.path.getsize(here) > MOST_OUTPUT, _pieces(here)
     if target.shared and last:
         blob = target.save_blob(_awake(view, content)) if is_long else None
@@ -286,14 +288,13 @@ def _python_logs(folder: str) -> Iterator[str]:
     """Plain files alone: a link may have come along with a repository, and is not followed."""
     above = os.path.join(folder, ATTEMPTS)
     for run in os.listdir(above) if os.path.isdir(above) else ():
-        places = (above, os.path.join(above, run), os.path.join(above, run, PYTHON_LOGS))
-        for inside, _, names in os.walk(places[-1]) if not any(map(os.path.islink, places)) else ():
+        for inside, _, names in os.walk(os.path.join(above, run, PYTHON_LOGS)):
             paths = (os.path.join(inside, name) for name in names)
             yield from (os.path.relpath(path, folder) for path in paths if _is_plain(path))
 
 
 def _is_plain(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path)
+    return os.path.isfile(path) and not is_led_away(path, ATTEMPTS)
 
 
 def _pieces(path: str) -> Iterator[bytes]:

@@ -117,6 +117,7 @@ class RunCheck:
         leaves = self._versions()
         self._steps(leaves)
         self._card()
+        self.view.attempts(self.run)  # whether they can be read
 
     def _problem(self, code: str, what: str, message: str) -> None:
         self.report.problem(code, what, message, run_id=self.row.run_id)

@@ -16,7 +16,7 @@ from leftoff.store.postgres.check import inspect
 from leftoff.store.postgres.queries import Q
 from leftoff.store.repair.rebuild import Rebuilding, RunRebuild, lines
 from leftoff.store.repair.salvage import Found, Rest
-from leftoff.store.rows import BlobRow
+from leftoff.store.rows import BlobRow, is_of_attempt
 from leftoff.store.tables import RUN, TABLES
 
 TYPE_CHECKING = False
@@ -113,6 +113,7 @@ class _Repair:
             tx.note(Q.unplaced, (self.name, line.decode()))
         for table in WRITTEN:
             tx.note(f"DELETE FROM {table} WHERE run = $1", (run,))
+        self._take_attempts(tx, run)
         if rest.head:
             self._write_again(tx, rest, found, lease)
         else:
@@ -120,6 +121,12 @@ class _Repair:
                 tx.note(f"DELETE FROM {table} WHERE run = $1", (run,))
         loss = rest.loss()
         return {**loss, "aside": f"table quarantine, repair {self.name}"} if loss and unplaced else loss
+
+    def _take_attempts(self, tx: Any, run: int) -> None:
+        """Those that name a folder which is none of theirs."""
+        known = tx.ask("SELECT token, log FROM attempt WHERE run = $1 AND log IS NOT NULL", (run,), run)
+        strange = [token for token, folder in known if not is_of_attempt(folder)]
+        tx.note("DELETE FROM attempt WHERE token = ANY($1::text[])", (strange,))
 
     def _write_again(self, tx: PostgresTx, rest: Rest, found: Found, lease: Lease | None) -> None:
         loss, marks = rest.loss(), {}

@@ -179,7 +179,7 @@ class PostgresView(View):
         known: dict[str, str] = dict(facts)
         out = []
         for columns in rows:
-            row = RunRow(columns)
+            row = run_from(columns)
             at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
             out.append(Trashed(row, int(at or row.updated_at), int(n or row.n)))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)

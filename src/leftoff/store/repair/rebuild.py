@@ -15,7 +15,7 @@ from leftoff.model.values import blob_about, blob_of
 from leftoff.model.words import SALVAGED
 from leftoff.store.base import INLINE
 from leftoff.store.repair.salvage import Rec
-from leftoff.store.rows import ARCHIVED, TRASHED
+from leftoff.store.rows import ARCHIVED, TRASHED, is_of_attempt
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ class Rebuild(Rebuilding):
                 fenced = kept[row["run"]].run_id in self.marks
                 insert(self._db, "lease", _fenced(row) if fenced else row)
         for row in self._salvage.table("attempt"):
-            if row["run"] in kept:
+            if row["run"] in kept and (row["log"] is None or is_of_attempt(row["log"])):
                 insert(self._db, "attempt", row)
         for row in self._salvage.table("alias"):
             rest = kept.get(row["run"])

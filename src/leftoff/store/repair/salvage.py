@@ -15,6 +15,7 @@ from leftoff.model.digest import MASK, is_checkpoint_id, term
 from leftoff.model.fields import Fields
 from leftoff.model.words import TRIGGERS
 from leftoff.store.repair.carve import Carver
+from leftoff.store.rows import is_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Rest:
     def __init__(self, found: Found, run: int) -> None:
         self.run = run
         self.row = found.runs.get(run)
-        self.run_id = self.row["run_id"] if self.row else found.ids.get(run, "")
+        run_id = self.row["run_id"] if self.row else found.ids.get(run, "")
+        self.run_id = run_id if is_name(run_id) else ""
         self.records = found.records(run)
         self.versions = dict(found.versions.get(run, {}))
         self.doubtful = {seq: values for (number, seq), values in found.doubtful.items() if number == run}

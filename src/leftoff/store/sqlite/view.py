@@ -206,7 +206,7 @@ class SqliteView(View):
         known = dict(self.execute(Q.meta_range, (TRASH, TRASH + ";")))
         out = []
         for columns in self.execute(f"{Q.run_columns} WHERE r.hidden = ?", (TRASHED,)):
-            row = RunRow(columns)
+            row = run_from(columns)
             at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
             out.append(Trashed(row, int(at or row.updated_at), int(n or self.newest())))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)

@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.host import UNKNOWN, scope
+from leftoff.store.rows import misplaced
 from leftoff.workflow.processes import files, groups
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ def orphans(
 
 
 def folder_of(attempt: Attempt, store_folder: str) -> str:
-    return os.path.join(store_folder, attempt.log or "")
+    if not attempt.log:  # what lies in the store's own folder is no attempt's
+        raise misplaced(f"an attempt at {attempt.step}")
+    return os.path.join(store_folder, attempt.log)
 
 
 def lives(attempt: Attempt, store_folder: str) -> bool:

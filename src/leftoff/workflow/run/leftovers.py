@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
-from leftoff.store.rows import MOST_OUTPUT
+from leftoff.files import is_led_away
+from leftoff.store.rows import ATTEMPTS, MOST_OUTPUT
 from leftoff.workflow.processes.files import EXIT, RESULT, VARS
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ _TAKEN_IN = (VARS, RESULT, EXIT, ARGS, ITEMS)
 
 def tidy(folder: str) -> None:
     """An attempt ended, and that is durable: its log stays, where it printed anything."""
+    if is_led_away(folder, ATTEMPTS):
+        return
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         if name in _TAKEN_IN or name.startswith(SCRIPT) or (name == "log" and os.path.getsize(path) == 0):
@@ -44,7 +47,8 @@ def keep_log(store: Store, folder: str) -> None:
 
 
 def remove(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    if not is_led_away(folder, ATTEMPTS):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unlink(path: str) -> None:

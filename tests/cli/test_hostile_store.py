@@ -1,0 +1,88 @@
+"""A store that came along with a repository: whatever its rows and its folder name, nothing outside is touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leftoff.store.sqlite.store import SqliteStore
+from tests.cli.command import call, succeed
+
+pytestmark = pytest.mark.damages_store
+
+FLOW = "name: flow\nsteps:\n  - {id: a, run: 'false'}\n"
+
+
+@pytest.fixture
+def cloned(tmp_path: Path) -> Path:
+    """A run of a workflow, with an attempt that did not end; beside the project lies what is none of its own."""
+    folder = tmp_path / "cloned"
+    folder.mkdir()
+    (folder / "flow.yaml").write_text(FLOW)
+    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=folder).code
+    for name in ("mine/inside/file", "mine/vars", "mine/log"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    return folder
+
+
+def write(project: Path, sql: str, *values: object) -> None:
+    """Change rows as whoever made the store could."""
+    store = SqliteStore(str(project / ".leftoff"))
+    store.write(lambda tx: tx.execute(sql, values))  # type: ignore[attr-defined]
+    store.close()
+
+
+def untouched(tmp_path: Path) -> list[str]:
+    """All that lies beside the project, and has what it had."""
+    beside = (path for path in tmp_path.rglob("*") if path.is_file() and "cloned" not in path.parts)
+    return sorted(str(path.relative_to(tmp_path)) for path in beside if path.read_text() == "mine")
+
+
+@pytest.mark.parametrize("how", ["../../mine", "attempts/../../../mine", "the whole path", ""])
+def test_the_folder_of_an_attempt_is_elsewhere(cloned: Path, tmp_path: Path, how: str) -> None:
+    """Nothing is tidied up there, or written there by a copy; a repair takes such an attempt out."""
+    log = str(tmp_path / "mine") if how == "the whole path" else how
+    write(cloned, "UPDATE attempt SET log = ?, ended_at = NULL", log)
+    before = untouched(tmp_path)
+    for words in (
+        ("run", "flow.yaml", "--fresh"),
+        ("store", "copy", ".leftoff", "copied/.leftoff"),
+        ("fsck",),
+    ):
+        assert 4 == call(*words, cwd=cloned).code, words
+    assert before == untouched(tmp_path)
+    succeed("fsck", "--repair", cwd=cloned)
+    succeed("rm", "r", "--yes", cwd=cloned)
+    assert before == untouched(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["attempts/r", "attempts/r/link"])
+def test_a_link_leads_to_another_folder(cloned: Path, tmp_path: Path, place: str) -> None:
+    """What a link leads to is not tidied up, nor copied, whatever it stands for."""
+    (cloned / ".leftoff/attempts/r").rename(cloned / "aside")
+    link = cloned / ".leftoff" / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "mine" if place.endswith("link") else tmp_path)
+    inside = "attempts/r/link" if place.endswith("link") else "attempts/r/mine"
+    write(cloned, "UPDATE attempt SET log = ?, ended_at = NULL", inside)
+    before = untouched(tmp_path)
+    succeed("store", "copy", ".leftoff", "copied/.leftoff", cwd=cloned)
+    assert [] == [path for path in (cloned / "copied").rglob("*") if path.name == "log"]
+    succeed("finish", "--run", "r", "--status", "abandoned", cwd=cloned)
+    assert before == untouched(tmp_path)
+
+
+@pytest.mark.parametrize("run_id", ["../../../mine", "..", "a/b"])
+def test_the_id_of_a_run_is_a_path(cloned: Path, tmp_path: Path, run_id: str) -> None:
+    """No file or folder is called by it: the run is refused, by name, and a repair sets aside what it has."""
+    write(cloned, "UPDATE run SET run_id = ?, status = 'completed' WHERE run_id = 'r'", run_id)
+    before, beside = untouched(tmp_path), sorted(os.listdir(tmp_path))
+    for words in (("ls",), ("rm", run_id, "--yes"), ("archive", run_id), ("show", run_id)):
+        assert 4 == call(*words, cwd=cloned).code, words
+    succeed("fsck", "--repair", cwd=cloned)
+    assert [] == succeed("ls", "--json", cwd=cloned).json["runs"]
+    assert (before, beside) == (untouched(tmp_path), sorted(os.listdir(tmp_path)))
