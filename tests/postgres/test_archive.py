@@ -175,10 +175,12 @@ def test_somebody_was_faster(here: Machine, there: Machine, url: str) -> None:
         row = shelf.find(store, "old")
         assert row is not None
         there("undelete", "old")
-        assert not shelf.discard(store, row.run, SYSTEM.now())
+        assert not shelf.discard(store, row.run, row.seq, SYSTEM.now())
         assert [("old", False)] == names(here("ls", "--json"))
         there("archive", "old")
-        assert shelf.discard(store, row.run, SYSTEM.now())
+        assert not shelf.discard(store, row.run, row.seq, SYSTEM.now())
+        again = shelf.find(store, "old")
+        assert again is not None and shelf.discard(store, row.run, again.seq, SYSTEM.now())
         shelf.take_back(store, row.run)
     assert [] == names(here("ls", "--all", "--json"))
 

@@ -19,7 +19,7 @@ from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.pages.actions import act
 from leftoff.operations.pages.previews import preview
 from leftoff.operations.runs import taken_back, target
-from leftoff.operations.upkeep.retention import archive
+from leftoff.operations.upkeep.retention import archive, prune, trash, undelete
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import call, succeed
@@ -334,3 +334,29 @@ def test_a_question_on_the_page_leaves_it_there(project: Path) -> None:
         act(page, NOBODY, "resume", "old", {"accept": ["outputs.missing"]})
     assert not (project / ".leftoff/archive/old.leftoff").exists()
     assert "running" == succeed("show", "old", "--json", cwd=project).json["status"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["taken out", "archived anew"])
+@pytest.mark.parametrize("inside", [False, True], ids=["a bundle", "in the store"])
+def test_an_archive_too_many_that_moved_meanwhile(
+    over: Path, seam: Seam, monkeypatch: pytest.MonkeyPatch, inside: bool, again: bool
+) -> None:
+    """One that somebody took out of the archive since it was chosen, or that went on and came back, stays."""
+    if inside:
+        monkeypatch.setattr(SqliteStore, "archive_folder", lambda self, *, make=False: None)
+    (over / "leftoff.toml").write_text("[retention]\narchives = 0\n")
+    with here(over) as project:
+        archive(project, NOBODY, "old")
+
+    def work() -> None:
+        with here(over) as other:
+            undelete(other, "old")
+        if again:
+            with here(over) as other:
+                archive(other, NOBODY, "old")
+
+    seam.before("leftoff.engine.retention.archive.discard", work)
+    with here(over) as project:
+        assert [] == [gone for gone in prune(project).removed if gone["kind"] == "archive"]
+        assert [] == trash(project)
+    assert ["before"] == notes(over, "old")

@@ -410,14 +410,19 @@ def drop(path: str) -> int:
 
 
 def discard(store: Store, found: Kept, now: int) -> bool:
-    """An archived run goes into the trash; whether it did."""
-    return shelf.discard(store, found.run, now) if found.run else _discard(store, found.path, now)
+    """An archived run goes into the trash, as it was found; whether it did."""
+    if found.run:
+        return shelf.discard(store, found.run, found.seen, now)
+    return _discard(store, found.path, found.seen, now)
 
 
-def _discard(store: Store, path: str, now: int) -> bool:
-    """Not a bundle that was written anew since it was chosen."""
+def _discard(store: Store, path: str, seen: os.stat_result, now: int) -> bool:
+    """Not a bundle that was taken out, or written anew, since it was chosen."""
     page = path.removesuffix(SUFFIX) + PAGE
-    about, written = _read_page(page), os.stat(path)
+    try:
+        about = _read_page(page)
+    except FileNotFoundError:
+        return False
     folder = os.path.join(os.path.dirname(path), TRASH)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0))
@@ -425,7 +430,7 @@ def _discard(store: Store, path: str, now: int) -> bool:
     _write_page(stem + PAGE, {**about, SINCE: now, ORDER: newest})
 
     def work(tx: Tx) -> bool:
-        if _same_file(path, written):
+        if _same_file(path, seen):
             os.rename(path, stem + SUFFIX)
             _unlink(page)
         return os.path.exists(stem + SUFFIX)  # also where this is tried again
@@ -461,11 +466,13 @@ def oldest(store: Store, keep: int) -> list[Kept]:
     """The archived runs beyond the newest so many, by their last commit. A bundle without its page is not counted."""
     if keep < 0:
         return []
-    found = [((row.n, ""), Kept(row.run_id, run=row.run)) for row in shelf.rows(store)]
+    found = [((row.n, ""), Kept(row.run_id, run=row.run, seen=row.seq)) for row in shelf.rows(store)]
     for path in bundles(store):
-        order = order_of(path)
-        if order is not None:
-            found.append((order, Kept(os.path.basename(path).removesuffix(SUFFIX), path)))
+        run_id = os.path.basename(path).removesuffix(SUFFIX)
+        with suppress(FileNotFoundError):  # taken out just now
+            seen, order = os.stat(path), order_of(path)
+            if order is not None:
+                found.append((order, Kept(run_id, path, seen=seen)))
     found.sort(key=lambda each: each[0], reverse=True)
     return [each for _, each in found[keep:]]
 

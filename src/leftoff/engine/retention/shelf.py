@@ -100,14 +100,14 @@ def copy_out(store: Store, run: int, into: Store, now: int, driver: tuple[Proces
             bundle.close()
 
 
-def discard(store: Store, run: int, now: int) -> bool:
-    """It goes into the trash; whether it was here."""
+def discard(store: Store, run: int, seq: int, now: int) -> bool:
+    """It goes into the trash; whether it was here, at that version."""
 
     def work(tx: Tx) -> bool:
-        here = _is_here(tx, run)
-        if here:
+        same = _is_at(tx, run, seq)
+        if same:
             tx.trash(run, now)
-        return here
+        return same
 
     return store.write(work)
 
@@ -119,14 +119,18 @@ def delete(store: Store, run: int, seq: int) -> int:
         raise gone(str(run))
 
     def allowed(view: View) -> None:
-        now = view.run_row(run)
-        if now is None or (now.hidden, now.seq) != (ARCHIVED, seq):
+        if not _is_at(view, run, seq):
             raise Conflict(
                 f"Run {row.run_id} is no longer archived as it was.",
                 hint="Somebody worked on it meanwhile. Nothing was removed; look again.",
             )
 
     return store.remove(run, allowed) + remove_attempts(store, row.run_id)
+
+
+def _is_at(view: View, run: int, seq: int) -> bool:
+    row = view.run_row(run)
+    return row is not None and (row.hidden, row.seq) == (ARCHIVED, seq)
 
 
 def _is_here(view: View, run: int) -> bool:
