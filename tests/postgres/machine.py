@@ -15,9 +15,10 @@ import time
 import leftoff
 from leftoff import host
 from leftoff.api import bursts
-from leftoff.engine.write import commit, lease
+from leftoff.engine.write import commit
 from leftoff.errors import LeaseHeld, LeftoffError
 from leftoff.model.words import UNFINISHED
+from leftoff.store import rows
 from leftoff.store.postgres import connection
 from leftoff.store.postgres.queries import Q
 
@@ -30,7 +31,7 @@ STATED = {"add_version": "epoch = $14", "as_left": "run.epoch = $4"}
 def be_a_machine(number: int, lease_s: float) -> None:
     """Not to be seen from the others; leases and timeouts are those of hours, in seconds."""
     host._scope = f"machine-{number}@machine-{number}/boot-{number}/1"
-    lease.LIMIT_MS = int(lease_s * 1000)
+    rows.LIMIT_MS = int(lease_s * 1000)
     connection.IDLE_MS = int(lease_s * 1000)
     bursts.IN_A_ROW = 1 << 60  # every step is committed when it ends
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from leftoff.engine.config.project import local_folder, open_store
-from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import StoreUnavailable
 from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
+from leftoff.store.rows import LIMIT_MS
 from leftoff.testing.scribe import AT
 from leftoff.workflow.run.driver import Driver
 from leftoff.workflow.run.fence import Fence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _operator import itemgetter
 
 from leftoff.errors import Conflict, Corrupt
-from leftoff.host import Process
+from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
 from leftoff.model.fields import Fields
 from leftoff.model.versions import Version
@@ -120,6 +120,7 @@ class Holder(Fields):
 
 
 FREE = Holder()  # what a lease says that nobody holds
+LIMIT_MS = 600_000  # without a beat for so long, whoever cannot be seen from here is not waited for
 
 
 _WHEN = frozenset((int, type(None)))
@@ -146,6 +147,23 @@ class Lease:
     @property
     def held(self) -> bool:
         return self.kind is not None
+
+    def seen(self, now: int) -> str:
+        """Whether whoever holds it is ``alive``, ``gone`` or ``unknown``: not to be seen from here."""
+        found = self.process.state() if self.process is not None else UNKNOWN
+        if found == GONE and self.process is not None and self.process.scope != scope():
+            # Of an earlier boot. One that was heard of since this one is of another machine that is called like this.
+            return GONE if self.silence(now) >= uptime() else UNKNOWN
+        return found
+
+    def state(self, now: int) -> str:
+        """``free``, ``alive``, ``gone``, ``unknown`` (not to be seen, beating), ``silent`` (not to be seen, quiet)."""
+        found = self.seen(now) if self.held else "free"
+        return "silent" if found == UNKNOWN and self.silence(now) > LIMIT_MS else found
+
+    def is_at_work(self, now: int) -> bool:
+        """Whether somebody holds it who lives, or may."""
+        return self.state(now) in (ALIVE, UNKNOWN)
 
     def silence(self, now: int) -> int:
         """For how many milliseconds nothing was heard of it. A time far ahead was told by a wrong clock."""

@@ -14,7 +14,6 @@ import time
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import is_led_away, write_private
-from leftoff.host import GONE
 from leftoff.model.codec import decode, sha256, text
 from leftoff.model.fields import Fields
 from leftoff.store.rows import ATTEMPTS, COPYING, MOST_OUTPUT, PYTHON_LOGS, end_of, is_of_attempt, misplaced
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 SOME, SOME_LARGE = 1000, 32  # rows at a time
 TRIES = 3  # a source that moves more often than that is being worked on
-SILENT_MS = 600_000
 ARCHIVE_LEFT = "archive left"  # noted in a copy whose archive is not there yet: what stands for its source
 ASKED_S = 10.0  # after so long a snapshot is asked something: a server ends one that nobody goes on with
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
@@ -86,8 +84,7 @@ def refuse_driven(source: Store, now: int) -> None:
 
 def _refuse_driven(view: View, now: int) -> None:
     for run_id, lease in view.leases():
-        state = lease.process.state() if lease.process is not None else "unknown"
-        if state != GONE and not (state == "unknown" and lease.silence(now) > SILENT_MS):
+        if lease.is_at_work(now):
             raise Conflict(
                 f"Run {run_id} is driven by {lease.who or lease.process or lease.session}.",
                 hint="Nothing was copied. Let it end, or stop it; then copy again.",

@@ -16,7 +16,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import SESSION, is_own, is_spent, twins
 from leftoff.engine.resume.open_again import cut_turn, put_back
 from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven
+from leftoff.engine.write.lease import NOBODY, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report_in
 from leftoff.errors import LeaseHeld
@@ -25,7 +25,7 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
 from leftoff.model.hashing import sha256
 from leftoff.model.words import UNFINISHED
-from leftoff.store.rows import Holder
+from leftoff.store.rows import LIMIT_MS, Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,18 +6,14 @@ from leftoff import log
 from leftoff.clock import iso
 from leftoff.engine.write.head import gone
 from leftoff.errors import LeaseHeld, StaleEpoch
-from leftoff.host import ALIVE, GONE, UNKNOWN, inside, scope, uptime
-from leftoff.store.rows import Holder
+from leftoff.host import ALIVE, inside
+from leftoff.store.rows import LIMIT_MS, Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease
-
-# Without a beat, a driver whose process cannot be seen from here may be followed by a person.
-LIMIT_MS = 600_000
-
 
 #: who a run's free lease names that was brought here by a bundle, and by when: whoever drove it did so elsewhere
 ELSEWHERE = "whoever drove it elsewhere"
@@ -40,15 +36,7 @@ def describe(lease: Lease) -> str:
 
 def state(lease: Lease | None, now: int) -> str:
     """``free``, ``alive``, ``gone``, ``unknown`` (not to be seen, beating) or ``silent`` (not to be seen, quiet)."""
-    if lease is None or not lease.held:
-        return "free"
-    seen = lease.process.state() if lease.process is not None else UNKNOWN
-    if seen == GONE and lease.process is not None and lease.process.scope != scope():
-        # Of an earlier boot. One that was heard of since this one is of another machine that is called like this.
-        seen = GONE if lease.silence(now) >= uptime() else UNKNOWN
-    if seen in (ALIVE, GONE):
-        return seen
-    return "silent" if lease.silence(now) > LIMIT_MS else "unknown"
+    return lease.state(now) if lease is not None else "free"
 
 
 def held(run_id: str, lease: Lease, now: int) -> LeaseHeld:

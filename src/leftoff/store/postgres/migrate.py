@@ -10,7 +10,7 @@ from __future__ import annotations
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import GONE, this_process
 from leftoff.store.postgres.queries import Q, read
-from leftoff.store.rows import Lease
+from leftoff.store.rows import LIMIT_MS, Lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MIGRATIONS: list[str] = ["migrations/0001.sql", "migrations/0002.sql"]
 SCHEMA = len(MIGRATIONS)
-SILENT_MS = 600_000
 #: by schema number: the oldest schema whose code may read, and write, a store of that schema
 COMPATIBLE = {1: (1, 1), 2: (1, 2)}  # one that writes 1 would remove blobs of logs
 
@@ -82,8 +81,8 @@ def _refuse_while_driven(link: Link) -> None:
     for columns in link.ask([(Q.leases, ())])[0]:
         lease = Lease(columns[1:10], columns[10])
         process = lease.process
-        gone = process == this_process() or (process is not None and process.state() == GONE)
-        if not gone and lease.silence(0) <= SILENT_MS:
+        gone = process == this_process() or lease.seen(0) == GONE
+        if not gone and lease.silence(0) <= LIMIT_MS:
             raise Conflict(
                 f"{link.place.name} needs a newer schema, but run {columns[0]} is driven by {lease.who or process}.",
                 hint="Let it end, or stop it; then try again. One that is silent for 10 min is not waited for.",

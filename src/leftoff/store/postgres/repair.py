@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from leftoff.clock import compact, iso
 from leftoff.errors import Corrupt, LeaseHeld
-from leftoff.host import GONE, this_process
+from leftoff.host import this_process
 from leftoff.store.fsck.check_run import LOST_BLOB
 from leftoff.store.postgres.check import inspect
 from leftoff.store.postgres.queries import Q
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 WRITTEN = ("record", "past", "version", "alias")  # the tables whose rows of a run are written again
 OF_RUN = ("run", *WRITTEN, "lease", "attempt")
-SILENT_MS = 600_000
 
 
 def check_and_repair(store: PostgresStore) -> dict[str, Any]:
@@ -232,10 +231,7 @@ def _is_whole(store: PostgresStore, view: Any, hash: bytes) -> bool:
 
 def _refuse_driven(run_id: str, lease: Lease | None) -> None:
     """Its driver would go on from what is not so any more."""
-    if lease is None or not lease.held or lease.process == this_process():
-        return
-    state = lease.process.state() if lease.process is not None else "unknown"
-    if state == GONE or (state == "unknown" and lease.silence(0) > SILENT_MS):
+    if lease is None or lease.process == this_process() or not lease.is_at_work(0):
         return
     who = f"{lease.who or 'a process'} ({lease.process or lease.session})"
     since = f", since {iso(lease.since)}" if lease.since is not None else ""

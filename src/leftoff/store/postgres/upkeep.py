@@ -142,7 +142,7 @@ def _abandoned(view: Any) -> list[int]:
     out = []
     for run, run_id in view.ask(Q.hidden_runs):
         lease = view.lease(run)
-        state = lease.process.state() if lease is not None and lease.process is not None else GONE
+        state = lease.seen(0) if lease is not None and lease.process is not None else GONE
         if REMOVED in run_id or state == GONE or (state == UNKNOWN and lease.silence(0) > ABANDONED_MS):
             out.append(run)
     return out

@@ -11,7 +11,7 @@ import apsw
 
 from leftoff.errors import Conflict, Corrupt, Unsupported
 from leftoff.host import GONE, this_process
-from leftoff.store.rows import Lease
+from leftoff.store.rows import LIMIT_MS, Lease
 from leftoff.store.sqlite.queries import Q, run_script
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MIGRATIONS: list[str] = ["migrations/0001.sql"]
 SCHEMA = len(MIGRATIONS)
-SILENT_MS = 600_000  # after that a session whose process nobody knows is taken for gone
 #: by schema number: the oldest schema whose code may read, and write, a store of that schema
 COMPATIBLE = {1: (1, 1)}
 
@@ -74,7 +73,7 @@ def _refuse_while_driven(db: apsw.Connection, where: str, now: int) -> None:
     for columns in db.execute(Q.leases):
         run_id, lease = columns[0], Lease(columns[1:])
         process: Any = lease.process
-        silent = lease.silence(now) > SILENT_MS
+        silent = lease.silence(now) > LIMIT_MS
         if process != me and (not silent if process is None else process.state() != GONE):
             raise Conflict(
                 f"{where} needs a newer schema, but run {run_id} is driven by {process or f'session {lease.session}'}.",

@@ -10,7 +10,7 @@ import time
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from leftoff.engine.write.lease import LIMIT_MS
+from leftoff.store.rows import LIMIT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

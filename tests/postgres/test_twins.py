@@ -1,0 +1,67 @@
+"""Machines of one image have one name and one id: what a driver on the other one does is not taken for a dead one's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leftoff.engine.config.project import open_store
+from leftoff.errors import Conflict
+from leftoff.host import Process, scope, this_process
+from leftoff.store.base import Store, Tx
+from leftoff.store.rows import Holder
+from leftoff.store.transfer import copy
+from leftoff.testing.rules.versions import add_hidden
+from leftoff.testing.scribe import AT, Scribe
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    store = open_store(url)
+    yield store
+    store.close()
+
+
+def twin() -> Holder:
+    """A process of a machine that is called as this one is, and was started at another time."""
+    machine, _, space = scope().split("/")
+    process = Process(f"{machine}/another-boot/{space}", 1, this_process().started)
+    return Holder("process", process, None, "twin", AT)
+
+
+def driven(store: Store) -> Scribe:
+    scribe = Scribe(store)
+    store.write(lambda tx: tx.put_lease(scribe.run, 1, twin()))
+    return scribe
+
+
+def test_its_runs_are_not_copied_away(store: Store, tmp_path: Path) -> None:
+    """What it commits meanwhile would be in the old store only."""
+    driven(store)
+    with pytest.raises(Conflict, match="driven by twin"):
+        copy(store, open_store(str(tmp_path / ".leftoff")))
+
+
+@pytest.mark.damages_store
+def test_its_run_is_not_repaired(store: Store) -> None:
+    """It would go on from what is not so any more."""
+    scribe = driven(store)
+    store.write(lambda tx: tx.note("UPDATE run SET title = 'x' WHERE run = $1", (scribe.run,)))  # type: ignore[attr-defined]
+    with pytest.raises(Conflict, match="driven by twin"):
+        store.check(repair=True)
+
+
+def test_what_it_is_about_to_complete_is_not_swept(store: Store) -> None:
+    """An import or a fork on its way."""
+
+    def begin(tx: Tx) -> int:
+        run = add_hidden(tx, "on-its-way")
+        tx.put_lease(run, 1, twin())
+        return run
+
+    Scribe(store)
+    run = store.write(begin)
+    store.sweep()
+    assert store.read(lambda view: view.run_row(run)) is not None
