@@ -73,6 +73,18 @@ def test_nobody_drives_it_while_its_steps_end(project: Path, orphan: Process, se
     taken_up(project, "r")
 
 
+def test_a_session_that_only_time_can_tell_of(project: Path, orphan: Process) -> None:
+    """Where nobody knows the agent's process, who names no session is most often the agent itself: its steps end."""
+    store = SqliteStore(str(project / ".leftoff"))
+    row = store.read(lambda view: view.find_run("r"))
+    assert row is not None
+    holder = Holder("session", None, "s", "agent", store.clock.now())
+    store.write(lambda tx: tx.put_lease(row.run, 9, holder))
+    store.close()
+    assert 0 == call("stop", "r", cwd=project).code
+    assert ALIVE != orphan.state()
+
+
 def test_a_driver_that_let_go_since(project: Path, seam: Seam) -> None:
     """Its process works on something else by now, and is not told to end."""
     succeed("start", "w", "--run-id", "r", cwd=project)

@@ -129,7 +129,7 @@ def _hold(tx: Tx, row: RunRow, now: int) -> int | None:
     """The lease of a run that nobody drives, in place of a dead driver's; ``None`` where our own session has it."""
     need_run(tx, row.run, row.run_id)
     lease = refuse_driven(tx, row.run, row.run_id, now, None)
-    if lease is not None and state(lease, now) == ALIVE:
+    if lease is not None and lease.is_at_work(now):
         return None
     return take(tx, row.run, row.run_id, (this_process(), "who ends its steps"), now, take_over=True)
 
