@@ -168,6 +168,7 @@ ALLOWED = {
     "a key that is text": "declare -A m; k={{ x }}; m[$k]=1",
     "text beside a number": '[[ "$s" == a && $n -gt 1 ]]; s={{ x }}',
     "env": "env A={{ x }} npx tool {{ x }}",
+    "behind a word that is not known": 'npx "$TOOL" {{ x }}; vagrant "$1" {{ x }}; gcloud info "$A" {{ x }}',
     "after eval": "eval true; echo {{ x }}",
     "beside eval": "eval true | cat {{ x }}",
     "words that are none": "echo eval {{ x }}; case eval in eval) echo {{ x }} ;; esac",

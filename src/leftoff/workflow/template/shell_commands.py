@@ -380,9 +380,10 @@ def _tested(name: str, arguments: list[Word], *, numbers: bool) -> Iterator[Eval
 
 def _handed_on(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
     """``env -S LINE``, ``npx -c LINE``: a line of words that is taken apart again."""
-    option, split = _HANDED_ON[name], "--split-string" if name == "env" else UNKNOWN
+    option = _HANDED_ON[name]
+    written = (option, "--split-string") if name == "env" else (option,)
     for index, word in enumerate(arguments):
-        if word.text.startswith((option, split)) or re.fullmatch(rf"-\w+{option[1:]}.*", word.text):
+        if word.text.startswith(written) or re.fullmatch(rf"-\w+{option[1:]}.*", word.text):
             message = f"a value in what `{name} {option}` takes apart"
             yield from _found(arguments[index : index + 2], message, AS_ARGUMENT)
 
