@@ -148,10 +148,15 @@ def write_private(path: str, content: Iterable[bytes]) -> None:
     folder, name = os.path.split(path)
     os.makedirs(folder, 0o700, exist_ok=True)
     temp = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
-    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        for piece in content:
-            file.write(piece)
-    os.replace(temp, path)
+    try:
+        with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            for piece in content:
+                file.write(piece)
+        os.replace(temp, path)
+    except BaseException:
+        if os.path.exists(temp):
+            os.unlink(temp)
+        raise
 
 
 def sync_folder(path: str) -> None:

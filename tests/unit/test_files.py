@@ -49,3 +49,17 @@ def test_a_time_that_cannot_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_to_do_about_it(number: int, word: str) -> None:
     """The hint is about what is wrong."""
     assert word in failure(OSError(number, os.strerror(number)), "/there").hint
+
+
+def test_a_private_file_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """Neither what was written of it, nor a change of what was there: on a full disk it is tried again and again."""
+
+    def half() -> Iterator[bytes]:
+        yield b"half"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "folder" / "file"
+    write_private(str(path), [b"before"])
+    with pytest.raises(OSError, match="No space"):
+        write_private(str(path), half())
+    assert (["file"], b"before") == (os.listdir(path.parent), path.read_bytes())

@@ -52,8 +52,10 @@ def keep(store: str, name: str, about: dict[str, Any]) -> bool:
 
 def count(store: str) -> int:
     """How many events are kept beside a store."""
-    folder = os.path.join(store, KEPT)
-    return len([name for name in os.listdir(folder) if name[0] != "."]) if os.path.isdir(folder) else 0
+    try:
+        return len([name for name in os.listdir(os.path.join(store, KEPT)) if name[0] != "."])
+    except OSError:  # there are none, or the last one was taken in just now
+        return 0
 
 
 class Kept:
