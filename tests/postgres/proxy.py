@@ -14,6 +14,7 @@ from pathlib import Path
 
 _SYNC, _QUERY, _FLUSH, _PARSE, _BIND = b"S", b"Q", b"H", b"P", b"B"
 _READY = b"Z"
+PATIENCE_S = 60.0  # for what will come: only a failure waits so long
 _TLS = struct.pack("!i", 80877103)
 
 
@@ -47,10 +48,11 @@ class Proxy:
         assert when in ("before", "after", "late")
         self._faults.append((when, statement))
 
-    def fault(self, when: str, statement: str) -> bool:
+    def fault(self, when: str, statement: str, link: _Link) -> bool:
         with self._lock:
             if (when, statement) in self._faults:
                 self._faults.remove((when, statement))
+                link.late = link.late or when == "late"
                 return True
         return False
 
@@ -64,7 +66,10 @@ class Proxy:
         (self._silent.set if silent else self._silent.clear)()
 
     def let_go(self) -> None:
-        """What is late arrives, and is over when this returns."""
+        """What is late arrives, and is over when this returns. It may be on its way to us still."""
+        end = time.monotonic() + PATIENCE_S
+        while any(when == "late" for when, _ in tuple(self._faults)) and time.monotonic() < end:
+            time.sleep(0.001)
         self.late.set()
         for link in [link for link in self._links if link.late]:
             link.join()
@@ -177,12 +182,11 @@ class _Link:
         statement = self._names.get(body.split(b"\0", 2)[1], "")
         self.proxy.statements.append(statement)
         self._told = "pg_notify(" in statement or statement.startswith("SET lock_timeout")
-        if not self._lost and self.proxy.fault("after", statement):
+        if not self._lost and self.proxy.fault("after", statement, self):
             self._lost = self._asked + 1
-        if self.proxy.fault("late", statement):
-            self.late = True
+        if self.proxy.fault("late", statement, self):
             self.proxy.late.wait()
-        return self.proxy.fault("before", statement)
+        return self.proxy.fault("before", statement, self)
 
     def _down(self) -> None:
         held = b""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 import leftoff
@@ -18,11 +17,10 @@ from leftoff.host import this_process
 from leftoff.operations.upkeep import retention
 from leftoff.store import transfer
 from leftoff.store.base import Store
-from leftoff.store.postgres.connection import Link
-from leftoff.store.postgres.held import END
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
 from tests.cli.command import Called, call, succeed
+from tests.postgres.lost import lose_the_end
 from tests.postgres.proxy import Proxy
 from tests.races.between import Seam
 
@@ -212,17 +210,7 @@ def test_a_bundle_stays_where_the_end_of_its_archiving_is_late(
     def late(*what: Any) -> None:
         placed(*what)
         proxy.fail("late", "COMMIT")
-        monkeypatch.setattr(Link, "ask", lose)
-
-    ask = Link.ask
-
-    def lose(link: Link, statements: Any, then: Any = ()) -> Any:
-        if END not in statements:
-            return ask(link, statements, then)
-        monkeypatch.undo()
-        link.wire.send(statements, ends=True)
-        link.close()
-        raise psycopg.OperationalError("the connection is lost")
+        lose_the_end(monkeypatch)
 
     monkeypatch.setattr(archive, "_place", late)
     with pytest.raises(StoreUnavailable):

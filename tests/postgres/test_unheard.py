@@ -16,13 +16,13 @@ from leftoff.errors import StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.model.versions import Version
 from leftoff.store.postgres.connection import Link
-from leftoff.store.postgres.held import END
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.wire import Wire
 from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import call
+from tests.postgres.lost import lose_the_end
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
 
@@ -216,20 +216,11 @@ def test_a_transaction_whose_end_does_not_arrive(
 ) -> None:
     """It is waited for as long as a lock would be; what it changed is there when it is over."""
     store = PostgresStore(proxy.url(name), str(tmp_path))
-    scribe, ask = Scribe(store), Link.ask
+    scribe = Scribe(store)
     proxy.fail("late", "COMMIT")
     store.patience = 0.1
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
-
-        def lose(link: Link, statements: Any, then: Any = ()) -> Any:
-            if END not in statements:
-                return ask(link, statements, then)
-            patch.undo()
-            link.wire.send(statements, ends=True)
-            link.close()
-            raise psycopg.OperationalError("the connection is lost")
-
-        patch.setattr(Link, "ask", lose)
+        lose_the_end(patch)
         store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT))
     says_that_it_is_not_known(caught.value)
     proxy.let_go()
