@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.command import call, succeed
@@ -39,20 +41,52 @@ def test_a_digest_that_is_off(place: Place) -> None:
     assert ("integrity.digest", True) == (found["code"], f"r@{whole} is intact" in found["hint"])
 
 
+def copies(place: Place) -> list[Path]:
+    """The files that the store keeps copies in."""
+    return [path for path in (place.folder / ".leftoff/blobs").rglob("*") if path.is_file()]
+
+
+def spoil(copy: Path) -> None:
+    """A byte in its middle is another."""
+    copy.chmod(0o600)
+    data = bytearray(copy.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    copy.write_bytes(data)
+
+
 def test_a_damaged_copy(place: Place) -> None:
     """`--deep` reads every copy that the run has; one that is damaged is refused, with its path."""
     place.start("--steps", "a,b")
     (place.folder / "o.bin").write_bytes(bytes(range(256)) * 8000)
     succeed("step", "done", "a", "--output", "o.bin", cwd=place.folder)
     assert [] == place.verify("r", "--deep", code=0)["findings"]
-    (blob,) = (path for path in (place.folder / ".leftoff/blobs").rglob("*") if path.is_file())
-    blob.chmod(0o600)
-    data = bytearray(blob.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    blob.write_bytes(data)
+    (blob,) = copies(place)
+    spoil(blob)
     found = place.verify("r", "--deep", code=4)
     assert [("integrity.blob", "refuse")] == codes(found)
     assert "o.bin" == found["findings"][0]["subject"]
     assert [] == place.verify(code=0)["findings"]
     call("fsck", "--repair", cwd=place.folder)
     assert [("integrity.blob", "refuse")] == codes(place.verify("r", "--deep", code=4))
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_output_whose_copy_is_lost(repaired: bool, gone: bool, place: Place) -> None:
+    """--yes brings back only what the store has as it was recorded: else the step runs again, before a repair and
+    after one."""
+    place.start("--steps", "a,b")
+    (place.folder / "o.bin").write_bytes(bytes(range(256)) * 8000)
+    succeed("step", "done", "a", "--output", "o.bin", cwd=place.folder)
+    succeed("pause", cwd=place.folder)
+    (place.folder / "o.bin").unlink()
+    (copy,) = copies(place)
+    if gone:
+        copy.unlink()
+    else:
+        spoil(copy)
+    if repaired:
+        succeed("fsck", "--repair", cwd=place.folder)
+    done = place.back("--yes", code=0)
+    assert "the copy that was kept is damaged or gone" in done.err
+    assert ("pending", False) == (place.status("a"), (place.folder / "o.bin").exists())

@@ -105,6 +105,18 @@ def test_outputs_come_back(place: Path) -> None:
     )
 
 
+@pytest.mark.damages_store
+def test_outputs_without_a_sound_copy(place: Path) -> None:
+    """What cannot be brought back as it was is made again."""
+    (place / "a.txt").unlink()
+    for copy in (path for path in (place / ".leftoff/blobs").rglob("*") if path.is_file()):
+        copy.chmod(0o600)
+        copy.write_bytes(b"rubbish")
+    plan = again(place)
+    assert "run: a.txt is missing, and no copy of it is kept" == plan["a"]
+    assert "a" in log(place) and "mon\n" == (place / "a.txt").read_text()
+
+
 def test_a_step_with_its_own_word(tmp_path: Path) -> None:
     """`cache: true` needs no option, `cache: false` takes none."""
     step = "  - {id: %s, cache: %s, run: 'echo %s >> log'}\n"

@@ -7,15 +7,34 @@ from leftoff.engine.workspace.content import ABSENT, LINK, recorded
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.plan import WHY_NOT_KEPT, complete_at, digest_of, records
 from leftoff.engine.workspace.stat import hashed
-from leftoff.errors import NotFound
+from leftoff.errors import Corrupt, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from leftoff.engine.read.find import Target
     from leftoff.store.base import Store, View
+
+
+def has_copy(store: Store, about: Mapping[str, Any], *, whole: bool) -> bool:
+    """Whether the store still has the copy that a record tells of: it may have been damaged, or set aside, since.
+
+    ``whole``: every byte of it is read; else of a large one only the beginning.
+    """
+    if not about.get("captured"):
+        return False
+    content = recorded(about)
+    if content.kind == LINK:
+        return True
+    try:
+        for _ in store.load_blob(digest_of(content.hash or "")):
+            if not whole:
+                break
+    except (Corrupt, NotFound):
+        return False
+    return True
 
 
 class FileThen:

@@ -17,6 +17,7 @@ from leftoff.engine.lifecycle.origin import is_ours
 from leftoff.engine.read.state import Reader
 from leftoff.engine.workspace.content import recorded
 from leftoff.engine.workspace.put import Putter
+from leftoff.engine.workspace.read import has_copy
 from leftoff.engine.workspace.stat import hash_file, look
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.codec import sha256
@@ -162,7 +163,7 @@ class Reuse:
         became = look(self._state.project, outputs)
         changed = [path for path, state in became.items() if state == "changed"]
         missing = [path for path, state in became.items() if state == "gone"]
-        lost = [path for path in missing if not outputs[path].get("captured")]
+        lost = [path for path in missing if not has_copy(self._store, outputs[path], whole=True)]
         if changed:
             return Decision(f"{changed[0]} is not as it was left")
         if lost:

@@ -21,10 +21,11 @@ MOST_LINES = 200
 
 class Outputs:
     """Of finished steps: (step, path) that are gone, and that are not what they were. ``kept``: paths of which there is
-    a copy in the store."""
+    a copy in the store; ``lost``: of which there was one."""
 
     def __init__(self) -> None:
         self.kept: set[str] = set()
+        self.lost: set[str] = set()
         self.missing: list[tuple[str, str]] = []
         self.changed: list[tuple[str, str]] = []
 
@@ -51,9 +52,18 @@ def look_at_outputs(world: World) -> Outputs:
     if doubtful:
         _look_closer(world, doubtful, out)
     if out.missing:
-        about = _newest(world.artifact_records())
-        out.kept = {path for _, path in out.missing if about.get(path, {}).get("captured")}
+        _look_for_copies(world, out)
     return out
+
+
+def _look_for_copies(world: World, out: Outputs) -> None:
+    """Of what is gone. Where one may be brought back without a further question, it is read to its end."""
+    from leftoff.engine.workspace.read import has_copy
+
+    known = _newest(world.artifact_records())
+    captured = {path for _, path in out.missing if known.get(path, {}).get("captured")}
+    out.kept = {path for path in captured if has_copy(world.store, known[path], whole=world.proves_copies)}
+    out.lost = captured - out.kept
 
 
 def _look_closer(world: World, doubtful: list[str], out: Outputs) -> None:

@@ -31,11 +31,12 @@ def outputs(world: World) -> Iterator[Finding]:
     seen = look_at_outputs(world)
     for step, path in seen.missing:
         kept, name = path in seen.kept, shown_step(step)
+        lost = "; the copy that was kept is damaged or gone" if path in seen.lost else ""
         word = step_word(step)
         first = f"--yes restores the copy; --from-step {word} runs" if kept else f"--yes runs {name} again"
         yield Finding(
             "outputs.missing",
-            f"{path}, an output of step {name}, is missing{'; a copy was kept' if kept else ''}.",
+            f"{path}, an output of step {name}, is missing{'; a copy was kept' if kept else lost}.",
             f"{first + ' the step again' if kept else first}; --accept outputs.missing continues without it.",
             step,
             choices=(*((BRING_BACK,) if kept else ()), "run the step again", "accept", "stop"),

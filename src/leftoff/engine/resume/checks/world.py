@@ -44,6 +44,7 @@ class World:
         self.now = project.now
         self.settings = project.settings
         self.deep = request.deep
+        self.proves_copies = bool(request.deep or request.yes or request.answers)
         self._whole = whole  # else only what the run declared or tracked is read
         self.session = session  # whose the run may be without standing in the way
         self.row: RunRow
