@@ -185,6 +185,23 @@ def test_cleanup_by_age(project: Path) -> None:
     assert 2 == call("compat", "cleanup-checkpoints", "soon", cwd=project).code
 
 
+def test_json_is_one_document(project: Path) -> None:
+    """Of every utility, also where there is nothing to tell."""
+
+    def told(*words: str, **more: Any) -> Any:
+        return succeed("compat", *words, "--json", cwd=project, **more).json
+
+    assert {"removed": []} == told("cleanup-checkpoints")
+    begun = told("save-checkpoint", "implement", json.dumps(STATE))
+    assert f".claude/checkpoints/{begun['run_id']}.json" == begun["path"]
+    assert begun["run_id"] == told("load-checkpoint", "implement")["checkpoint_id"]
+    over = json.dumps({**STATE, "status": "completed"})
+    assert {**begun, "path": None} == told("save-checkpoint", "implement", over)
+    assert {"removed": [begun["run_id"]]} == told("cleanup-checkpoints", "0")
+    (project / "out.md").write_text("done")
+    assert {"run_id", "seq"} == told("bmad-event", input=EVENTS).keys()
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

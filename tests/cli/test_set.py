@@ -105,6 +105,8 @@ def test_a_long_list_is_kept_whole(tmp_path: Path) -> None:
         (("a=1", "v:=nope"), 2, "not JSON"),
         (("a=1", "v=@missing.txt"), 3, "does not exist"),
         (("a=1", "v=@."), 3, "is a folder"),
+        (("a=1", "v=@"), 2, "No file is named"),
+        (("by=@ann",), 3, """K:='"@…"'"""),
         (("k" * 5000 + "=1",), 2, "too long"),
         ((b"v=caf\xe9",), 2, "not UTF-8"),
         ((b"k\xff=1",), 2, "not UTF-8"),

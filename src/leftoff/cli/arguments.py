@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
+_AT = "@FILE reads the value from a file. Text that begins with @ is given as JSON: K:='\"@…\"'"
+
 
 def assignments(words: list[str]) -> dict[str, Any]:
     """The variables of ``K=V…``; a later one wins."""
@@ -29,6 +31,8 @@ def assignment(word: str) -> tuple[str, Any]:
 
 def read_text(path: str) -> str:
     """The text of a file, or of stdin (``-``); at most ``typed.MOST_BYTES``."""
+    if not path:
+        raise Usage("No file is named behind the @.", hint=_AT)
     try:
         if path == "-":
             import sys
@@ -45,7 +49,7 @@ def read_text(path: str) -> str:
         ) from None
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
-        raise NotFound(f"The file {path} {what}.", hint="K=@FILE reads the value from a file.") from None
+        raise NotFound(f"The file {path} {what}.", hint=_AT) from None
     except OSError as error:
         raise StoreUnavailable(
             f"{path} cannot be read: {error.strerror}.", hint="Nothing was changed. Check its permissions."

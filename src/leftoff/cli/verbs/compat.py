@@ -46,7 +46,8 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage(f"There is no utility {name!r}.", hint=f"Utilities: {', '.join(utilities)}.")
     least, most, work = utilities[name]
     if not least <= len(rest) <= most:
+        many = f"{least}" if least == most else f"{least} to {most}"
         raise Usage(
-            f"`leftoff compat {name}` takes {least} to {most} arguments.", hint=f"usage: {SPEC.line()}"
+            f"`leftoff compat {name}` takes {many} argument{'s' * (most != 1)}.", hint=f"usage: {SPEC.line()}"
         )
     return work(ctx, rest)

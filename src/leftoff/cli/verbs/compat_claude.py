@@ -28,7 +28,9 @@ def save(ctx: Context, rest: list[str]) -> int:
     run_id, path = Checkpoints(ctx.project).save(kind, state)
     if path is None:
         ctx.say(f"leftoff: {run_id} is completed: its checkpoint is deleted, the run stays in the store.")
-    else:
+    if ctx.args.json:
+        ctx.emit({"run_id": run_id, "path": path})
+    elif path is not None:
         ctx.out(path)
     return 0
 
@@ -46,7 +48,10 @@ def load(ctx: Context, rest: list[str]) -> int:
     why = why_ask(document, ctx.project.folder, ctx.project.now)
     if why is not None:
         ctx.say(f"leftoff: look before you resume it: {why}.")
-    ctx.out(dump(document).rstrip("\n"))
+    if ctx.args.json:
+        ctx.emit(document)
+    else:
+        ctx.out(dump(document).rstrip("\n"))
     return 0
 
 
@@ -73,6 +78,10 @@ def clean_up(ctx: Context, rest: list[str]) -> int:
     word = rest[0] if rest else str(MAX_AGE_DAYS)
     if not (word.isascii() and word.isdigit() and len(word) < 6):
         raise Usage(f"The age must be a number of days, not {word[:40]!r}.", hint="For example: 7")
-    for run_id in Checkpoints(ctx.project).clean_up(int(word)):
+    removed = Checkpoints(ctx.project).clean_up(int(word))
+    if ctx.args.json:
+        ctx.emit({"removed": [*removed]})
+        return 0
+    for run_id in removed:
         ctx.out(run_id)
     return 0
