@@ -304,6 +304,30 @@ def test_a_role_that_only_looks(sides: Sides, server: Server) -> None:
         assert 2 == call("show", "r-1", "--json", cwd=project, **env).json["head"]["seq"]
 
 
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_role_that_is_kept_out(sides: Sides, server: Server, is_made: bool) -> None:
+    """It is told so, by who reads and who writes: neither that there is nothing, nor that the layout is another."""
+    project, env = sides[1]
+    schema = f"leftoff_{env['LEFTOFF_STORE'].rpartition('project=')[2]}"
+    if is_made:
+        assert 0 == call("start", "site", "--run-id", "r-1", cwd=project, **env).code
+    else:
+        server.tell(f'CREATE SCHEMA "{schema}"')
+    with role(server, env, "no page gives grants behind these words") as strange:
+        for line in (
+            "ls",
+            "show r-1",
+            "store info",
+            "status",
+            "fsck",
+            "start site",
+            "note hi",
+            "store migrate",
+        ):
+            done = call(*line.split(), cwd=project, **strange)
+            assert 8 == done.code and f"permission denied for schema {schema}" in done.err, done
+
+
 def test_a_role_that_works(sides: Sides, server: Server) -> None:
     """With the grants of the page it can do everything but change the schema."""
     project, env = sides[1]

@@ -7,6 +7,8 @@ migration only adds, so that the older one goes on; where it cannot, ``min_write
 
 from __future__ import annotations
 
+from psycopg.errors import InsufficientPrivilege
+
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import GONE, this_process
 from leftoff.store.postgres.queries import Q, read
@@ -24,7 +26,11 @@ COMPATIBLE = {1: (1, 1), 2: (1, 2)}  # one that writes 1 would remove blobs of l
 
 
 def is_there(link: Link) -> bool:
-    return bool(link.ask([(Q.there, (link.place.schema,))])[0][0][0])
+    """Whether there is a store; an error where the role may not know."""
+    there, is_closed = link.ask([(Q.there, (link.place.schema,))])[0][0]
+    if is_closed:
+        raise InsufficientPrivilege(f"permission denied for schema {link.place.schema}")
+    return bool(there)
 
 
 def is_current(link: Link) -> bool:

@@ -329,6 +329,7 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             self._give_up(link, view)
             if code_of(error) in _MISSING and not self._there:
+                self._with_link(migrate.is_there)  # or the role is kept out
                 raise self._absent() from None
             raise
         except BaseException:

@@ -27,8 +27,10 @@ SELECT 1 FROM version WHERE run = $1 AND seq = $2 AND token = $3 UNION ALL SELEC
 
 -- name: there
 -- Whether there is a store. By rows: what `to_regclass` remembers may be older than a lock that was waited for.
+-- And whether the role is kept out of the schema: its tables are as if they were not there then.
 SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE n.nspname = $1 AND c.relname = 'meta')
+               WHERE n.nspname = $1 AND c.relname = 'meta'),
+       EXISTS (SELECT 1 FROM pg_namespace n WHERE n.nspname = $1 AND NOT has_schema_privilege(n.oid, 'USAGE'))
 
 -- name: hold
 -- Take a run for the rest of this transaction, and say where it stands. The first thing every commit does.
