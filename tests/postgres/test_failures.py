@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -120,19 +121,72 @@ def test_a_connection_that_goes_during_commit(store: PostgresStore, proxy: Proxy
     assert 2 == scribe.seq
 
 
-def test_a_role_whose_connections_are_used_up(server: Server, name: str, tmp_path: Path) -> None:
-    """The server says so; it is no password, and no network."""
+@pytest.fixture
+def few(server: Server) -> Iterator[str]:
+    """A role that gets one connection, and may make a store of its own."""
     role = f"few{os.getpid()}"
-    with psycopg.connect(server.url(), autocommit=True) as conn:
-        conn.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0".encode())
-    store = PostgresStore(server.url(name).replace(f"{USER}@", f"{role}@"), str(tmp_path))
+    made = f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 1"
+    server.tell(made, f"GRANT CREATE ON DATABASE postgres TO {role}")
+    yield role
+    server.tell(f"DROP OWNED BY {role} CASCADE", f"DROP ROLE {role}")
+
+
+def test_a_role_whose_connections_are_used_up(server: Server, name: str, few: str, tmp_path: Path) -> None:
+    """The server says so; it is no password, and no network."""
+    store = PostgresStore(server.url(name).replace(f"{USER}@", f"{few}@"), str(tmp_path))
+    taken = psycopg.connect(server.url().replace(f"{USER}@", f"{few}@"))
+    with taken, pytest.raises(StoreUnavailable) as caught:
+        store.exists()
+    assert "takes no more connections" in caught.value.message
+
+
+def test_connections_that_are_used_up_for_a_while(
+    server: Server, name: str, few: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was there before waits until there is one again."""
+    store = PostgresStore(server.url(name).replace(f"{USER}@", f"{few}@"), str(tmp_path))
+    scribe = Scribe(store)
+    store.close()
+    other = until(lambda: _connected(server, few), "its connection is not given back")
+    sleep = time.sleep
+
+    def waits(seconds: float) -> None:
+        other.close()
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", waits)
+    scribe.commit({("variable", "n"): 1})
+    scribe.verify()
+    store.close()
+
+
+def _connected(server: Server, role: str) -> psycopg.Connection | None:
     try:
-        with pytest.raises(StoreUnavailable) as caught:
-            store.exists()
-        assert "takes no more connections" in caught.value.message
+        return psycopg.connect(server.url().replace(f"{USER}@", f"{role}@"))
+    except psycopg.OperationalError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("ALTER ROLE {role} NOLOGIN", "refused the connection"),
+        ("REVOKE CONNECT ON DATABASE {base} FROM PUBLIC", "may not do that"),
+    ],
+)
+def test_somebody_who_may_not_connect(
+    server: Server, few: str, tmp_path: Path, statement: str, words: str
+) -> None:
+    """Is told so: the server is there, and trying again helps nobody."""
+    base = f"base{os.getpid()}"
+    server.tell(f"CREATE DATABASE {base}", statement.format(role=few, base=base))
+    url = server.url().replace(f"{USER}@/postgres", f"{few}@/{base}")
+    try:
+        with pytest.raises(StoreUnavailable, match=words) as caught:
+            PostgresStore(url, str(tmp_path)).exists()
+        assert not caught.value.retry
     finally:
-        with psycopg.connect(server.url(), autocommit=True) as conn:
-            conn.execute(f"DROP ROLE {role}".encode())
+        server.tell(f"DROP DATABASE {base}")
 
 
 def test_a_server_that_is_too_old(proxy: Proxy, name: str, project: Path) -> None:

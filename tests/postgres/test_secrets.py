@@ -131,3 +131,12 @@ def test_a_url_with_an_option_that_is_none(project: Path, server: Server, option
     done = call("ls", cwd=project, LEFTOFF_STORE=url)
     assert (2, "") == (done.code, done.out)
     assert option.partition("=")[0] in done.err and "eim" not in done.err
+
+
+def test_a_service_file_that_is_not_there(project: Path) -> None:
+    """Nor is it the server's fault."""
+    done = call(
+        "ls", cwd=project, LEFTOFF_STORE="postgresql://?service=x", PGSERVICEFILE=str(project / "none")
+    )
+    assert (2, "") == (done.code, done.out)
+    assert "service file" in done.err

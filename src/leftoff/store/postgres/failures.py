@@ -20,11 +20,12 @@ CONNECTION = "08"  # starts the codes of a connection that failed
 AGAIN = frozenset({"40001", "40P01", "23505", "23503"})
 #: the server goes down, comes up, or ended the connection
 RESTARTS = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
+FULL = "53300"  # it takes no more connections, for now: also one of ours may be given back
 
 _BY_CODE = {
     "53100": ("The disk of {where} is full.", f"{SAFE} Free some space on the server, then try again."),
     "53200": ("{where} is out of memory.", SAFE),
-    "53300": (
+    FULL: (
         "{where} takes no more connections.",
         "Raise max_connections there, or end what holds them.",
     ),
@@ -55,13 +56,17 @@ _BY_TEXT = (
     (("no password supplied",), "28P01"),
     (("role", "does not exist"), "28P01"),
     (("no pg_hba.conf entry",), "28000"),
+    (("pg_hba.conf rejects",), "28000"),
+    (("not permitted to log in",), "28000"),
+    (("permission denied for database",), "42501"),
     (("database", "does not exist"), "3D000"),
-    (("too many clients",), "53300"),
-    (("too many connections",), "53300"),
-    (("remaining connection slots",), "53300"),
+    (("too many clients",), FULL),
+    (("too many connections",), FULL),
+    (("remaining connection slots",), FULL),
     (("starting up",), "57P03"),
     (("shutting down",), "57P03"),
     (("in recovery mode",), "57P03"),
+    (("not yet accepting connections",), "57P03"),
 )
 _TROUBLE = (
     "53",
@@ -70,7 +75,8 @@ _TROUBLE = (
 )  # start the codes of resources that are short, of the server's system, of its own bugs
 _POOLED = ("26000", "42P05")  # a statement that was prepared on another connection, or by another
 _TLS = ("certificate", "SSL", "ssl")
-_WRONG = ("invalid ", "definition of service")  # begin what libpq says of an option, before anything was sent
+#: begin what libpq says of an option, before anything was sent
+_WRONG = ("invalid ", "definition of service", "service file")
 
 
 def code_of(error: psycopg.Error) -> str:
@@ -84,9 +90,14 @@ def code_of(error: psycopg.Error) -> str:
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether the connection is gone, or will be: the same may succeed on another one."""
+    """Whether the connection is gone, or will be, or there was none: the same may succeed on another one."""
     code = code_of(error)
-    return code in RESTARTS or code.startswith(CONNECTION) or (not code and _is_connection(error))
+    return (
+        code in RESTARTS
+        or code == FULL
+        or code.startswith(CONNECTION)
+        or (not code and _is_connection(error))
+    )
 
 
 def _is_connection(error: psycopg.Error) -> bool:

@@ -329,7 +329,6 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             self._give_up(link, view)
             if code_of(error) in _MISSING and not self._there:
-                self._with_link(migrate.is_there)  # or the role is kept out
                 raise self._absent() from None
             raise
         except BaseException:
@@ -339,6 +338,7 @@ class PostgresStore(Store):
         return result
 
     def _absent(self) -> LeftoffError:
+        self.on_link(migrate.is_there)  # fails where the role is kept out
         error = StoreUnavailable(f"There is no store at {self.name}.", hint="The first write makes one.")
         error.retry = False
         return error
