@@ -12,7 +12,8 @@ Obligations:
 2. ``fn`` sees the newest committed state of the runs that it writes to, and no other writer changes it before ``fn`` is
    durable. Where what it has seen moves before it writes, it is called again from its beginning: so it may be called
    several times, and changes nothing but rows; or what is the same when it is done twice (a file that is moved away).
-3. ``read(fn)`` gives ``fn`` one consistent snapshot; it never blocks a writer, nor a writer it.
+3. ``read(fn)`` gives ``fn`` one consistent snapshot; it never blocks a writer, nor a writer it. Where that is lost with
+   its connection, ``fn`` is called again with another one: what it found before is none of its result.
 4. Bytes that are read are checked against their recorded hash: ``Corrupt``, never a wrong value.
 5. Inside ``fn`` nothing waits: no I/O but the store's own, no locks, under 50 ms.
 6. Writers are served fairly, across threads and processes.

@@ -80,7 +80,9 @@ def _still_there(store: Store, row: RunRow) -> bool:
 
 
 def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> tuple[RunRow, list[Version]]:
-    """Everything that a kept version sees; the run and its versions in this snapshot."""
+    """Everything that a kept version sees; the run and its versions in this snapshot, be it the second one."""
+    if out.counts["versions"]:
+        out.begin()
     versions = view.versions(row.run, sealed=False)[::-1]
     now = view.run_row(row.run)
     if now is None or now.hidden not in (0, ARCHIVED) or not versions:

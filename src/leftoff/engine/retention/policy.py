@@ -206,12 +206,9 @@ def plan(
     asked: bool = True,
 ) -> Plan:
     """What the rules say of the runs that are here; nothing is changed. ``asked``: somebody wants it now."""
-    made = Plan()
-    if not store.exists():
-        return made
 
-    def look(view: View) -> None:
-        time = Time.of(view, now)
+    def look(view: View) -> Plan:
+        made, time = Plan(), Time.of(view, now)
         for row in view.list_runs({}):
             gone = outlived(row, rules, now)
             if gone is not None and (believed(row, rules, time) or (asked and gone.action == ARCHIVE)):
@@ -223,9 +220,9 @@ def plan(
             gone_too = dropped(row, versions, rules, phase_of or phase)
             made.removals += gone_too
             made.kept += len(versions) - len(gone_too)
+        return made
 
-    store.read(look)
-    return made
+    return store.read(look) if store.exists() else Plan()
 
 
 def believed(row: RunRow, rules: Policy, time: Time) -> bool:

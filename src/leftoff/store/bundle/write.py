@@ -83,6 +83,15 @@ class BundleWriter:
     def __init__(self, path: str) -> None:
         self.path = path
         self._temp, self._fd = "", -1
+        self._db: apsw.Connection | None = None
+
+    def __enter__(self) -> BundleWriter:
+        self.begin()
+        return self
+
+    def begin(self) -> None:
+        """An empty one, whatever was written before: who reads from a server may have to read again."""
+        self._abandon()
         self._values: dict[bytes, int] = {}
         self._pack: list[bytes] = []
         self._packs = 0
@@ -90,9 +99,6 @@ class BundleWriter:
         self.counts = {"versions": 0, "records": 0, "values": 0, "blobs": 0}
         self.bytes = 0
         self._sum = Sum()
-        self._db: apsw.Connection | None = None
-
-    def __enter__(self) -> BundleWriter:
         try:
             folder = os.path.dirname(self.path)
             sweep_parts(folder)
@@ -101,7 +107,6 @@ class BundleWriter:
         except BaseException as error:
             self._abandon()
             raise self._failure(error) from error
-        return self
 
     def _open(self) -> apsw.Connection:
         try:
