@@ -209,7 +209,7 @@ def kept(store: Store, run_id: str) -> Kept | None:
     if "/" in run_id or "\0" in run_id or not run_id:
         return None
     path = os.path.join(folder_of(store) or "", run_id + SUFFIX)
-    if os.path.isabs(path) and os.path.isfile(path):
+    if os.path.isabs(path) and _is_bundle(path):
         return Kept(run_id, path, seen=os.stat(path))
     row = shelf.find(store, run_id)
     return Kept(run_id, run=row.run, seen=row.seq) if row is not None else None
@@ -398,11 +398,8 @@ def drop(path: str) -> int:
     """Delete a bundle and its page; the bytes that they took on disk."""
     size = 0
     for name in (path, path.removesuffix(SUFFIX) + PAGE):
-        try:
-            size += disk_use(name)
-            os.unlink(name)
-        except FileNotFoundError:
-            pass
+        size += disk_use(name)
+        _unlink(name)
     return size
 
 
@@ -448,7 +445,7 @@ def trashed(store: Store) -> list[dict[str, Any]]:
     found = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
-        if name.endswith(SUFFIX):
+        if _is_bundle(path):
             try:
                 found.append({**_read_page(path.removesuffix(SUFFIX) + PAGE), "path": path})
             except (OSError, ValueError):
@@ -481,7 +478,12 @@ def bundles(store: Store) -> list[str]:
     """The files of archived runs."""
     folder = folder_of(store)
     names = sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else []
-    return [os.path.join(folder or "", name) for name in names if name.endswith(SUFFIX)]
+    return [path for name in names if _is_bundle(path := os.path.join(folder or "", name))]
+
+
+def _is_bundle(path: str) -> bool:
+    """Not a link, which may have come along with a repository: what it leads to is no run of ours."""
+    return path.endswith(SUFFIX) and os.path.isfile(path) and not os.path.islink(path)
 
 
 def order_of(path: str) -> tuple[int, str] | None:
