@@ -48,11 +48,13 @@ def test_json_is_the_run(tmp_path: Path) -> None:
 
 
 def test_total_without_steps(tmp_path: Path) -> None:
-    """--total says how many steps there will be; percent counts against it."""
+    """--total says how many steps there will be: percent counts against it, and those nobody named are pending."""
     started(tmp_path, "flow", "--total", "4")
     succeed("step", "done", "one", cwd=tmp_path)
     run = succeed("ls", "--json", cwd=tmp_path).json["runs"][0]
-    assert (4, 25) == (run["steps"]["total"], run["percent"])
+    total = run["steps"].pop("total")
+    assert (4, 25, 3, 1) == (total, run["percent"], run["steps"]["pending"], run["steps"]["completed"])
+    assert total == sum(run["steps"].values())
 
 
 def test_always_a_new_run_that_names_its_twin(tmp_path: Path) -> None:

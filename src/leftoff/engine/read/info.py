@@ -34,10 +34,10 @@ def next_leaf(view: View, row: RunRow) -> str | None:
 
 
 def step_counts(row: RunRow) -> dict[str, int]:
-    """Leaf steps by status, and their ``total`` (or the one declared, where that is more).
+    """Leaf steps by status, and their ``total``.
 
-    Those that were announced below a step are pending. ``beyond``: how many more there are of a status than are listed,
-    where a foreign document said so.
+    Those that were announced, for the run or below a step, and that nobody reported yet, are pending. ``beyond``: how
+    many more there are of a status than are listed, where a foreign document said so.
     """
     counts, card = counts_of(row.counts), row.card
     declared, beyond, expected = card.get("total"), card.get("beyond"), card.get(EXPECTED)
@@ -47,10 +47,9 @@ def step_counts(row: RunRow) -> dict[str, int]:
         for word, more in beyond.items():
             if word in counts and isinstance(more, int):
                 counts[word] += more
-    total = sum(counts.values())
     if isinstance(declared, int) and not isinstance(declared, bool):
-        total = max(total, declared)
-    return {"total": total, **counts}
+        counts["pending"] += max(0, declared - sum(counts.values()))
+    return {"total": sum(counts.values()), **counts}
 
 
 class Listing:
