@@ -38,7 +38,12 @@ def test_with_now_is_with_what_lies_there(tracked: Path) -> None:
     (tracked / "a.txt").write_text("same\nby hand\n")
     (tracked / "src/b.txt").unlink()
     document = succeed("diff", "--json", cwd=tracked).json
-    assert ["a.txt", "src/b.txt"] == sorted(document["files"]["changed"])
+    changed = document["files"]["changed"]
+    assert ["a.txt", "src/b.txt"] == sorted(changed)
+    (kept,) = (
+        about for about in succeed("show", "--json", cwd=tracked).json["files"] if about["path"] == "a.txt"
+    )
+    assert kept["mode"] == changed["a.txt"]["from"]["mode"] == changed["a.txt"]["to"]["mode"]
     found = document["contents"]
     assert {"a.txt": (1, 1), "src/b.txt": (0, 1)} == {
         path: (each["added"], each["removed"]) for path, each in found.items()

@@ -13,6 +13,7 @@ from leftoff.engine.workspace.content import (
     Content,
     present,
     recorded,
+    shown_mode,
 )
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import place
@@ -77,8 +78,14 @@ def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, Fi
         if before.same(after) or (before.kind == after.kind == FILE and before.hash == after.hash):
             continue
         out[path] = _file_diff(path, (old, before), (new, after), redactor)
-        out[path].old, out[path].new = before.to_json(), after.to_json()
+        out[path].old, out[path].new = _facts(before), _facts(after)
     return out
+
+
+def _facts(content: Content) -> dict[str, Any]:
+    """As records have them: permissions are octal digits."""
+    mode = {"mode": shown_mode(content.mode)} if content.mode is not None else {}
+    return {**content.to_json(), **mode}
 
 
 def _file_diff(
