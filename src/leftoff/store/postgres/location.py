@@ -141,9 +141,12 @@ def _split(url: str) -> SplitResult:
 
 
 def _is_cut(parts: SplitResult) -> bool:
-    """Whether a character of the password that was not written as %XX ended the host too early."""
-    rest = parts.path + parts.fragment + (parts.query if ":" in parts.netloc else "")
-    return "@" in rest and "@" not in parts.netloc
+    """Whether a character of the password that was not written as %XX ended the host too early. Behind the
+    @ that ends it, others may stand only in what an option says."""
+    rest = parts.path + parts.fragment
+    if "@" not in parts.netloc:
+        return "@" in rest + (parts.query if ":" in parts.netloc else "")
+    return bool(_password(parts)) and "@" in rest + parts.query.partition("=")[0]
 
 
 def _joined(parts: SplitResult, query: str) -> str:
