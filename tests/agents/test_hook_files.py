@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -414,6 +416,27 @@ def test_what_was_changed_after_the_answer_is_not_the_state_before(folder: Path)
 
     (late,) = peek(Project(str(folder)).workspace(), ["told.txt"], until=0)
     assert (None, False) == (late.data, late.about["captured"])
+
+
+def test_when_the_agent_goes_on_is_known_before_the_work_begins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the hook's own process begins late: what the agent wrote by then is not the state before."""
+    from leftoff.agents.hooks import run
+
+    def late(work: Callable[[], bytes], limit: float) -> bytes:
+        time.sleep(0.05)  # the clock of files is behind by some milliseconds
+        (folder / "told.txt").write_text("the agent went on\n")
+        return work()
+
+    Session(folder).fire("UserPromptSubmit", prompt="x")
+    monkeypatch.setattr(run, "bounded", late)
+    monkeypatch.setattr(run, "LIMIT", 0.0)
+    edit = {"tool_name": "Write", "tool_input": {"file_path": str(folder / "told.txt")}}
+    data = json.dumps(event_of("s1", folder, "PreToolUse", **edit))
+    assert b"" == run.run_hook(run.Call("claude", False, str(folder), None), data.encode())
+    records = succeed("show", "latest", "--json", cwd=folder).json["records"]
+    assert False is records["context"]["before told.txt"]["captured"]
 
 
 def test_the_end_of_a_turn_waits_for_its_beginning(repository: Path) -> None:

@@ -51,7 +51,9 @@ def run_hook(call: Call, data: bytes) -> bytes:
         folder, caller = place[1], Caller(agent=agent_above(call.agent) or orphan(call.agent))
         begins, turn = event.name == "UserPromptSubmit", event.name in _ALONE
         with on_its_way(place, event.session, turn=turn, begins=begins, anywhere=call.anywhere) as way:
-            answer = bounded(lambda: _work(call, event, place, caller, way), _limit(event))
+            limit = _limit(event)
+            until = time.time_ns() + int(limit * 1e9)  # however late the work itself begins
+            answer = bounded(lambda: _work(call, event, place, caller, way, until), limit)
         seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and continues by itself")
@@ -62,12 +64,11 @@ def run_hook(call: Call, data: bytes) -> bytes:
         return _fault(event, error) if event is not None else b""
 
 
-def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way: Way) -> bytes:
+def _work(call: Call, event: Event, where: tuple[str, str], caller: Caller, way: Way, until: int) -> bytes:
     """In a process of its own: everything that may take long, or go wrong. ``where``: the project, the store.
-    ``way``: that the event is at work."""
+    ``way``: that the event is at work. ``until``: when the agent goes on at the latest, in nanoseconds."""
     place, folder = where
     session = None
-    until = time.time_ns() + int(_limit(event) * 1e9)
     try:
         from leftoff.agents.hooks.handle import EVENTS
         from leftoff.operations.sessions import session as sessions
