@@ -18,14 +18,20 @@ _ID_MARK = "id:"
 _READINGS = 64  # of a name with many brackets, as many as are tried
 _KEYS = f"A name is Unicode text of 1 to {MAX_KEY:,} characters, without NUL."
 
-_ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+_ID_TEXT = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+_ID_CHARS = frozenset(_ID_TEXT)
 _HEX = frozenset("0123456789abcdef")
 _UNQUOTED = _ID_CHARS | frozenset("@%+=:,/")
 
 
+def is_run_id(run_id: str) -> bool:
+    """Whether a run may be called so: folders, files and commands that somebody copies are named after it."""
+    return not run_id.strip(_ID_TEXT) and run_id[:1] not in ("", ".", "-") and len(run_id) <= MAX_RUN_ID
+
+
 def check_run_id(run_id: str) -> str:
-    bad = sorted({c for c in run_id if c not in _ID_CHARS})
-    if not run_id or bad or len(run_id) > MAX_RUN_ID or run_id[0] in ".-":
+    if not is_run_id(run_id):
+        bad = sorted({c for c in run_id if c not in _ID_CHARS})
         what = (
             f"it has {', '.join(map(repr, bad))}" if bad else "it is empty, too long, or starts with . or -"
         )

@@ -163,7 +163,8 @@ class Blobs:
         """To the trash, inside the transaction that forgets the blob."""
         os.makedirs(self._trash, mode=0o700, exist_ok=True)
         try:
-            os.utime(self.path(hash))  # the grace begins now, and before the name changes
+            # The grace begins now, and before the name changes.
+            os.utime(self.path(hash), follow_symlinks=False)
             os.rename(self.path(hash), self.trash_path(hash))
         except FileNotFoundError:
             pass

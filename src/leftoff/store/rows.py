@@ -8,6 +8,7 @@ from leftoff.errors import Conflict, Corrupt
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
 from leftoff.model.fields import Fields
+from leftoff.model.ids import is_run_id
 from leftoff.model.versions import Version
 
 TYPE_CHECKING = False
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
 PYTHON_LOGS = "steps"  # in the folder of a run's attempts: what Python code logged, by step and attempt
 MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row
-TRASHED, ARCHIVED = 2, 3  # in a run's `hidden`
+# In a run's `hidden`. One that is not whole, any more or yet, has a name of its own.
+PARTIAL, TRASHED, ARCHIVED = 1, 2, 3
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
 _NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder
@@ -88,6 +90,10 @@ def run_from(columns: tuple[Any, ...]) -> RunRow:
     """A run's row, if it looks like one."""
     if tuple(map(type, columns[:11])) != _RUN or not is_name(columns[1]):
         raise misplaced(f"run {columns[1]}")
+    if columns[15] != PARTIAL and not is_run_id(columns[1]):
+        raise not_ours(f"the run {columns[1]!r}")
+    if not columns[10].isidentifier():
+        raise not_ours(f"a run that is {columns[10]!r}")
     return RunRow(columns)
 
 
@@ -243,6 +249,8 @@ def version_from(columns: tuple[Any, ...]) -> Version:
     if tuple(map(type, columns[:7])) != _VERSION:
         raise misplaced(f"run {columns[0]}")
     run_id, seq, digest, at, n, epoch, counts, checkpoint, trigger, step, note, _run, aliases = columns
+    if trigger is not None and not trigger.isidentifier():
+        raise not_ours(f"a checkpoint that was made by {trigger!r}")
     return Version(
         run_id,
         seq,
@@ -273,6 +281,15 @@ def misplaced(where: str) -> Corrupt:
     return Corrupt(
         f"The records of {where} are not all there, or not those that were committed.",
         where=where,
+    )
+
+
+def not_ours(what: str) -> Corrupt:
+    """What leftoff writes into no store: one that came with somebody's files may have been made by hand."""
+    return Corrupt(
+        f"The store has {what}, and leftoff makes no such thing.",
+        where=what,
+        hint="If this store came along with files of somebody else, take it away.",
     )
 
 

@@ -8,6 +8,8 @@ from leftoff.clock import SYSTEM, iso
 
 LARGEST = 1 << 20  # bytes; then the file becomes hook.log.1, and a new one begins
 FILE = "hook.log"
+# Through no link, and not waiting for whoever reads a pipe that lies there.
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def note(folder: str, *words: str) -> None:
@@ -19,7 +21,7 @@ def note(folder: str, *words: str) -> None:
             return
         if os.path.exists(path) and os.path.getsize(path) > LARGEST:
             os.replace(path, f"{path}.1")
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(path, _FLAGS, 0o600)
         try:
             os.write(fd, f"{line[:2000]}\n".encode("utf-8", "backslashreplace"))
         finally:
