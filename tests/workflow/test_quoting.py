@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leftoff.errors import BadTemplate
-from leftoff.workflow.template.render import Templates, is_posix
+from leftoff.errors import BadDefinition, BadTemplate
+from leftoff.workflow.definition.parse import parse
+from leftoff.workflow.template.render import Templates, expands, is_posix
 
 NASTY = [
     "'",
@@ -328,7 +330,24 @@ def test_which_shells_are_shells(which: Any, posix: bool) -> None:
     if not posix:
         with pytest.raises(BadTemplate) as caught:
             shell(text, shell=which)
-        assert "| tojson" in caught.value.hint
+        assert expands(which) == ("| tojson" not in caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "which",
+    ["fish", "perl", "ruby3.1", "/usr/bin/php8.2", ["pwsh", "-c"], ["ssh", "host", "bash"], ["ssh", "host"]],
+)
+@pytest.mark.parametrize("text", ["x({{ x | tojson }})", "x {{ x | quote }}"])
+def test_a_language_that_looks_into_its_texts(which: Any, text: str) -> None:
+    """Where a text in double quotes is expanded, JSON is no literal; and quotes for a shell are none for others."""
+    with pytest.raises(BadTemplate) as caught:
+        shell(text, "$(touch x)", shell=which)
+    assert "`env:`" in caught.value.hint
+    step = f"shell: {json.dumps(which)}\n    run: {json.dumps(text)}"
+    with pytest.raises(BadDefinition, match=r"f\.yaml:5:") as refused:
+        parse(f"vars: {{x: y}}\nsteps:\n  - id: a\n    {step}\n", "f.yaml")
+    assert "`env:`" in refused.value.hint
+    assert "x 1" == shell("x {{ x | raw }}", 1, shell=which)
 
 
 def test_another_language(folder: Path) -> None:

@@ -26,7 +26,7 @@ from leftoff.workflow.template.names import (
     names,
     unquoted,
 )
-from leftoff.workflow.template.render import Templates, is_ksh, is_posix
+from leftoff.workflow.template.render import Templates, expands, how_to_hand_over, is_ksh, is_posix
 from leftoff.workflow.template.shell_commands import AS_COUNTED, counted_names
 from leftoff.workflow.template.shell_frames import QuoteError
 from leftoff.workflow.template.shell_quote import Script, Value
@@ -161,9 +161,10 @@ class _Checker:
             return
         for expression in expressions(site.text):
             piped = [word.text for word in expression.words[-2:]]
-            if not expression.block and piped not in (["|", "raw"], ["|", "tojson"]):
+            literal = piped == ["|", "tojson"] and not expands(step.shell)
+            if not expression.block and piped != ["|", "raw"] and not literal:
                 shell = step.shell if isinstance(step.shell, str) else " ".join(step.shell or ())
-                hint = "End it with `| tojson` for a literal, `| raw` for the bare text; or hand it over in `env:`."
+                hint = how_to_hand_over(step.shell)
                 message = f"leftoff cannot quote a value for `{shell}`"
                 self._add(site, expression.start, _opening(site.text, expression), message, hint)
 

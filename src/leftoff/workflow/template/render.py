@@ -33,6 +33,10 @@ POSIX = frozenset(("sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh", "
 _EXECUTE = frozenset(
     "env nice ionice sudo doas timeout nohup setsid stdbuf docker podman kubectl nsenter chroot".split()
 )
+# In these a text in "…" is looked at again, for variables and commands: what JSON writes is no literal.
+_EXPAND = frozenset(
+    "fish csh tcsh perl ruby php pwsh powershell elixir julia groovy tclsh raku crystal ssh".split()
+)
 _FALSE = frozenset(("", "false", "no", "off", "0", "none", "null", "[]", "{}"))
 _SINK = "\0sink"  # under this name a rendering finds where its values go; no variable can be called so
 _BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
@@ -74,7 +78,7 @@ class Templates:
         """A script with its values in it, each quoted so that the shell reads it as that value and nothing else."""
         if not is_template(text):
             return text
-        sink = _Shell(posix=is_posix(shell), name=" ".join(_words(shell)), ksh=is_ksh(shell))
+        sink = _Shell(shell)
         rendered = self._render(text, values, where, sink)
         try:
             return sink.filled(rendered)
@@ -136,6 +140,19 @@ def is_posix(shell: str | Sequence[str] | None) -> bool:
     return names[0] in _EXECUTE and names[-1] in POSIX
 
 
+def how_to_hand_over(shell: str | Sequence[str] | None) -> str:
+    """What to write where a value cannot be quoted: JSON is a literal in most languages, and not in all."""
+    if expands(shell):
+        return 'Hand it over in `env:` and read that variable: what stands in "…" may be executed there.'
+    return "Write {{ x | tojson }} for a literal, {{ x | raw }} for the bare text, or hand it over in `env:`."
+
+
+def expands(shell: str | Sequence[str] | None) -> bool:
+    """Whether whoever reads the script, in the end, executes what stands in a text in "…"."""
+    names = {word.rstrip("0123456789.-") or word for word in _words(shell)}
+    return not names.isdisjoint(_EXPAND | POSIX)
+
+
 def is_ksh(shell: str | Sequence[str] | None) -> bool:
     """Whether ``[ … -eq … ]`` counts as ``[[ … ]]`` does in a shell."""
     return any(name.endswith(("ksh", "ksh93", "zsh")) for name in _words(shell))
@@ -167,10 +184,11 @@ class _Taken(_Sink):
 class _Shell(_Sink):
     """Keeps the values, and leaves a mark for each."""
 
-    def __init__(self, *, posix: bool, name: str, ksh: bool) -> None:
-        self.posix = posix
-        self.name = name
-        self.ksh = ksh
+    def __init__(self, shell: str | Sequence[str] | None) -> None:
+        self.shell = shell
+        self.posix = is_posix(shell)
+        self.literal = not self.posix and not expands(shell)  # whether JSON is one
+        self.ksh = is_ksh(shell)
         self.values: list[Value] = []
         self.key = str(secrets.randbits(128))
         self.mark = re.compile(f"\ue000{self.key}:([0-9]+)\ue001")
@@ -179,12 +197,13 @@ class _Shell(_Sink):
         quoted = isinstance(value, Raw) and value.quoted is not None and self.posix
         if quoted:
             value = value.quoted
-        elif isinstance(value, Raw) and (not value.json or not self.posix):
+        elif isinstance(value, Raw) and (self.literal if value.json else value.quoted is None):
             return value.text
         if not self.posix:
-            hint = "Write {{ x | tojson }} for a literal, {{ x | raw }} for the bare text, or hand it over in `env:`."
+            name = " ".join(_words(self.shell))
             raise BadTemplate(
-                f"leftoff cannot quote for {self.name}, and a value is put into its script", hint=hint
+                f"leftoff cannot quote for {name}, and a value is put into its script",
+                hint=how_to_hand_over(self.shell),
             )
         many = isinstance(value, (list, tuple)) or _is_view(value)
         text = [self._plain(shown(entry)) for entry in value] if many else self._plain(shown(value))
