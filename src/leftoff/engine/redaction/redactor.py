@@ -184,6 +184,16 @@ def _blank(text: str, spans: list[Span]) -> str:
     return "".join((*out, text[done:]))
 
 
+def _longest_first(exact: Sequence[str]) -> tuple[str, ...]:
+    """In all the forms that they may be met in; one may be part of another."""
+    if not exact:
+        return ()
+    from leftoff.engine.redaction.forms import forms_of
+
+    found = {form for secret in exact if len(secret) >= SHORTEST for form in forms_of(secret)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
 def _holds_key(value: Any, secrets: Sequence[str]) -> bool:
     """Whether a key at any depth holds one of these."""
     if isinstance(value, dict):
@@ -220,7 +230,7 @@ class Redactor:
         self._names = NAMES.union("_".join(found) for found in added)
         self._needles = tuple(max(found, key=len) for found in added)
         self._patterns = tuple(patterns)
-        self._exact = tuple(sorted((s for s in exact if len(s) >= SHORTEST), key=len, reverse=True))
+        self._exact = _longest_first(exact)
         self._bytes = tuple(s.encode() for s in exact if s)
         self._exact_json = tuple({*self._exact, *map(_as_json, self._exact)})
         # A pattern sees the text itself, not its JSON; and a name beyond ASCII may be escaped there.

@@ -8,6 +8,7 @@ came before, and only what follows the part that is still the same is shown. Wha
 from __future__ import annotations
 
 from leftoff.engine.redaction.credentials import MASK
+from leftoff.engine.redaction.forms import forms_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,13 +161,9 @@ class ByLine:
 
 
 def _needles(secrets: Iterable[bytes]) -> list[bytes]:
-    """Each secret, and each line of one that has several; the longest first, as one may be part of another."""
-    found = set()
-    for secret in secrets:
-        found.add(secret)
-        lines = secret.split(b"\n")
-        if len(lines) > 1:
-            found.update(line.strip() for line in lines if len(line.strip()) >= 8)
+    """Each secret in all its forms; the longest first, as one may be part of another."""
+    texts = [secret.decode("utf-8", "surrogateescape") for secret in secrets]
+    found = {form.encode("utf-8", "surrogateescape") for text in texts for form in forms_of(text)}
     return sorted((needle for needle in found if needle.strip()), key=len, reverse=True)
 
 
