@@ -198,7 +198,8 @@ COUNTED = [
     "read -r n <<< {{ x }}; echo $((n))", "printf -v n %s {{ x }}; echo $((n))",
     "for ((i=0;i<n;i++)) do :; done; n={{ x }}", "n={{ x }}; [[ ${a[n]} == 1 ]]", "n={{ x }}; [[ $((n)) == 1 ]]",
     "n={{ x }}; a[n]=1", "n={{ x }}; a=([n]=1)", "n={{ x }}; unset 'a[n]'", "n={{ x }}; [[ -v a[n] ]]",
-    "n={{ x }}; bash -c 'let m=n'",
+    "n={{ x }}; bash -c 'let m=n'", "n=({{ x }}); echo $((n[0]))", "n=(1)\nn+=(\n  {{ x }}\n)\necho $(( ${n[1]} ))",
+    "n={{ x }}; declare -i i=$n", "f() { local -i i=n; }; n={{ x }}; f",
 ]  # fmt: skip
 
 
@@ -213,6 +214,16 @@ def test_a_variable_that_is_counted_with(text: str) -> None:
     found = refused(text)
     assert found is not None
     assert not found.sure
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["echo $(( ${#a[@]} - 1 ))", 'for ((i=0; i<${#a[@]}; i++)); do echo "${a[i]}"; done', "declare -i i=3"],
+)
+def test_a_list_that_is_not_counted_with(text: str) -> None:
+    """How many entries it has is no content of it."""
+    assert refused(f"a=({{{{ x }}}} b)\n{text}") is None
+    Templates().shell(f"a=({{{{ x }}}} b)\n{text}", {"x": ["two words", "a[$(touch pwned)]"]}, "step: run")
 
 
 NOT_COUNTED = [

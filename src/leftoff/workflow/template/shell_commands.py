@@ -90,6 +90,9 @@ _COUNTED = re.compile(
     re.ASCII | re.DOTALL,
 )
 _TESTED = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
+_DECLARED = re.compile(
+    r"\b(?:(?:declare|typeset|local|export|readonly)\b[^\n;&|]*?\s[-+]\w*i\w*|integer)\s+([^\n;&|]*)"
+)
 _NOT_CONTENT = re.compile(r"\$\([^()]*\)|`[^`]*`|\$\{#[^}]*\}")
 _COMPARED = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
 _NAMES = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -132,6 +135,8 @@ def counted_names(script: str) -> frozenset[str]:
         for pair in _COMPARED.findall(_content(test))
         for word in pair
     ]
+    declared = [word for found in _DECLARED.findall(script) for word in found.split()]
+    spans += [_content(word.partition("=")[2]) for word in declared]  # declare -i n=$m
     for *plain, subscript in _COUNTED.findall(script):
         spans += map(_content, plain)
         spans += [] if _BY_TEXT.search(script) else [_content(subscript)]
@@ -183,9 +188,9 @@ def evaluated(
         elif _SPECIAL.match(word.text):
             yield from _found([word], f"a value for ${name}, which the shell expands or counts with", AS_FILE)
         elif _ASSIGNMENT.match(word.text):
-            yield from _kept({name}, [word], typed, counted)
+            yield from kept({name}, [word], typed, counted)
     for names, given in _set_by(words):
-        yield from _kept(names, given, typed, counted)
+        yield from kept(names, given, typed, counted)
     name, arguments = _command([word for word in words if not word.redirect])
     if ksh:
         yield from _counted(name, arguments, words)
@@ -199,7 +204,7 @@ def evaluated(
         yield from _found(fed, "a value that a shell reads as commands", AS_INPUT)
 
 
-def _kept(
+def kept(
     names: set[str], given: Sequence[Word], typed: frozenset[str] | None, counted: frozenset[str]
 ) -> Iterator[Evaluated]:
     """Values that go into variables."""

@@ -46,7 +46,7 @@ class Frame:
         self.cases = 0
         self.depth = 0
         self.test = False  # in [[ … ]]
-        self.array = False  # in name=(…)
+        self.array = ""  # in name=(…): the name, and what is behind it
         self.duplicates = False  # after >&
         self.heres: list[tuple[str, bool, bool]] = []
         self.start = -1  # of the word that is read

@@ -27,6 +27,7 @@ from leftoff.workflow.template.shell_commands import (
     counted_names,
     counts,
     evaluated,
+    kept,
     literal,
     typed_names,
 )
@@ -47,7 +48,9 @@ from leftoff.workflow.template.shell_reader import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from leftoff.workflow.template.shell_commands import Evaluated
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)  # means itself wherever it stands
 _WORD = re.compile(r"[A-Za-z0-9_@%+:,./-]+", re.ASCII)
@@ -225,7 +228,13 @@ class Script(Reader):
         return [Word(text, shape, values, redirect, counts(source))]
 
     def _judge(self, words: list[Word]) -> None:
-        for found in evaluated(words, ksh=self.ksh, typed=self.typed, counted=self.counted):
+        self._refuse(evaluated(words, ksh=self.ksh, typed=self.typed, counted=self.counted))
+
+    def _judge_list(self, name: str, words: list[Word]) -> None:
+        self._refuse(kept({name}, words, self.typed, self.counted))
+
+    def _refuse(self, evaluated: Iterable[Evaluated]) -> None:
+        for found in evaluated:
             value = self.values[found.value]
             if not ((found.number and value.is_number) or (found.counted and value.may_count)):
                 raise QuoteError(found.message, self.line, found.hint, found.value)

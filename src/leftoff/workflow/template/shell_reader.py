@@ -105,6 +105,10 @@ class Reader:
         """Refuse a simple command that reads one of its values a second time."""
         raise NotImplementedError
 
+    def _judge_list(self, name: str, words: list[Word]) -> None:
+        """Refuse values that cannot be entries of this list, name=(…)."""
+        raise NotImplementedError
+
     def _judge_input(self, values: Sequence[int]) -> None:
         """Refuse values that a shell is given as commands."""
         raise NotImplementedError
@@ -298,6 +302,7 @@ class Reader:
         members, frame.members = [*frame.members, frame.words], []
         frame.words = [Word("[[", "[[")] if frame.test else []
         if frame.array:
+            self._judge_list(frame.array.rstrip("+="), members[-1])
             return False
         before: list[int] = []
         fed = feeds = frame.feeds
@@ -344,7 +349,7 @@ class Reader:
             self._push(COUNT, 2)
         else:
             self._push(GROUP, 1)
-            self.frames[-1].array = array
+            self.frames[-1].array = word if array else ""
 
     def _double(self, char: str) -> None:
         if char == '"':
