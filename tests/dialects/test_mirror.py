@@ -137,7 +137,17 @@ def test_the_memory_of_the_mirror_can_be_lost(bmad: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"n": "x"}', '{"files": {"a": 1}}', '{"pool": [1]}', '{"n": 1, "files": {"a": {}}}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"n": "x"}',
+        '{"files": {"a": 1}}',
+        '{"pool": [1]}',
+        '{"n": 1, "files": {"a": {}}}',
+        '{"problems": {"a": []}}',
+        '{"seen": {"a": "x"}}',
+    ],
 )
 def test_the_memory_of_the_mirror_can_be_damaged(bmad: Path, text: str) -> None:
     """It counts as lost."""
@@ -145,6 +155,7 @@ def test_the_memory_of_the_mirror_can_be_damaged(bmad: Path, text: str) -> None:
     edit(bmad, session_variables={"x": 2})
     result = succeed("show", RUN, "--json", cwd=bmad)
     assert ({"x": 2}, "") == (result.json["variables"], result.err)
+    succeed("status", cwd=bmad)
 
 
 def test_files_are_for_their_owner_only(bmad: Path) -> None:

@@ -41,7 +41,8 @@ LARGE = 1 << 14  # bytes of a document whose copies are compressed
 PACKED = b"\x78\x01"  # how those begin, and no document does
 QUARANTINE = "quarantine"  # a folder beside the store: what is in there is never deleted
 INTENT, BASE, NEXT = ".json", ".base", ".next"  # behind the name of a new version
-_SAVED = ("n", "files", "pool", "runs", "seen", "ours", "problems", "refused", "written")
+_TEXTS = ("ours", "problems", "refused", "written")  # each a text by a name
+_SAVED = ("n", "files", "pool", "runs", "seen", *_TEXTS)
 
 
 def digest(data: bytes) -> str:
@@ -435,9 +436,12 @@ def _is_ours(found: Any) -> bool:
     if not isinstance(found, dict) or type(found.get("n", 0)) is not int:
         return False
     files, runs, pool = found.get("files", {}), found.get("runs", {}), found.get("pool", [])
-    others = ("seen", "ours", "problems", "refused", "written")
-    maps = (files, runs, *(found.get(name, {}) for name in others))
-    if not (all(isinstance(each, dict) for each in maps) and isinstance(pool, list)):
+    seen, texts = found.get("seen", {}), [found.get(name, {}) for name in _TEXTS]
+    if not (all(isinstance(each, dict) for each in (files, runs, seen, *texts)) and isinstance(pool, list)):
+        return False
+    if not all(isinstance(text, str) for each in texts for text in each.values()):
+        return False
+    if not all(stat is None or isinstance(stat, list) for stat in seen.values()):
         return False
     known, needed = [*files.values(), *pool], {"run", "part", "stat", "hash"}
     whole = all(isinstance(about, dict) and needed <= about.keys() for about in known)

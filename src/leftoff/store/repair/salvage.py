@@ -13,9 +13,10 @@ from leftoff.model.codec import sha256
 from leftoff.model.derived import up_to
 from leftoff.model.digest import MASK, is_checkpoint_id, term
 from leftoff.model.fields import Fields
+from leftoff.model.ids import is_run_id
 from leftoff.model.words import TRIGGERS
 from leftoff.store.repair.carve import Carver
-from leftoff.store.rows import is_name
+from leftoff.store.rows import PARTIAL, is_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,11 +93,12 @@ class Found:
         if not sure and values["seq"] in there:
             return
         self.doubtful.pop((values["run"], values["seq"]), None)
-        if not sure:  # its digest will be proved, its words cannot be
+        trigger = values["trigger"]
+        if not sure or trigger not in (None, *TRIGGERS):  # its digest will be proved, its words cannot be
             self.doubtful[values["run"], values["seq"]] = values
             sealed = values["checkpoint"] is not None
-            trigger = values["trigger"] if values["trigger"] in TRIGGERS else "external"
-            values = {**values, "trigger": trigger if sealed else None, "step": None, "note": None}
+            trigger = (trigger if trigger in TRIGGERS else "external") if sealed else None
+            values = {**values, "trigger": trigger, "step": None, "note": None}
         there[values["seq"]] = values
 
     def numbers(self) -> set[int]:
@@ -130,7 +132,8 @@ class Rest:
         self.run = run
         self.row = found.runs.get(run)
         run_id = self.row["run_id"] if self.row else found.ids.get(run, "")
-        self.run_id = run_id if is_name(run_id) else ""
+        partial = self.row is not None and self.row["hidden"] == PARTIAL and is_name(run_id)
+        self.run_id = run_id if partial or is_run_id(run_id) else ""
         self.records = found.records(run)
         self.versions = dict(found.versions.get(run, {}))
         self.doubtful = {seq: values for (number, seq), values in found.doubtful.items() if number == run}
