@@ -16,8 +16,10 @@ import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StaleEpoch, StoreUnavailable, Unsupported, Usage
 from leftoff.host import Process
 from leftoff.store.base import Tx
+from leftoff.store.postgres import wire
 from leftoff.store.postgres.connection import Link, Pool
 from leftoff.store.postgres.held import Again
+from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
 from leftoff.testing.scribe import AT, Scribe, stored
@@ -81,6 +83,46 @@ def test_a_store_that_does_not_ask_doubles(store: PostgresStore, proxy: Proxy) -
     tokens = iter(("t1", "t2"))
     store.write(lambda tx: tx.add_attempt(next(tokens), scribe.run, "a", AT))
     assert 2 == len(store.read(lambda view: view.attempts(scribe.run)))
+
+
+def test_an_answer_that_never_comes(
+    store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody ends the connection, and the server has nothing to do: it is made again on another one, once."""
+    scribe = Scribe(store)
+    scribe.commit({("variable", "n"): 1})
+    monkeypatch.setattr(wire, "QUIET_MS", 50)
+    proxy.fail("late", Q.begin_write)
+    try:
+        scribe.commit({("variable", "n"): 2})
+    finally:
+        proxy.let_go()
+    scribe.verify()
+    assert 3 == scribe.seq
+
+
+def test_a_server_that_falls_silent(
+    proxy: Proxy, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Is not waited for without end, though its connections stand."""
+    store = PostgresStore(proxy.url(name, connect_timeout="2"), str(tmp_path))
+    Scribe(store)
+    monkeypatch.setattr(wire, "QUIET_MS", 50)
+    store.patience = 0.0
+    proxy.go_silent()
+    with pytest.raises(StoreUnavailable) as caught:
+        store.read(lambda view: view.list_runs({}))
+    proxy.go_silent(False)
+    _says(caught.value, "out of reach", "Check that the server runs")
+    store.close()
+
+
+def test_a_query_that_takes_its_time(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is waited for as long as the server works on it."""
+    Scribe(store)
+    monkeypatch.setattr(wire, "QUIET_MS", 50)
+    found = store.on_link(lambda link: link.ask([("SELECT 1 FROM pg_sleep(1)", ())]))
+    assert [[(1,)]] == found
 
 
 def test_a_connection_that_went_while_nobody_looked(store: PostgresStore, proxy: Proxy) -> None:

@@ -13,7 +13,9 @@ import psycopg
 
 from leftoff import log
 from leftoff.errors import StoreUnavailable, Unsupported
+from leftoff.store.postgres.failures import FULL, code_of
 from leftoff.store.postgres.location import said_elsewhere
+from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.wire import Wire
 
 TYPE_CHECKING = False
@@ -53,6 +55,7 @@ class Link:
         self.conn, made_so = _connected(place.conninfo, settings)
         self._refuse_unfit()
         self.wire = Wire(self.conn, settings, made_so=made_so)
+        self.wire.is_awaited = self._is_awaited
         self._patience = -1.0
 
     def _refuse_unfit(self) -> None:
@@ -89,6 +92,22 @@ class Link:
         if self.wire.own:
             self.tell(f"SET lock_timeout = {limit}", alone=True)
             self._patience = seconds
+
+    def _is_awaited(self) -> bool:
+        """Whether the server still works on what was asked: nothing came for a while, as if one of both had stopped, or
+        what is between. Asked on another connection; behind a pooler it must do that there is a server."""
+        log.debug("no answer from %s: looks whether it is there", self.place.name)
+        try:
+            conn, _ = _connected(self.place.conninfo, {})
+        except psycopg.Error as error:
+            return code_of(error) == FULL
+        try:
+            found = Wire(conn, {}, made_so=False).ask([(Q.works, (self.conn.info.backend_pid,))])
+        except psycopg.Error:
+            return False
+        finally:
+            conn.close()
+        return not self.wire.own or found[0][0][0]
 
     def is_shared(self) -> bool:
         """Whether others use the same session of the server: nobody can listen in it."""

@@ -12,8 +12,11 @@ sent from here.
 
 from __future__ import annotations
 
+import fcntl
 import select
 import struct
+import sys
+import termios
 from collections import deque
 
 import psycopg
@@ -22,7 +25,7 @@ from psycopg.pq import ExecStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from psycopg.pq.abc import PGresult
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 _BINARY, _TEXT = 1, 0
 _BYTEA, _TEXTS, _BIGINT = 17, 25, 20  # the types of what is in our arrays
 FINISH_MS = 1000
+QUIET_MS = 30_000  # without an answer; then it is asked elsewhere whether one is still to come
 _ENDS = ("COMMIT", "ROLLBACK")
 _SET = "SELECT pg_backend_pid(), count(set_config(n, v, true)) FROM unnest($1::text[], $2::text[]) AS t(n, v)"
 _NULL = struct.pack("!i", -1)
@@ -41,6 +45,9 @@ _ENDED = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 class Wire:
     """What is said on one connection."""
+
+    #: whether an answer is still to come, of which nothing was heard for a while
+    is_awaited: Callable[[], bool] | None = None
 
     def __init__(self, conn: psycopg.Connection[Any], settings: dict[str, str], *, made_so: bool) -> None:
         """``settings``: what must be set in a session. ``made_so``: the connection was, if it leads to the server."""
@@ -188,12 +195,29 @@ class Wire:
 
     def _wait(self, events: int) -> None:
         self._poll.modify(self._pg.socket, events)
-        self._poll.poll()
+        while not self._poll.poll(QUIET_MS):
+            if not self._is_awaited() and not self._poll.poll(FINISH_MS):
+                self.conn.close()  # nobody shall wait on it once more
+                raise psycopg.OperationalError("no answer comes any more")
         self._pg.consume_input()
+
+    def _is_awaited(self) -> bool:
+        """Whether to wait on. What was not yet sent is the system's, which notices a network that is gone."""
+        if _unsent(self._pg.socket):
+            return True
+        return self.is_awaited is not None and self.is_awaited()
 
     def _flush(self) -> None:
         while self._pg.flush():
             self._wait(select.POLLIN | select.POLLOUT)
+
+
+def _unsent(fd: int) -> int:
+    """How many bytes the other side has not yet got, where the system tells."""
+    try:
+        return int.from_bytes(fcntl.ioctl(fd, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 def dumped(values: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:

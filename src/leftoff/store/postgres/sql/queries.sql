@@ -32,6 +32,10 @@ SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relname
                WHERE n.nspname = $1 AND c.relname = 'meta'),
        EXISTS (SELECT 1 FROM pg_namespace n WHERE n.nspname = $1 AND NOT has_schema_privilege(n.oid, 'USAGE'))
 
+-- name: works
+-- Whether the server works on something for a session, rather than to wait for it.
+SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event IS DISTINCT FROM 'ClientRead')
+
 -- name: hold
 -- Take a run for the rest of this transaction, and say where it stands. The first thing every commit does.
 SELECT seq, digest, counts, epoch, run_id, hidden, status FROM run WHERE run = $1 FOR UPDATE
