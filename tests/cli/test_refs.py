@@ -87,6 +87,9 @@ def test_an_archived_run_comes_back_only_for_what_is_there(project: Path) -> Non
     for words in (("resume", "old@99"), ("rollback", "site~9"), ("fork", "old@99")):
         assert 3 == call(*words, cwd=project).code
         assert {"runs": [], "archived": 1} == succeed("ls", "--json", cwd=project).json
+    for ref in ("old@1", "old@99", "old~0", "site@1"):
+        assert 3 == call("undelete", ref, cwd=project).code, ref
+        assert {"runs": [], "archived": 1} == succeed("ls", "--json", cwd=project).json
     succeed("fork", "SITE", "--run-id", "new", cwd=project)
     assert {"old", "new"} == {run["run_id"] for run in succeed("ls", "--json", cwd=project).json["runs"]}
 
@@ -113,3 +116,46 @@ def test_a_workflow_that_is_called_like_a_version(project: Path) -> None:
     assert 3 == done.code and "Run odd is called w@2; name it by its id." in done.err, str(done)
     succeed("set", "x=1", "--run", "r", cwd=project)
     assert "r" == succeed("show", "w@2", "--json", cwd=project).json["run_id"]
+
+
+def test_an_archived_workflow_that_is_called_like_a_version(project: Path) -> None:
+    """The same of the archive: a name is found whole where nothing is called by what stands before the mark."""
+    succeed("start", "w@2", "--run-id", "odd", cwd=project)
+    succeed("finish", cwd=project)
+    succeed("archive", "odd", cwd=project)
+    assert "odd" == succeed("show", "W@2", "--json", cwd=project).json["run_id"]
+    assert "odd" == succeed("undelete", "w@2", "--json", cwd=project).json["run_id"]
+
+
+def test_a_version_is_no_run(project: Path) -> None:
+    """A verb about a whole run refuses one version of it; so does the run of the environment, archived or not."""
+    succeed("start", "site", "--run-id", "r", "--steps", "a", cwd=project)
+    saved = succeed("save", cwd=project).out.strip()
+    before = succeed("show", "r", "--json", cwd=project).json["head"]
+    for ref in ("r@1", "r~0", saved):
+        for words in (
+            ("stop", ref),
+            ("unblock", ref),
+            ("approve", ref),
+            ("archive", ref),
+            ("rm", ref, "--yes"),
+            ("handover", ref, "--to", "claude"),
+            ("note", "x", "--run", ref),
+        ):
+            done = call(*words, cwd=project)
+            assert 2 == done.code and "is one version of run r" in done.err, str(done)
+        assert 2 == call("show", cwd=project, LEFTOFF_RUN=ref).code
+    assert before == succeed("show", "r", "--json", cwd=project).json["head"]
+    succeed("finish", cwd=project)
+    succeed("archive", "r", cwd=project)
+    assert 2 == call("show", cwd=project, LEFTOFF_RUN="r@1").code
+    assert "r" == succeed("show", "--json", cwd=project, LEFTOFF_RUN="r").json["run_id"]
+
+
+def test_an_empty_name_is_none(project: Path) -> None:
+    """Also where without a name all are listed."""
+    for name in ("a", "b"):
+        succeed("start", "site", "--run-id", name, cwd=project)
+        succeed("save", "--run", name, cwd=project)
+    assert 2 == len(succeed("resume", "--list", "--json", cwd=project).json["checkpoints"])
+    assert 2 == call("resume", "", "--list", cwd=project).code

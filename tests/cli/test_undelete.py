@@ -141,6 +141,24 @@ def kept_copy(project: Path) -> bytes:
         store.close()
 
 
+def test_no_name_is_read_loosely(trashed: Path) -> None:
+    """A run without a title is not called None, and an empty name is none. An id goes before a title, wherever the
+    run lies; a name that several have is nobody's."""
+    assert 3 == call("undelete", "None", cwd=trashed).code
+    assert 2 == call("undelete", "", cwd=trashed).code
+    for run_id, title in (("w2", "other work"), ("x", "w")):
+        succeed("start", "w2", "--run-id", run_id, "--title", title, "--issue", "7", cwd=trashed)
+        succeed("finish", "--run", run_id, cwd=trashed)
+        succeed("archive", run_id, cwd=trashed)
+    several = call("undelete", "W", cwd=trashed)
+    assert 2 == several.code and "r, x" in several.err, str(several)
+    assert 2 == call("undelete", "#7", cwd=trashed).code
+    assert ["other", "w2", "x"] == known(trashed)
+    succeed("undelete", "w2", cwd=trashed)
+    assert "w2" == succeed("show", "w2", "--json", cwd=trashed).json["run_id"]
+    assert "x" == succeed("undelete", "#7", "--json", cwd=trashed).json["run_id"]
+
+
 def test_whoever_looks_for_it_is_told(trashed: Path) -> None:
     found = call("show", "r", cwd=trashed)
     assert 3 == found.code and "leftoff undelete r" in found.err

@@ -78,6 +78,13 @@ def test_every_machine_has_it(here: Machine, there: Machine) -> None:
     assert [] == here("fsck", "--json").json["problems"]
 
 
+def test_its_id_goes_before_a_title(here: Machine) -> None:
+    """As in a folder: what another run is called does not hide an archived one."""
+    here.archives("old")
+    here("start", "w", "--run-id", "new", "--title", "old")
+    assert "old" == here("show", "old", "--json").json["run_id"]
+
+
 def test_what_its_steps_printed_is_shown(here: Machine, there: Machine) -> None:
     """It stays in the store with the run, and every machine has it."""
     (here.folder / "w.yaml").write_text("name: w\nsteps:\n  - id: a\n    run: echo printed\n")

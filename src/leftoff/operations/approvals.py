@@ -13,7 +13,7 @@ from leftoff.model.ids import given_step, shown_step
 from leftoff.model.times import millis
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
-from leftoff.operations.runs import info, run_and_step, target, tried_first
+from leftoff.operations.runs import info, run_and_step, target, tried_first, whole_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def unblock(project: Project, caller: Caller, ref: str | None = None, step: str 
         "is blocked",
         "are blocked",
     )
-    found = target(project, caller, ref, Deciding(caller, project.now, blocked))
+    found = whole_run(project, caller, ref, Deciding(caller, project.now, blocked))
     path = step_of(project, found.row, step) if step else None
 
     def work(found: Target) -> Cleared:

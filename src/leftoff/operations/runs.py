@@ -66,6 +66,13 @@ def target(
     return found
 
 
+def whole_run(project: Project, caller: Caller, ref: str | None, which: Which) -> Target:
+    """The run that a REF names, for what is about all of it: one version of it is not meant."""
+    from leftoff.engine.read.which import need_whole
+
+    return need_whole(target(project, caller, ref, which), ref if ref is not None else caller.named)
+
+
 def look_up(project: Project, caller: Caller, ref: str | None, which: Which | None = None) -> Target:
     """What a REF names, wherever it is kept; the project's store stays the one that is meant."""
     looks = project.once_more()
@@ -108,12 +115,10 @@ def _only_a_run(project: Project, caller: Caller, word: str) -> bool:
 
 def run_id_of(project: Project, caller: Caller, word: str) -> str:
     """The run that a word names, for a report on it: an archived one takes none."""
-    from leftoff.errors import Usage
+    from leftoff.engine.read.which import need_whole
 
     found = target(project, caller, word, current(project, caller), archived=False)
-    if found.version is not None:
-        raise Usage(f"{word} is one version of run {found.row.run_id}.", hint="Name the run alone.")
-    return str(found.row.run_id)
+    return str(need_whole(found, word).row.run_id)
 
 
 def _resolved(project: Project, text: str | None, which: Which, *, archived: bool) -> Target:
@@ -146,6 +151,7 @@ def _resolved(project: Project, text: str | None, which: Which, *, archived: boo
 def _unnamed(project: Project, which: Which, *, archived: bool) -> Target:
     """The run that is meant where nobody names one."""
     from leftoff.engine.read.find import Target
+    from leftoff.engine.read.which import need_whole
     from leftoff.engine.write.head import need_store
     from leftoff.errors import NotFound
 
@@ -154,20 +160,32 @@ def _unnamed(project: Project, which: Which, *, archived: bool) -> Target:
         return Target(project.store.read(which), None)
     except NotFound as error:
         there = count_archived(project.store)
-        if there and which.caller.run is not None:  # the run of the environment may be one of these
-            return _resolved(project, which.caller.run, which, archived=archived)
+        exported = which.caller.run
+        if there and exported is not None:  # the run of the environment may be one of these
+            return need_whole(_resolved(project, exported, which, archived=archived), exported)
         if there and not error.listed:
             error.hint = f"{there} archived: `leftoff ls --all` lists them, by name they are found."
         raise project.explain(error, "") from None
 
 
 def _archived_id(store: Store, text: str) -> Kept | None:
-    """The run whose id a REF starts with, where that is archived in a bundle: nothing else is meant by it."""
-    if not _bundles(store):
+    """The run whose id a REF starts with, where that is archived: nothing else is meant by it."""
+    if not _bundles(store) and not _is_shelved(store, text):
         return None
     from leftoff.engine.retention.archive import run_in_archive
 
     return run_in_archive(store, text)
+
+
+def _is_shelved(store: Store, text: str) -> bool:
+    """Whether a store that has no folder for them keeps that run as an archived one."""
+    if store.archive_folder() is not None or not store.exists():
+        return False
+    from leftoff.model.ids import parse_ref
+    from leftoff.store.rows import ARCHIVED
+
+    row = store.read(lambda view: view.find_run(parse_ref(text).base, hidden=True))
+    return row is not None and row.hidden == ARCHIVED
 
 
 def _bundles(store: Store) -> list[str]:

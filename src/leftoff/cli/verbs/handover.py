@@ -43,12 +43,11 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
     from leftoff.operations.reports import check_free, current
-    from leftoff.operations.runs import target as find_target
+    from leftoff.operations.runs import whole_run
 
     usage_errors(lambda: check_agent(args.to, ctx.project.settings.parsed("agents", custom_agents)))
-    target = find_target(
-        ctx.project, ctx.caller, args.rest[0] if args.rest else None, current(ctx.project, ctx.caller)
-    )
+    named = args.rest[0] if args.rest else None
+    target = whole_run(ctx.project, ctx.caller, named, current(ctx.project, ctx.caller))
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)
     if args.go:

@@ -27,7 +27,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep.retention import trash, undelete
 
     name = args.rest[0] if args.rest else ctx.caller.named
-    if name:
+    if name is not None:
         found = undelete(ctx.project, name)
         if args.json:
             ctx.emit(found.to_json())

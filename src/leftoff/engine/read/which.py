@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
+    from leftoff.engine.read.find import Target
     from leftoff.host import Process
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
@@ -98,12 +99,7 @@ class Which:
         from leftoff.model.ids import parse_ref
 
         found = resolve_in(view, parse_ref(text), current or self.unnamed, self.choose)
-        if found.version is not None:
-            raise Usage(
-                f"{text} is one version of run {found.row.run_id}; a run is needed here.",
-                hint=f"Nothing was changed. Name the run alone: {found.row.run_id}.",
-            )
-        return found.row
+        return need_whole(found, text).row
 
     def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
         """Of the runs that a workflow, a title or an issue names: the latest unfinished one, else the latest."""
@@ -175,6 +171,16 @@ class Which:
     def of_archived(self, found: list[dict[str, Any]], name: str) -> dict[str, Any]:
         """The same of archived runs, by what is known of them."""
         return found[0]
+
+
+def need_whole(found: Target, text: str | None) -> Target:
+    """What was named, for whoever needs a run: an error where it is one version of it."""
+    if found.version is None:
+        return found
+    raise Usage(
+        f"{text} is one version of run {found.row.run_id}; a run is needed here.",
+        hint=f"Nothing was changed. Name the run alone: {found.row.run_id}.",
+    )
 
 
 def _circular(view: View) -> RunRow:

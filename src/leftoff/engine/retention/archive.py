@@ -253,12 +253,16 @@ def already(store: Store, run_id: str) -> Archived | None:
     return Archived(found.path, about, 0, already=True) if found is not None and about is not None else None
 
 
-def find_archived(store: Store, text: str, several: Several) -> Kept | None:
+def find_archived(store: Store, text: str, several: Several, *, whole: bool = False) -> Kept | None:
     """The archived run that a REF is about, as a REF is read; ``several`` says which of those that a
-    name fits. Only for what names nothing in the store."""
-    base = parse_ref(text).base
-    pages = _pages(store)
-    for name, fits in ((base, _is), (text, _carries), (base, _is_called), (text, _carries_longer)):
+    name fits. Only for what names nothing in the store. ``whole``: a version of one is not looked for."""
+    ref, pages = parse_ref(text), _pages(store)
+    tried = [(text, _is), (text, _carries), (text, is_called)]
+    if not ref.has_version:
+        tried.append((text, _carries_longer))
+    elif not whole:
+        tried = [(ref.base, _is), (ref.base, is_called), *tried]
+    for name, fits in tried:
         found = [about for about in pages if fits(about, name)]
         if found:
             return kept(store, str(several(found, name)["run_id"]))
@@ -287,8 +291,8 @@ def _carries_longer(about: dict[str, Any], name: str) -> bool:
     return len(name) >= LEAST and any(str(own).startswith(name) for own in about.get(NAMES) or ())
 
 
-def _is_called(about: dict[str, Any], name: str) -> bool:
-    """Whether its workflow, its title or its issue is this."""
+def is_called(about: dict[str, Any], name: str) -> bool:
+    """Whether a run's workflow, its title or its issue is this."""
     if name.startswith("#"):
         return bool(about.get("issue") == name[1:])
     known = (about.get("workflow"), about.get("title"))

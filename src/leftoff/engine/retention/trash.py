@@ -43,6 +43,11 @@ class InTrash(Fields):
     n: int
     run: int = 0
     path: str = ""
+    issue: str | None = None
+
+    def about(self) -> dict[str, Any]:
+        """What it is called."""
+        return {"workflow": self.workflow, "title": self.title, "issue": self.issue}
 
     def to_json(self) -> dict[str, Any]:
         from leftoff.clock import iso
@@ -72,49 +77,54 @@ def contents(store: Store) -> list[InTrash]:
 
 def _in_store(each: Trashed) -> InTrash:
     row = each.row
-    return InTrash(row.run_id, row.workflow, row.title, row.status, each.at, each.n, run=row.run)
+    words = (row.run_id, row.workflow, row.title, row.status)
+    return InTrash(*words, each.at, each.n, run=row.run, issue=row.issue)
 
 
 def _bundled(page: dict[str, Any]) -> InTrash:
     words = (str(page.get("workflow", "")), page.get("title"), str(page.get("status", "")))
-    return InTrash(page["run_id"], *words, page[archive.SINCE], page[archive.ORDER], path=page["path"])
+    since = (page[archive.SINCE], page[archive.ORDER])
+    return InTrash(page["run_id"], *words, *since, path=page["path"], issue=page.get("issue"))
 
 
 # -- back
 
 
 def undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
-    """Bring a run back, by its id, or by a workflow or title that only one has; an archived one, too. Its id.
+    """Bring a run back, by its id, or by a workflow, title or issue that only one has; an archived one, too. Its id.
 
     That is a checkpoint of its own: the rules count its age from here.
     """
     found = _named(store, name)
-    if found is None:
-        return _unarchive(store, name, now, driver)
+    if isinstance(found, archive.Kept):
+        return _unarchive(store, found, now, driver)
     if found.path:
         archive.take_back(store, found.path, now, driver)
     store.write(lambda tx: _back(tx, found, now))
     return found.run_id
 
 
-def _named(store: Store, name: str) -> InTrash | None:
+def _named(store: Store, name: str) -> InTrash | archive.Kept:
+    """What is meant, in the trash or in the archive: an id goes before every other name, wherever it is."""
     there = contents(store)
-    found = [each for each in there if each.run_id == name][:1]
-    found = found or [
-        each for each in there if name.lower() in (each.workflow.lower(), str(each.title).lower())
-    ]
-    if len(found) > 1:
-        names = ", ".join(each.run_id for each in found)
+    by_id = next((each for each in there if each.run_id == name), None) or archive.kept(store, name)
+    if by_id is not None:
+        return by_id
+    found = [each for each in there if archive.is_called(each.about(), name)]
+    archived = [page for page in archive.archived(store) if archive.is_called(page, name)] if found else []
+    if len(found) + len(archived) > 1:
+        names = ", ".join([*(each.run_id for each in found), *(page["run_id"] for page in archived)])
         raise Ambiguous(
-            f"{name} names several runs in the trash: {names}.", hint="Give the id of one of them."
+            f"{name} names several runs that were removed or archived: {names}.",
+            hint="Give the id of one of them.",
         )
-    return found[0] if found else None
-
-
-def _unarchive(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
-    found = archive.kept(store, name) or archive.find_archived(store, name, only_archived)
-    if found is None:
+    kept = found[0] if found else archive.find_archived(store, name, only_archived, whole=True)
+    if kept is None:
         raise _not_there(store, name)
+    return kept
+
+
+def _unarchive(store: Store, found: archive.Kept, now: int, driver: tuple[Process, str]) -> str:
     run_id = archive.take_out(store, found, store, now, driver)
     store.write(lambda tx: _sealed(tx, run_id, "brought back from the archive", now))
     return run_id

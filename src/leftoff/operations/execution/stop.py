@@ -7,7 +7,7 @@ from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
-from leftoff.operations.runs import info, target
+from leftoff.operations.runs import info, whole_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def stop(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
     from leftoff.workflow.recovery.stop import pause, stop_driver
 
     runs = Fit(lambda view, row: row.status == "running" or _held(view, row, project.now), "runs", "run")
-    row = target(project, caller, ref, Deciding(caller, project.now, runs)).row
+    row = whole_run(project, caller, ref, Deciding(caller, project.now, runs)).row
     store = project.store  # of an archived run, which is over, that is another one
     driven = stop_driver(store, row, project.now, project.settings.run.grace)
     ended = end_processes(project, row)

@@ -116,7 +116,8 @@ def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoi
 
 def to_go_back_to(project: Project, caller: Caller, ref: str | None, checkpoint: str | None) -> list[History]:
     """The checkpoints of the run that is meant; where none is named, of every unfinished one of the branch."""
-    if not (ref or checkpoint or caller.named or caller.run or caller.session) and project.store.exists():
+    named = ref is not None or checkpoint or caller.named or caller.run or caller.session
+    if not named and project.store.exists():
         where = {"branch": caller.branch, "status": UNFINISHED}
         rows = project.store.read(lambda view: view.list_runs(where))
         if len(rows) > 1:
