@@ -90,10 +90,18 @@ def _sizes(project: Project, runs: list[RunInfo], archived: list[dict[str, Any]]
 
 def _archived(project: Project, wanted: Wanted) -> list[dict[str, Any]]:
     from leftoff.engine.retention.archive import archived
+    from leftoff.engine.retention.page import DAMAGED
 
+    there = archived(project.store)
+    for about in there:
+        if about.get(DAMAGED):
+            project.say(
+                f"leftoff: the page of the archived run {about['run_id']} is damaged: only its id is known here. "
+                "`leftoff fsck --repair` makes it again."
+            )
     return [
         about
-        for about in archived(project.store)
+        for about in there
         if (wanted.status is None or about["status"] in wanted.status)
         and wanted.branch in (None, about.get("branch"))
         and (wanted.workflow is None or _alike(about.get("workflow") or "", wanted.workflow))

@@ -10,7 +10,6 @@ A store that has no folder which all its machines find keeps archived runs itsel
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, flock
@@ -22,16 +21,25 @@ from leftoff.engine.retention import shelf
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.export import export, import_bundle
+from leftoff.engine.retention.page import (
+    DAMAGED,
+    PAGE,
+    SUFFIX,
+    bundles_in,
+    is_bundle,
+    page_of,
+    read_page,
+    refuse_unknown,
+    write_page,
+)
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts, take_away
-from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Conflict, LeftoffError, StoreUnavailable
 from leftoff.files import sync_folder
-from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
 from leftoff.model.ids import LEAST, parse_ref
-from leftoff.store.bundle.write import PART, open_part
+from leftoff.store.bundle.write import PART
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +55,6 @@ if TYPE_CHECKING:
     Check = Callable[[RunRow], None]
     Several = Callable[[list[dict[str, Any]], str], dict[str, Any]]
 
-SUFFIX, PAGE = ".leftoff", ".json"
 NAMES = "names"  # on the page: what its checkpoints are called by a protocol
 ORDER = "n"  # on the page: the store-wide number of its last commit; in the trash, of the newest one when it came there
 TRASH, SINCE = "trash", "trashed_at"  # a folder in the archive; and on the page, since when it lies there
@@ -164,7 +171,7 @@ def _place(aside: str, path: str, written: os.stat_result, page: dict[str, Any])
     except FileNotFoundError:
         if not _same_file(path, written):
             raise _swept(path) from None
-    _write_page(path.removesuffix(SUFFIX) + PAGE, page)
+    write_page(page_of(path), page)
     sync_folder(os.path.dirname(path))
 
 
@@ -195,46 +202,29 @@ def _refuse_other(store: Store, row: RunRow, path: str) -> None:
         )
 
 
-def _write_page(path: str, about: dict[str, Any]) -> None:
-    temp, fd = open_part(os.path.dirname(path))
-    with open(fd, "w", encoding="utf-8") as file:
-        file.write(text(about))
-        file.flush()
-        os.fsync(fd)
-        os.replace(temp, path)
-
-
 def kept(store: Store, run_id: str) -> Kept | None:
     """The archived run of that id."""
     if "/" in run_id or "\0" in run_id or not run_id:
         return None
     path = os.path.join(folder_of(store) or "", run_id + SUFFIX)
-    if os.path.isabs(path) and _is_bundle(path):
+    if os.path.isabs(path) and is_bundle(path):
         return Kept(run_id, path, seen=os.stat(path))
     row = shelf.find(store, run_id)
     return Kept(run_id, run=row.run, seen=row.seq) if row is not None else None
-
-
-def _read_page(path: str) -> dict[str, Any]:
-    folder, name = os.path.split(path)
-    data = ProjectFiles(folder).read(name)
-    if data is None:
-        raise FileNotFoundError(errno.ENOENT, "There is no plain file", path)
-    found = decode(data)
-    return found if isinstance(found, dict) else {}
 
 
 def _pages(store: Store) -> list[dict[str, Any]]:
     """What is known of the archived runs, latest first; names of their checkpoints included."""
     found = shelf.pages(store)
     for path in bundles(store):
-        stem = path.removesuffix(SUFFIX)
-        about: dict[str, Any] = {"run_id": os.path.basename(stem), "status": "completed", "archived": True}
+        about: dict[str, Any] = {"status": "completed", "archived": True}
         try:
-            about |= _read_page(stem + PAGE)
-        except (OSError, ValueError):
+            about |= read_page(page_of(path))
+        except FileNotFoundError:
             pass
-        found.append(about)
+        except (OSError, ValueError):
+            about |= {"status": "unknown", DAMAGED: True}
+        found.append({**about, "run_id": os.path.basename(path).removesuffix(SUFFIX)})
     return sorted(found, key=lambda about: str(about.get("updated_at")), reverse=True)
 
 
@@ -266,6 +256,7 @@ def find_archived(store: Store, text: str, several: Several, *, whole: bool = Fa
         found = [about for about in pages if fits(about, name)]
         if found:
             return kept(store, str(several(found, name)["run_id"]))
+    refuse_unknown(pages, text)
     return None
 
 
@@ -343,7 +334,7 @@ def _both(*marks: Mark | None) -> Mark:
 
 def _mark(path: str, bundle: Bundle) -> Mark | None:
     try:
-        said = _read_page(path.removesuffix(SUFFIX) + PAGE).get(OURS)
+        said = read_page(page_of(path)).get(OURS)
     except (OSError, ValueError):
         return None
     return came_back(said, bundle.run_id, bundle.head.digest)
@@ -359,7 +350,7 @@ def _drop_taken(store: Store, path: str, run_id: str, opened: os.stat_result | N
         row = tx.find_run(run_id) if same else None
         if row is not None and tx.head(row.run) is not None:  # held: what takes it away on a server is over
             os.rename(path, aside)  # at once, however large it is
-            _unlink(path.removesuffix(SUFFIX) + PAGE)
+            _unlink(page_of(path))
 
     store.write(work)
     _unlink(aside)
@@ -371,7 +362,7 @@ def remove(store: Store, found: Kept) -> int:
 
 
 def _remove(store: Store, path: str, seen: os.stat_result) -> int:
-    aside, size = _aside(path), disk_use(path) + disk_use(path.removesuffix(SUFFIX) + PAGE)
+    aside, size = _aside(path), disk_use(path) + disk_use(page_of(path))
 
     def work(tx: Tx) -> None:
         if not os.path.exists(aside):  # else this is tried again
@@ -381,7 +372,7 @@ def _remove(store: Store, path: str, seen: os.stat_result) -> int:
                     hint="Somebody worked on its run meanwhile. Nothing was removed; look again.",
                 )
             os.rename(path, aside)
-            _unlink(path.removesuffix(SUFFIX) + PAGE)
+            _unlink(page_of(path))
 
     store.write(work)
     _unlink(aside)
@@ -401,7 +392,7 @@ def size_of(store: Store, found: Kept) -> int:
 def drop(path: str) -> int:
     """Delete a bundle and its page; the bytes that they took on disk."""
     size = 0
-    for name in (path, path.removesuffix(SUFFIX) + PAGE):
+    for name in (path, page_of(path)):
         size += disk_use(name)
         _unlink(name)
     return size
@@ -419,16 +410,16 @@ def discard(store: Store, found: Kept, now: int) -> bool:
 
 def _discard(store: Store, path: str, seen: os.stat_result, now: int) -> bool:
     """Not a bundle that was taken out, or written anew, since it was chosen."""
-    page = path.removesuffix(SUFFIX) + PAGE
+    page = page_of(path)
     try:
-        about = _read_page(page)
+        about = read_page(page)
     except FileNotFoundError:
         return False
     folder = os.path.join(os.path.dirname(path), TRASH)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0))
     stem = os.path.join(folder, f"{os.path.basename(path).removesuffix(SUFFIX)}~{newest}")
-    _write_page(stem + PAGE, {**about, SINCE: now, ORDER: newest})
+    write_page(stem + PAGE, {**about, SINCE: now, ORDER: newest})
 
     def work(tx: Tx) -> bool:
         if _same_file(path, seen):
@@ -444,17 +435,30 @@ def _discard(store: Store, path: str, seen: os.stat_result, now: int) -> bool:
 
 
 def trashed(store: Store) -> list[dict[str, Any]]:
-    """The pages of the bundles in the trash, each with where it is."""
-    folder = os.path.join(folder_of(store) or "", TRASH)
+    """The pages of the bundles in the trash, each with where it is. Of one that is damaged, what the file tells."""
     found = []
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        path = os.path.join(folder, name)
-        if _is_bundle(path):
-            try:
-                found.append({**_read_page(path.removesuffix(SUFFIX) + PAGE), "path": path})
-            except (OSError, ValueError):
-                continue
-    return [page for page in found if {"run_id", SINCE, ORDER} <= page.keys()]
+    for path in in_trash(store):
+        try:
+            page = read_page(page_of(path))
+        except (OSError, ValueError):
+            page = {}
+        with suppress(FileNotFoundError):  # it went meanwhile
+            whole = {"run_id", SINCE, ORDER} <= page.keys()
+            found.append({**(page if whole else _told_by_file(path)), "path": path})
+    return found
+
+
+def _told_by_file(path: str) -> dict[str, Any]:
+    """What is known of a bundle in the trash without its page."""
+    run_id, _, n = os.path.basename(path).removesuffix(SUFFIX).rpartition("~")
+    since = int(os.stat(path).st_ctime * 1000)
+    return {"run_id": run_id, "status": "unknown", SINCE: since, ORDER: int(n) if n.isdigit() else 0}
+
+
+def in_trash(store: Store) -> list[str]:
+    """The bundles in the trash."""
+    folder = folder_of(store)
+    return bundles_in(os.path.join(folder, TRASH)) if folder is not None else []
 
 
 def take_back(store: Store, path: str, now: int, driver: tuple[Process, str]) -> None:
@@ -481,20 +485,14 @@ def oldest(store: Store, keep: int) -> list[Kept]:
 def bundles(store: Store) -> list[str]:
     """The files of archived runs."""
     folder = folder_of(store)
-    names = sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else []
-    return [path for name in names if _is_bundle(path := os.path.join(folder or "", name))]
-
-
-def _is_bundle(path: str) -> bool:
-    """Not a link, which may have come along with a repository: what it leads to is no run of ours."""
-    return path.endswith(SUFFIX) and os.path.isfile(path) and not os.path.islink(path)
+    return bundles_in(folder) if folder is not None else []
 
 
 def order_of(path: str) -> tuple[int, str] | None:
     """Where a bundle's run stands among the others: by the store's own count, never by a clock; pages of old have only
     that. ``None``: it has no page."""
     try:
-        page = _read_page(path.removesuffix(SUFFIX) + PAGE)
+        page = read_page(page_of(path))
     except (OSError, ValueError):
         return None
     number = page.get(ORDER)

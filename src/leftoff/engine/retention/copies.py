@@ -6,7 +6,8 @@ import os
 from functools import partial
 
 from leftoff.engine.retention import archive
-from leftoff.engine.retention.archive import PAGE, SUFFIX, TRASH
+from leftoff.engine.retention.archive import TRASH
+from leftoff.engine.retention.page import SUFFIX, page_of
 from leftoff.errors import Conflict, NotFound
 from leftoff.files import ARCHIVE, make_archive, sync_file, sync_folder
 from leftoff.store.transfer import ARCHIVE_LEFT, check, copy, state
@@ -118,7 +119,7 @@ def _copy_files(source: Store, folder: str) -> int:
         below = TRASH if os.path.basename(os.path.dirname(path)) == TRASH else ""
         place = os.path.join(folder, below)
         make_archive(place)
-        for name in (path.removesuffix(SUFFIX) + PAGE, path):  # a bundle is there once its page is
+        for name in (page_of(path), path):  # a bundle is there once its page is
             _copy_file(name, os.path.join(place, os.path.basename(name)))
         sync_folder(place)
     return len(found)

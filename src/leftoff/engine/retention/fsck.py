@@ -43,11 +43,19 @@ class FsckReport:
 
 def fsck(store: Store, *, repair: bool = False) -> FsckReport:
     """``repair``: a run that lost versions, or may have, is marked: it asks before it resumes."""
-    if not repair:
-        return FsckReport(store.check())
+    from leftoff.engine.retention.archive_check import check_archive
+
+    found = _repaired(store) if repair else store.check()
+    found = {"repaired": [], "salvaged": [], **found}
+    if found["checked"]:
+        check_archive(store, found, repair=repair)
+    return FsckReport(found)
+
+
+def _repaired(store: Store) -> dict[str, Any]:
     from leftoff.engine.write.salvaged import mark_in
 
     def doubt(tx: Tx, loss: dict[str, Any], aside: list[str]) -> None:
         mark_in(store, tx, loss, aside)
 
-    return FsckReport(store.check(repair=True, doubt=doubt))
+    return store.check(repair=True, doubt=doubt)

@@ -1,0 +1,133 @@
+"""fsck of the archive: every bundle, those in its trash included, and the page beside each.
+
+A page is made again from its bundle. A bundle that is damaged is the only copy of its run: repair puts it aside, and
+names the run as lost.
+"""
+
+from __future__ import annotations
+
+import os
+from tempfile import TemporaryDirectory
+
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.info import LIMITS, run_info
+from leftoff.engine.retention import archive
+from leftoff.engine.retention.bundle_check import open_bundle
+from leftoff.engine.retention.page import SUFFIX, page_of, read_page, write_page
+from leftoff.errors import BadData, Unsupported
+from leftoff.files import sync_folder
+from leftoff.host import this_process
+from leftoff.store import open_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.store.base import Store, Tx
+
+CODE = "archive"
+QUARANTINE = "quarantine"
+
+
+def check_archive(store: Store, found: dict[str, Any], *, repair: bool) -> None:
+    """What is wrong with the archive is added to what fsck found in the store."""
+    paths = [*archive.bundles(store), *archive.in_trash(store)]
+    if paths:
+        found["checked"]["bundles"] = len(paths)
+    for path in paths:
+        wrong = _bundle(path)
+        if wrong and repair:
+            _set_aside(store, path, wrong, found)
+        elif wrong:
+            found["problems"].append(_problem(path, wrong))
+        else:
+            _check_page(store, path, found, repair=repair)
+
+
+def _problem(path: str, message: str) -> dict[str, Any]:
+    return {"code": CODE, "where": path, "message": message}
+
+
+def _bundle(path: str) -> str:
+    """What is wrong with a bundle. One of a newer leftoff is not judged, nor one that went meanwhile."""
+    try:
+        open_bundle(path).close()
+    except Unsupported:
+        return ""
+    except (BadData, FileNotFoundError) as error:
+        return getattr(error, "message", "") if os.path.exists(path) else ""
+    return ""
+
+
+def _check_page(store: Store, path: str, found: dict[str, Any], *, repair: bool) -> None:
+    """Whether a page is what was written. One that is not there is missing, unless archiving was cut short."""
+    page = page_of(path)
+    try:
+        read_page(page)
+        return
+    except FileNotFoundError:
+        wrong = "The page of this bundle is gone: what listings show, and names are found by."
+    except (OSError, ValueError):
+        wrong = "It is damaged: what listings show of an archived run, and names are found by."
+    if not os.path.exists(path) or (not os.path.exists(page) and _is_there(store, path)):
+        return
+    if repair:
+        _make_page(store, path)
+    found["repaired" if repair else "problems"].append(_problem(page, wrong))
+
+
+def _run_id(path: str) -> str:
+    name = os.path.basename(path).removesuffix(SUFFIX)
+    return name.rpartition("~")[0] if _is_trash(path) else name
+
+
+def _is_trash(path: str) -> bool:
+    return os.path.basename(os.path.dirname(path)) == archive.TRASH
+
+
+def _is_there(store: Store, path: str) -> bool:
+    """Whether the run of a bundle is in the store as well."""
+    return store.exists() and store.read(lambda view: view.find_run(_run_id(path))) is not None
+
+
+def _make_page(store: Store, path: str) -> None:
+    """The page of a bundle, from what is in that. Its place among the others, and its days in the trash, count anew."""
+    now = store.clock.now()
+    with TemporaryDirectory(prefix="leftoff-") as folder:
+        aside = open_store(folder + "/.leftoff", folder)
+        try:
+            archive.take_in(aside, path, now, (this_process(), "leftoff fsck"))
+            row = aside.read(lambda view: find(view, view.list_runs({}, 1)[0].run_id))
+            info = run_info(aside, row.run, now, LIMITS)
+            sealed = aside.read(lambda view: view.versions(row.run, sealed=True))
+        finally:
+            aside.close(soon=True)
+    names = sorted({name for version in sealed for name in version.aliases})
+    newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0)) if store.exists() else 0
+    about = {**(info.to_json() if info is not None else {}), "archived": True}
+    about |= {archive.NAMES: names, archive.ORDER: newest}
+    write_page(page_of(path), {**about, archive.SINCE: now} if _is_trash(path) else about)
+
+
+def _set_aside(store: Store, path: str, wrong: str, found: dict[str, Any]) -> None:
+    """A damaged bundle goes to the quarantine; its run is lost, unless the store has it."""
+    root = os.path.dirname(archive.folder_of(store) or "")
+    folder = os.path.join(root, QUARANTINE, CODE)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    seen, there = os.stat(path), os.path.join(folder, f"{store.clock.now()}-{os.path.basename(path)}")
+
+    def work(tx: Tx) -> None:
+        if os.path.exists(path) and os.path.samestat(os.stat(path), seen):
+            os.rename(path, there)
+
+    store.write(work)
+    sync_folder(folder)
+    if not os.path.exists(there):  # somebody was faster
+        return
+    found["quarantined"].append(there)
+    if _is_there(store, path):
+        found["repaired"].append(_problem(path, wrong))
+        return
+    message = "Its bundle in the archive is damaged: it is left out."
+    lost: dict[str, Any] = {"run_id": _run_id(path), "kept": None, "newest": None, "unproved": []}
+    found["salvaged"].append({**lost, "aside": there, "message": message})

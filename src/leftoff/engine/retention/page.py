@@ -1,0 +1,78 @@
+"""The files of an archive: bundles, and beside each a page, what listings show of its run, and what it is found by.
+
+The bundle is what counts: a page that is damaged hides no run, and can be made again. It carries a checksum, so that no
+listing says what was never written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from leftoff.engine.workspace.project_files import ProjectFiles
+from leftoff.errors import Corrupt
+from leftoff.model.codec import decode, text
+from leftoff.model.hashing import sha256
+from leftoff.store.bundle.write import open_part
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SUFFIX, PAGE = ".leftoff", ".json"
+SUM = "sum"  # pages of old have none
+DAMAGED = "damaged"  # of a page: that it cannot be read. Its run is listed all the same
+
+
+def bundles_in(folder: str) -> list[str]:
+    """The files of archived runs in a folder."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return [path for name in names if is_bundle(path := os.path.join(folder, name))]
+
+
+def is_bundle(path: str) -> bool:
+    """Not a link, which may have come along with a repository: what it leads to is no run of ours."""
+    return path.endswith(SUFFIX) and os.path.isfile(path) and not os.path.islink(path)
+
+
+def page_of(path: str) -> str:
+    """The page of a bundle."""
+    return path.removesuffix(SUFFIX) + PAGE
+
+
+def write_page(path: str, about: dict[str, Any]) -> None:
+    """Durably, at once or not at all."""
+    temp, fd = open_part(os.path.dirname(path))
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text({**about, SUM: _sum(about)}))
+        file.flush()
+        os.fsync(fd)
+        os.replace(temp, path)
+
+
+def read_page(path: str) -> dict[str, Any]:
+    """What a page says. ``FileNotFoundError`` where there is none, ``ValueError`` where it is not what was written."""
+    folder, name = os.path.split(path)
+    data = ProjectFiles(folder).read(name)
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, "There is no plain file", path)
+    found = decode(data)
+    said = found.pop(SUM, None) if isinstance(found, dict) else ""
+    if said is not None and said != _sum(found):
+        raise ValueError(f"{path} is not what was written")
+    return dict(found)
+
+
+def _sum(about: dict[str, Any]) -> str:
+    return sha256(text(about).encode()).hexdigest()[:16]
+
+
+def refuse_unknown(pages: list[dict[str, Any]], text: str) -> None:
+    """Nothing is not there only because the page that it is found by is damaged."""
+    unknown = [str(about["run_id"]) for about in pages if about.get(DAMAGED)]
+    if unknown:
+        raise Corrupt(
+            f"Nothing is called {text}, as far as is known: a page of the archive is damaged, "
+            f"of run {', '.join(unknown)}.",
+            hint="Nothing was changed. `leftoff fsck --repair` makes it again; or name that run by its id.",
+        )

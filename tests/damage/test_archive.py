@@ -1,0 +1,104 @@
+"""The archive: a bundle is the only copy of its run, and a page is what it is found by. Damage to either is told."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Called, call, succeed
+
+pytestmark = pytest.mark.damages_store
+
+
+@pytest.fixture
+def archived(project: Path) -> Path:
+    """Two archived runs with titles, and one at work."""
+    for name in ("old", "older"):
+        succeed("start", "w", "--run-id", name, "--title", f"Title of {name}", "--issue", "7", cwd=project)
+        succeed("set", "n=1", "--run", name, cwd=project)
+        succeed("finish", "--run", name, cwd=project)
+        succeed("archive", name, cwd=project)
+    succeed("start", "w", "--run-id", "new", cwd=project)
+    return project
+
+
+def flip(path: Path, at: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def problems(done: Called) -> list[tuple[str, str]]:
+    return [(each["code"], Path(each["where"]).name) for each in done.json["problems"]]
+
+
+def test_a_page_says_what_was_written_or_that_it_is_damaged(archived: Path) -> None:
+    """Whichever bit is flipped, whatever is cut: no listing has another title, id or status, without a word."""
+    page = archived / ".leftoff/archive/old.json"
+    data = page.read_bytes()
+    right = succeed("ls", "--all", "--json", cwd=archived).json["runs"]
+    draw = random.Random(7)
+    for at in [*draw.sample(range(len(data)), 25), None]:
+        page.write_bytes(data if at is not None else b"")
+        if at is not None:
+            flip(page, at, draw.randrange(8))
+        done = succeed("ls", "--all", "--json", cwd=archived)
+        runs = {run["run_id"]: run for run in done.json["runs"]}
+        assert {"old", "older", "new"} == runs.keys()
+        if "the page of the archived run old is damaged" in done.err:
+            assert ("unknown", True, None) == tuple(
+                runs["old"].get(k) for k in ("status", "damaged", "title")
+            )
+        else:  # at most the name of its checksum is another
+            assert right == [{key: run[key] for key in right[-1] if key in run} for run in done.json["runs"]]
+
+
+def test_a_damaged_page_hides_no_run(archived: Path) -> None:
+    """Its run is found by its id; what else it is called is not known, which is no proof that nothing is called so."""
+    flip(archived / ".leftoff/archive/old.json", 40)
+    assert "old" == succeed("show", "old", "--json", cwd=archived).json["run_id"]
+    assert "older" == succeed("show", "title of older", "--json", cwd=archived).json["run_id"]
+    for words in (
+        ("show", "title of old"),
+        ("note", "x", "--run", "title of old"),
+        ("undelete", "Title of old"),
+    ):
+        done = call(*words, cwd=archived)
+        assert 4 == done.code and "of run old" in done.err, str(done)
+
+
+def test_fsck_reads_the_archive(archived: Path) -> None:
+    """A page is made again from its bundle; a damaged bundle is put aside, and its run named as lost."""
+    folder = archived / ".leftoff/archive"
+    before = succeed("ls", "--all", "--json", cwd=archived).json["runs"]
+    assert 2 == succeed("fsck", "--json", cwd=archived).json["checked"]["bundles"]
+    flip(folder / "old.json", 40)
+    checked = call("fsck", "--json", cwd=archived)
+    assert (4, [("archive", "old.json")]) == (checked.code, problems(checked))
+    succeed("fsck", "--repair", cwd=archived)
+    assert before == succeed("ls", "--all", "--json", cwd=archived).json["runs"]
+
+    flip(folder / "older.leftoff", (folder / "older.leftoff").stat().st_size // 2)
+    data = (folder / "older.leftoff").read_bytes()
+    checked = call("fsck", "--json", cwd=archived)
+    assert (4, [("archive", "older.leftoff")]) == (checked.code, problems(checked))
+    done = succeed("fsck", "--repair", "--json", cwd=archived).json
+    assert [("older", None)] == [(each["run_id"], each["kept"]) for each in done["salvaged"]]
+    assert [data] == [Path(each).read_bytes() for each in done["quarantined"]]
+    assert "Clean." in succeed("fsck", cwd=archived).out
+    assert 3 == call("show", "older", cwd=archived).code
+
+
+def test_a_bundle_in_the_trash_comes_back_without_its_page(archived: Path) -> None:
+    """A page that cannot be read hides nothing of the trash, and fsck tells of it."""
+    (archived / "leftoff.toml").write_text("[retention]\narchives = 1\n")
+    succeed("prune", cwd=archived)
+    (page,) = (archived / ".leftoff/archive/trash").glob("*.json")
+    page.write_bytes(b"")
+    assert ["old"] == [each["run_id"] for each in succeed("undelete", "--json", cwd=archived).json["trash"]]
+    assert [("archive", page.name)] == problems(call("fsck", "--json", cwd=archived))
+    assert "old" == succeed("undelete", "old", "--json", cwd=archived).json["run_id"]
+    assert {"n": 1} == succeed("show", "old", "--json", cwd=archived).json["variables"]
+    assert "Clean." in succeed("fsck", cwd=archived).out
