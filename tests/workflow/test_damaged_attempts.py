@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,20 @@ def test_a_step_that_must_not_run_twice_is_asked_about(flow: Flow, name: str) ->
     found = flow.call("verify", "r", "--json")
     assert 7 == found.code
     assert ["step.not_idempotent"] == [f["code"] for f in found.json["findings"] if f["level"] == "ask"]
+    assert 7 == flow.call("resume", "r", "--yes").code
+    assert 1 == len(flow.starts("a"))
+
+
+@pytest.mark.parametrize("gone", ["exit", "folder", "all folders"])
+def test_a_lost_exit_is_no_step_that_never_began(flow: Flow, gone: str) -> None:
+    """Where the mark that a command ran is lost, what it left tells that it did; of a folder that is gone nobody can
+    tell. It is not run a second time without a question."""
+    folder = ended_alone(flow, idempotent=False)
+    if gone == "exit":
+        (folder / "exit").unlink()
+    else:
+        shutil.rmtree(folder if gone == "folder" else folder.parent.parent)
+    assert ("ask", True) == (plan(flow)[0], "nobody knows how it ended" in plan(flow)[1])
     assert 7 == flow.call("resume", "r", "--yes").code
     assert 1 == len(flow.starts("a"))
 

@@ -69,7 +69,8 @@ def vars_path(folder: str) -> str:
 
 
 def began(folder: str) -> bool:
-    return os.path.exists(os.path.join(folder, EXIT))
+    """Whether the command may have run. The mark for it may be lost: then what the command left tells."""
+    return any(os.path.exists(os.path.join(folder, name)) for name in (EXIT, LOG, VARS, RESULT))
 
 
 def read_exit(folder: str) -> Exit | None:

@@ -157,7 +157,8 @@ def judge(orphan: Orphan) -> Orphan:
     ended = _judge_exit(orphan)  # it may have been written since
     if ended is not None:
         return ended
-    if not files.began(folder) and process is not None and process.scope == scope():
+    empty = os.path.isdir(folder) and not files.began(folder)  # where it is gone, nobody can tell
+    if empty and process is not None and process.scope == scope():
         return orphan.judged(FORGET, "it was about to start, and never did")
     if step.outputs and step.checks:
         return orphan.judged(CHECK, "nobody knows how it ended; its outputs and checks tell")
