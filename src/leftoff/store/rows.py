@@ -90,10 +90,11 @@ def run_from(columns: tuple[Any, ...]) -> RunRow:
     """A run's row, if it looks like one."""
     if tuple(map(type, columns[:11])) != _RUN or not is_name(columns[1]):
         raise misplaced(f"run {columns[1]}")
-    if columns[15] != PARTIAL and not is_run_id(columns[1]):
-        raise not_ours(f"the run {columns[1]!r}")
-    if not columns[10].isidentifier():
-        raise not_ours(f"a run that is {columns[10]!r}")
+    if columns[15] != PARTIAL:  # else it has neither yet, and nobody sees it
+        if not is_run_id(columns[1]):
+            raise not_ours(f"the run {columns[1]!r}")
+        if not columns[10].isidentifier():
+            raise not_ours(f"a run that is {columns[10]!r}")
     return RunRow(columns)
 
 
