@@ -12,6 +12,7 @@ import pytest
 import leftoff
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import Kept, kept, take_out
+from leftoff.engine.retention.archive_check import check_archive
 from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
 from leftoff.files import sync_folder
 from leftoff.host import this_process
@@ -27,6 +28,11 @@ from tests.races.between import Seam, here, note, notes, taken_up
 
 NOBODY = Caller()
 EXPORTED = "leftoff.engine.retention.archive.export"
+
+
+def found_nothing() -> dict[str, Any]:
+    """A report of fsck that has nothing in it yet."""
+    return {"checked": {}, "problems": [], "repaired": [], "quarantined": [], "salvaged": []}
 
 
 @pytest.fixture
@@ -360,3 +366,68 @@ def test_an_archive_too_many_that_moved_meanwhile(
         assert [] == [gone for gone in prune(project).removed if gone["kind"] == "archive"]
         assert [] == trash(project)
     assert ["before"] == notes(over, "old")
+
+
+# -- bundles in the trash
+
+
+@pytest.fixture
+def discarded(over: Path) -> Path:
+    """The archived run lies in the trash; and so it would once more."""
+    (over / "leftoff.toml").write_text("[retention]\narchives = 0\n")
+    succeed("export", "old", "-o", "old.bundle", cwd=over)
+    succeed("archive", "old", cwd=over)
+    succeed("prune", cwd=over)
+    return over
+
+
+def test_two_of_one_id_in_the_trash(discarded: Path) -> None:
+    """The second does not take the place of the first: each is kept for its days, and the last one comes back first."""
+    succeed("import", "old.bundle", cwd=discarded)
+    succeed("note", "later", "--run", "old", cwd=discarded)
+    succeed("archive", "old", cwd=discarded)
+    succeed("prune", cwd=discarded)
+    with here(discarded) as project:
+        assert ["old", "old"] == [each.run_id for each in trash(project)]
+        undelete(project, "old")
+    assert ["before", "later"] == notes(discarded, "old")
+    succeed("rm", "old", "--yes", cwd=discarded)
+    succeed("undelete", "old", cwd=discarded)
+    assert ["before"] == notes(discarded, "old")
+
+
+def test_an_id_in_the_trash_is_taken(discarded: Path) -> None:
+    """A new run gets a suffix, so that the other one can come back."""
+    assert "old-2" == succeed("start", "w", "--run-id", "old", cwd=discarded).out.strip()
+    succeed("undelete", "old", cwd=discarded)
+
+
+def test_a_bundle_is_brought_back_while_the_trash_is_emptied(discarded: Path, seam: Seam) -> None:
+    """Nothing went then, and nothing is told to have gone."""
+    seam.after("leftoff.engine.retention.trash.contents", lambda: succeed("undelete", "old", cwd=discarded))
+    with here(discarded) as project:
+        assert [] == prune(project, empty=True).removed
+    assert ["before"] == notes(discarded, "old")
+
+
+def test_the_trash_is_emptied_while_a_bundle_is_brought_back(discarded: Path, seam: Seam) -> None:
+    """It is told where it was, and not which file is missing."""
+    seam.before(
+        "leftoff.engine.retention.archive.take_back",
+        lambda: succeed("prune", "--empty-trash", cwd=discarded),
+    )
+    with here(discarded) as project, pytest.raises(Conflict, match="no longer in the trash"):
+        undelete(project, "old")
+
+
+def test_a_bundle_that_is_taken_out_while_its_page_is_made_again(over: Path, seam: Seam) -> None:
+    """`fsck --repair` leaves no page of a run that is in the store."""
+    succeed("archive", "old", cwd=over)
+    page = over / ".leftoff/archive/old.json"
+    page.write_text("damaged")
+    seam.before(
+        "leftoff.engine.retention.archive_check.run_info", lambda: succeed("undelete", "old", cwd=over)
+    )
+    with here(over) as project:
+        check_archive(project.store, found_nothing(), repair=True)
+    assert not page.exists()

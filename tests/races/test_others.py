@@ -14,13 +14,20 @@ from leftoff.dialects.core.draft import Decoded
 from leftoff.dialects.importing import documents
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
+from leftoff.engine.lifecycle.turns import Prompt, Turn
+from leftoff.engine.read.state import Reader
 from leftoff.engine.retention import trash
 from leftoff.errors import Conflict, NoCheckpoint
+from leftoff.host import this_process
+from leftoff.model.changes import ChangeSet
 from leftoff.operations.checkpoints import Fork, fork
 from leftoff.operations.execution.stop import give_up
 from leftoff.operations.runs import target
 from leftoff.operations.transfer import Import, import_runs
 from leftoff.operations.upkeep.retention import undelete
+from leftoff.store.base import Tx
+from leftoff.store.rows import RunRow
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
@@ -207,3 +214,37 @@ def test_a_named_document_is_read_once(project: Path, seam: Seam) -> None:
     with here(project) as here_:
         import_runs(here_, Import(documents_of(project, 1), dialect="claude"))
     assert 1 == len(reads)
+
+
+# -- sessions that only talked
+
+
+def talk(folder: Path) -> None:
+    """A session that is asked something, answers, and ends."""
+    with here(folder) as project:
+        who = Who("s1", "claude", this_process())
+
+        def asked(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+            Turn(Reader(project.store, tx, row.run, row.run_id), row, changes, 1).open(who, Prompt("Hello?"))
+
+        def answered(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+            Turn(Reader(project.store, tx, row.run, row.run_id), row, changes, 2).end("completed", "Hello.")
+
+        report_session(project, who, asked, session_opening(who, "main", "Hello?", {}), [])
+        report_session(project, who, answered, None, [])
+        end_session(project, who, "it is over", lambda tx, row, changes: None, [])
+
+
+def test_talk_that_became_work(project: Path, seam: Seam) -> None:
+    """A session that only talked leaves no run, unless somebody reports on that before it goes."""
+    talk(project)
+    assert [] == succeed("ls", "--all", "--json", cwd=project).json["runs"]
+
+    def reported() -> None:
+        (run,) = succeed("ls", "--all", "--json", cwd=project).json["runs"]
+        note(project, run["run_id"])
+
+    seam.before("leftoff.engine.lifecycle.sessions.drop_talk", reported)
+    talk(project)
+    (left,) = succeed("ls", "--all", "--json", cwd=project).json["runs"]
+    assert ["in between"] == notes(project, left["run_id"])

@@ -109,13 +109,13 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Started:
 
 
 def _free_of_archive(project: Project, run_id: str | None) -> str | None:
-    """An id that no archived run has: that one is over, so a new one gets a suffix."""
+    """An id that no archived run has, in the trash or not: that one is over, so a new one gets a suffix."""
     if run_id is None:
         return None
-    from leftoff.engine.retention.archive import kept
+    from leftoff.engine.retention.trash import has_id
 
     number, free = 2, run_id
-    while kept(project.store, free) is not None:
+    while has_id(project.store, free):
         free, number = f"{run_id}-{number}", number + 1
     return free
 

@@ -26,6 +26,7 @@ from leftoff.engine.retention.page import (
     PAGE,
     SUFFIX,
     bundles_in,
+    free_stem,
     is_bundle,
     page_of,
     read_page,
@@ -418,18 +419,18 @@ def _discard(store: Store, path: str, seen: os.stat_result, now: int) -> bool:
     folder = os.path.join(os.path.dirname(path), TRASH)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0))
-    stem = os.path.join(folder, f"{os.path.basename(path).removesuffix(SUFFIX)}~{newest}")
+    stem = free_stem(os.path.join(folder, os.path.basename(path).removesuffix(SUFFIX)), newest)
     write_page(stem + PAGE, {**about, SINCE: now, ORDER: newest})
 
     def work(tx: Tx) -> bool:
-        if _same_file(path, seen):
+        if _same_file(path, seen) and not os.path.exists(stem + SUFFIX):
             os.rename(path, stem + SUFFIX)
             _unlink(page)
-        return os.path.exists(stem + SUFFIX)  # also where this is tried again
+        return _same_file(stem + SUFFIX, seen)  # also where this is tried again
 
     done = store.write(work)
-    if not done:
-        os.unlink(stem + PAGE)
+    if not os.path.exists(stem + SUFFIX):
+        _unlink(stem + PAGE)
     sync_folder(folder)
     return done
 
@@ -462,7 +463,7 @@ def in_trash(store: Store) -> list[str]:
 
 
 def take_back(store: Store, path: str, now: int, driver: tuple[Process, str]) -> None:
-    """A bundle in the trash becomes a run of the store again."""
+    """A bundle in the trash becomes a run of the store again; ``NotFound`` where it is gone."""
     take_in(store, path, now, driver)
     drop(path)
 

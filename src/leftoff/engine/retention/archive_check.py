@@ -96,7 +96,7 @@ def _make_page(store: Store, path: str) -> None:
     with TemporaryDirectory(prefix="leftoff-") as folder:
         aside = open_store(folder + "/.leftoff", folder)
         try:
-            archive.take_in(aside, path, now, (this_process(), "leftoff fsck"))
+            seen = archive.take_in(aside, path, now, (this_process(), "leftoff fsck"))
             row = aside.read(lambda view: find(view, view.list_runs({}, 1)[0].run_id))
             info = run_info(aside, row.run, now, LIMITS)
             sealed = aside.read(lambda view: view.versions(row.run, sealed=True))
@@ -106,7 +106,16 @@ def _make_page(store: Store, path: str) -> None:
     newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0)) if store.exists() else 0
     about = {**(info.to_json() if info is not None else {}), "archived": True}
     about |= {archive.NAMES: names, archive.ORDER: newest}
-    write_page(page_of(path), {**about, archive.SINCE: now} if _is_trash(path) else about)
+
+    def work(tx: Tx) -> None:
+        if _is_same(path, seen):  # else it was taken out, or archived anew with a page of its own
+            write_page(page_of(path), {**about, archive.SINCE: now} if _is_trash(path) else about)
+
+    store.write(work)
+
+
+def _is_same(path: str, seen: os.stat_result) -> bool:
+    return os.path.exists(path) and os.path.samestat(os.stat(path), seen)
 
 
 def _set_aside(store: Store, path: str, wrong: str, found: dict[str, Any]) -> None:
@@ -117,7 +126,7 @@ def _set_aside(store: Store, path: str, wrong: str, found: dict[str, Any]) -> No
     seen, there = os.stat(path), os.path.join(folder, f"{store.clock.now()}-{os.path.basename(path)}")
 
     def work(tx: Tx) -> None:
-        if os.path.exists(path) and os.path.samestat(os.stat(path), seen):
+        if _is_same(path, seen):
             os.rename(path, there)
 
     store.write(work)

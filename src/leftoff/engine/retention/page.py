@@ -76,3 +76,10 @@ def refuse_unknown(pages: list[dict[str, Any]], text: str) -> None:
             f"of run {', '.join(unknown)}.",
             hint="Nothing was changed. `leftoff fsck --repair` makes it again; or name that run by its id.",
         )
+
+
+def free_stem(start: str, number: int) -> str:
+    """A name in the trash that no other run has: one of the same id may lie there."""
+    while os.path.exists(f"{start}~{number}{SUFFIX}"):
+        number += 1
+    return f"{start}~{number}"

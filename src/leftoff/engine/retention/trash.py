@@ -72,7 +72,15 @@ def contents(store: Store) -> list[InTrash]:
     if not store.exists():
         return []
     runs = [_in_store(each) for each in store.read(lambda view: view.trashed())]
-    return sorted([*runs, *map(_bundled, archive.trashed(store))], key=lambda each: each.n, reverse=True)
+    return sorted(
+        [*runs, *map(_bundled, archive.trashed(store))], key=lambda each: (each.n, each.at), reverse=True
+    )
+
+
+def has_id(store: Store, run_id: str) -> bool:
+    """Whether an archived run has this id, one in the trash included: it is taken."""
+    names = [os.path.basename(path) for path in archive.in_trash(store)]
+    return any(name.rpartition("~")[0] == run_id for name in names) or archive.kept(store, run_id) is not None
 
 
 def _in_store(each: Trashed) -> InTrash:
@@ -99,7 +107,10 @@ def undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) -> 
     if isinstance(found, archive.Kept):
         return _unarchive(store, found, now, driver)
     if found.path:
-        archive.take_back(store, found.path, now, driver)
+        try:
+            archive.take_back(store, found.path, now, driver)
+        except NotFound:  # emptied, or brought back by somebody else
+            raise _no_longer(found) from None
     store.write(lambda tx: _back(tx, found, now))
     return found.run_id
 
@@ -142,11 +153,15 @@ def _not_there(store: Store, name: str) -> NotFound:
     )
 
 
+def _no_longer(each: InTrash) -> Conflict:
+    return Conflict(f"Run {each.run_id} is no longer in the trash.")
+
+
 def _back(tx: Tx, found: InTrash, now: int) -> None:
     if found.run:
         row = tx.run_row(found.run)
         if row is None or not any(each.row.run == found.run for each in tx.trashed()):
-            raise Conflict(f"Run {found.run_id} is no longer in the trash.")
+            raise _no_longer(found)
         tx.untrash(found.run)
     _sealed(tx, found.run_id, NOTE, now)
 
@@ -172,11 +187,13 @@ def due(store: Store, now: int, age: int | None) -> list[InTrash]:
 def remove(store: Store, each: InTrash) -> int:
     """Gone for good, unless it was brought back meanwhile; bytes given back."""
     if each.path:
+        if not os.path.exists(each.path):
+            raise _no_longer(each)
         return archive.drop(each.path)
 
     def allowed(view: View) -> None:
         if not any(there.row.run == each.run and there.n == each.n for there in view.trashed()):
-            raise Conflict(f"Run {each.run_id} is no longer in the trash.")
+            raise _no_longer(each)
 
     return store.remove(each.run, allowed) + remove_attempts(store, each.run_id)
 
