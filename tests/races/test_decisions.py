@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from leftoff.agents.mcp.tools import Tools
 from leftoff.engine.config.caller import Caller
-from leftoff.errors import Conflict, LeftoffError
+from leftoff.engine.write.unmoved import Moved
+from leftoff.errors import Conflict, LeaseHeld, LeftoffError
 from leftoff.operations.approvals import Decision, decide
+from leftoff.operations.handover import hand_over
 from leftoff.operations.pages.actions import act, plan_to_prune, prune_as_seen
 from leftoff.operations.pages.previews import preview
 from leftoff.operations.records import set_variables
+from leftoff.operations.runs import target
 from leftoff.operations.sessions import session as sessions
 from leftoff.operations.upkeep.retention import prune
 from tests.cli.command import call, succeed
@@ -185,3 +189,20 @@ def test_what_ended_since_it_was_shown(project: Path, seam: Seam) -> None:
         assert ["one"] == [each["run_id"] for each in done.removed]
         there = here_.store.read(lambda view: [view.find_run(name) is not None for name in ("one", "two")])
     assert [False, True] == there
+
+
+# -- a run that is handed over
+
+
+@pytest.mark.parametrize(("meanwhile", "refused"), [(note, Moved), (taken_up, LeaseHeld)])
+def test_a_run_that_goes_on_while_it_is_handed_over(
+    project: Path, meanwhile: Callable[[Path, str], None], refused: type[Conflict]
+) -> None:
+    """The other agent would be told of another state, or would take the run from whoever drives it."""
+    paused(project, "w")
+    with here(project) as ours:
+        row = target(ours, NOBODY, "w").row
+        meanwhile(project, "w")
+        with pytest.raises(refused):
+            hand_over(ours, NOBODY, row, "codex", None)
+    assert "agent" not in succeed("show", "w", "--json", cwd=project).json["records"]["run"]

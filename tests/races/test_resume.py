@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.resume.answers import Answerer
+from leftoff.engine.resume.answers import CLEAR, Answerer
+from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.operations.records import set_variables
@@ -105,3 +106,32 @@ def test_one_that_never_stands_still(paused: Path, seam: Seam) -> None:
     with pytest.raises(Conflict, match="went on"):
         resumed(paused)
     assert "paused" == status(paused)
+
+
+class Clears(Answerer):
+    """A person who says that what blocks the run is resolved; ``asked``: what they saw."""
+
+    present = True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def show(self, group: list[Finding]) -> None:
+        self.asked += [finding.message for finding in group]
+
+    def decide(self, finding: Finding) -> str:
+        return CLEAR
+
+
+def test_what_blocks_it_since_is_not_cleared(paused: Path, seam: Seam) -> None:
+    """Somebody said that one thing is resolved; another one, reported meanwhile, is asked about."""
+    succeed("resume", "r", cwd=paused)
+    succeed("step", "block", "a", "--error", "no token", "--run", "r", cwd=paused)
+    seam.before(
+        CARRIED_OUT,
+        lambda: succeed("step", "block", "b", "--error", "no review", "--run", "r", cwd=paused),
+    )
+    person = Clears()
+    with here(paused) as project:
+        resume(project, Caller(), ResumeRequest(target(project, Caller(), "r")), person)
+    assert ["The run is blocked: a: no token.", "The run is blocked: b: no review."] == person.asked

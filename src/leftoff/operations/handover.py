@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from leftoff.operations.reports import this_run
+from leftoff.operations.reports import session_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
@@ -33,12 +34,18 @@ def session_of_agent(project: Project, row: RunRow, agent: str) -> str | None:
     return store.read(look)
 
 
-def hand_over(project: Project, row: RunRow, agent: str, session: str | None) -> None:
-    """From now on another agent works on a run: a checkpoint says so. ``session``: its own earlier one, if any."""
+def hand_over(project: Project, caller: Caller, row: RunRow, agent: str, session: str | None) -> None:
+    """From now on another agent works on a run: a checkpoint says so. ``session``: its own earlier one, if any. Not
+    where somebody drives the run by now, or went on with it: that agent is told of another state."""
     from leftoff.engine.write.commit import Seal, Terms
+    from leftoff.engine.write.lease import refuse_driven
     from leftoff.engine.write.report import report
+    from leftoff.engine.write.unmoved import unmoved_run
+
+    at, ours = project.now, session_of(project, caller)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
+        refuse_driven(tx, row.run, row.run_id, at, ours)
         changes.put("run", "agent", agent)
         if session:
             changes.put("run", "session_id", session)
@@ -46,4 +53,4 @@ def hand_over(project: Project, row: RunRow, agent: str, session: str | None) ->
             changes.delete("run", "session_id")  # it was another agent's; the new one says its own
         return Seal("manual", note=f"handed over to {agent}")
 
-    report(project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor)
+    report(project.store, unmoved_run(row), make, Terms(at), scrubber=project.redactor)

@@ -68,7 +68,8 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
-    hand_over(ctx.project, taken_back(ctx.project, target).row, found.agent, found.session)
+    row = taken_back(ctx.project, target).row
+    hand_over(ctx.project, ctx.caller, row, found.agent, found.session)
     ctx.close()
     os.chdir(ctx.project.folder)
     os.execvpe(found.words[0], found.words, ctx.caller.environment(found.env))

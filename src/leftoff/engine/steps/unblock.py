@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.write.report import Find, Reported
     from leftoff.model.changes import ChangeSet, Scrubber
-    from leftoff.store.base import Store, Tx
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
 
@@ -29,9 +29,19 @@ class Unblocked(Fields):
 
 
 def unblock(
-    store: Store, find: Find, step: str | None, at: int, *, by: str, scrubber: Scrubber | None = None
+    store: Store,
+    find: Find,
+    step: str | None,
+    at: int,
+    *,
+    by: str,
+    seen: int | None = None,
+    scrubber: Scrubber | None = None,
 ) -> Unblocked:
-    """The blocked steps (or one of them) are to be done, their errors cleared; the run is blocked no more."""
+    """The blocked steps (or one of them) are to be done, their errors cleared; the run is blocked no more.
+
+    ``seen``: the version that somebody was asked about; what was told since then stays.
+    """
     cleared: list[str] = []
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -40,7 +50,8 @@ def unblock(
         steps = writer.all()
         blocked = [path for path, record in steps.items() if record.get("status") == "blocked"]
         _check(steps, blocked, step, row)
-        cleared[:] = [step] if step is not None else blocked
+        known = [path for path in blocked if _is_seen(tx, row, "step", path, seen)]
+        cleared[:] = [step] if step is not None else known
         for path in cleared:
             writer.move(path, retry(steps[path]))
             if tx.row(row.run, "error", path) is not None:
@@ -49,13 +60,19 @@ def unblock(
             status_changes(changes, "running", at)
         if step is None:
             for key in reader.raw("error"):
-                if key not in steps:
+                if key not in steps and _is_seen(tx, row, "error", key, seen):
                     changes.delete("error", key)
         return (
             Seal("manual", cleared[0] if cleared else None, f"unblocked by {by}") if changes.changes else None
         )
 
     return Unblocked(report(store, find, make, Terms(at), scrubber=scrubber), cleared)
+
+
+def _is_seen(view: View, row: RunRow, collection: str, key: str, seen: int | None) -> bool:
+    """Whether a record is as it was at a version."""
+    record = view.record(row.run, collection, key) if seen is not None else None
+    return seen is None or (record is not None and record.seq <= seen)
 
 
 def _check(steps: dict[str, Any], blocked: list[str], step: str | None, row: RunRow) -> None:

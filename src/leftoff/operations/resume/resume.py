@@ -25,7 +25,7 @@ from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as write_report
-from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
+from leftoff.engine.write.unmoved import Moved, need_unmoved, unmoved_run, until_unmoved
 from leftoff.errors import CannotResume, Conflict, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, shown_step, slug
@@ -223,12 +223,11 @@ def _resume(
     dialect = dialect_of(row, project.folder, project.settings)
     if dialect is not None:
         _approve(project, request.target, answers.approved, dialect)
-        state = _greet(project, dialect, request.target)
+        state, greeted = _greet(project, dialect, request.target)
         if dialect.is_over(state):
             return Resumed(GIVEN_UP, report, request)
         if not _goes_on(dialect, state, request, answerer):
-            row = project.store.read(lambda view: need_run(view, row.run, row.run_id))
-            return Resumed(GIVEN_UP, report, request, fresh=_start_over(project, caller, row))
+            return Resumed(GIVEN_UP, report, request, fresh=_start_over(project, caller, greeted))
     agreed = Resumed(AGREED, report, _with_answers(request, judged), answers)
     return agreed if driven else _go_on(project, caller, agreed, answerer)
 
@@ -348,17 +347,27 @@ def judge(project: Project, caller: Caller, opening: Opening) -> Judged:
         return Judged(row, asks=not caller.person)
     target = Target(row, None)
     project.move_to_worktree(row)
+    found = _verified(project, caller, target)
+    if found.verdict in (ASK, REFUSE) or dialect is None:
+        return _judged(found)
+    store.read(lambda view: need_unmoved(view, found.world.row))
+    _greet(project, dialect, target)  # which may settle what an output settles
+    now = store.read(this_run(row.run, row.run_id))
+    if now.seq == found.world.row.seq or now.status not in UNFINISHED:
+        return Judged(now)
+    return _judged(_verified(project, caller, target))  # with that, and with what others reported meanwhile
+
+
+def _verified(project: Project, caller: Caller, target: Target) -> Report:
     found = verify(project, caller, ResumeRequest(target))
     # start looks itself at who drives it
     found.findings = [finding for finding in found.findings if not finding.code.startswith("lease.")]
-    if found.verdict in (ASK, REFUSE):
-        return Judged(row, found)
-    decided = found.world.row
-    if dialect is not None:
-        store.read(lambda view: need_unmoved(view, decided))
-        _greet(project, dialect, target)  # which may settle what an output settles
-        decided = store.read(this_run(row.run, row.run_id))
-    return Judged(decided)
+    return found
+
+
+def _judged(found: Report) -> Judged:
+    row = found.world.row
+    return Judged(row, found) if found.verdict in (ASK, REFUSE) else Judged(row)
 
 
 def carry_out(
@@ -382,8 +391,8 @@ def carry_out(
         from leftoff.engine.steps.unblock import unblock
         from leftoff.host import user
 
-        find = this_run(target.row.run, target.row.run_id)
-        unblock(project.store, find, None, project.now, by=user(), scrubber=project.redactor)
+        find, seen = this_run(target.row.run, target.row.run_id), report.world.row.seq
+        unblock(project.store, find, None, project.now, by=user(), seen=seen, scrubber=project.redactor)
     if project.store.follower is not None and any(
         found.code == "mirror.deleted" for found in report.findings
     ):
@@ -430,21 +439,23 @@ def _approve(project: Project, target: Target, approved: dict[str, str], dialect
             approvals.decide(project.store, find, phase, said, scrubber=project.redactor)
 
 
-def _greet(project: Project, dialect: Dialect, target: Target) -> State:
-    """Settle what an output settles, and say in the protocol's words what goes on."""
+def _greet(project: Project, dialect: Dialect, target: Target) -> tuple[State, RunRow]:
+    """Settle what an output settles, and say in the protocol's words what goes on; that, and the run that it is about.
+    One that is over ends, if nobody goes on with it meanwhile: ``Moved``."""
     last = state_of(project.store, target, dialect).at
     if target.version is None:
         _settle(project, dialect, target.row)
+    row = project.store.read(this_run(target.row.run, target.row.run_id))
     state = state_of(project.store, target, dialect)
     state.at = last  # what was settled just now is no activity of the run
     if dialect.is_over(state):
-        find, ending = this_run(target.row.run, target.row.run_id), Ending("completed", project.folder)
-        end_work(project.store, find, ending, Terms(project.now), project.redactor)
+        ending = Ending("completed", project.folder)
+        end_work(project.store, unmoved_run(row), ending, Terms(project.now), project.redactor)
         project.say(f"leftoff: {target.row.run_id} is complete: nothing is left to do.")
-        return state
+        return state, row
     for line in dialect.greeting(state, project.folder, project.now):
         project.say(line)
-    return state
+    return state, row
 
 
 def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:

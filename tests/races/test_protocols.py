@@ -1,0 +1,92 @@
+"""Going on by the rules of a protocol: what it asks, ends and settles is about the run as it was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.resume.answers import Answerer
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.operations.lifecycle import Start, start
+from leftoff.operations.records import set_variables
+from leftoff.operations.resume.resume import Resumed, resume
+from leftoff.operations.runs import target
+from tests.cli.command import succeed
+from tests.dialects.test_resume import workflow
+from tests.races.between import Seam, here, note, notes
+
+RUN = "checkout-flow"
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
+
+
+class Person(Answerer):
+    """Who begins anew rather than to go on; ``meanwhile``: what somebody else does while they are first asked."""
+
+    present = True
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.asked: list[str] = []
+        self._meanwhile = [meanwhile]
+
+    def tell(self, *words: Any) -> None:
+        """Nobody looks."""
+
+    def says_yes(self, question: str, *, default: bool) -> bool:
+        self.asked.append(question)
+        while self._meanwhile:
+            self._meanwhile.pop()()
+        return False
+
+
+@pytest.fixture
+def seam(monkeypatch: pytest.MonkeyPatch) -> Seam:
+    return Seam(monkeypatch)
+
+
+def resumed(folder: Path, answerer: Answerer, accept: tuple[str, ...] = ()) -> Resumed:
+    with here(folder) as project:
+        request = ResumeRequest(target(project, Caller(), RUN), accept=accept)
+        return resume(project, Caller(), request, answerer)
+
+
+def test_a_report_while_somebody_is_asked_whether_to_begin_anew(project: Path) -> None:
+    """They are asked again, before the run on which somebody works is given up."""
+    workflow(project, "ARCHITECTURE", ["REQUIREMENTS"])
+    person = Person(lambda: note(project, RUN))
+    resumed(project, person)
+    assert ["Resume workflow from ARCHITECTURE? [Y/n]"] * 2 == person.asked
+    assert ["in between"] == notes(project, RUN)
+
+
+def test_a_run_that_goes_on_while_it_ends(project: Path, seam: Seam) -> None:
+    """An output says that it is over, and somebody begins its last phase once more: it is not completed then."""
+    workflow(project, "REFLECTION", ["REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION"])
+    succeed("step", "start", "REFLECTION", "--run", RUN, cwd=project)
+    (project / "memory/reports/reflection-1.md").write_text("Learned a lot.\n")
+
+    def again() -> None:
+        (project / "memory/reports/reflection-1.md").unlink()
+        succeed("step", "start", "REFLECTION", "--run", RUN, cwd=project)
+
+    seam.before("leftoff.operations.resume.resume.end_work", again)
+    resumed(project, Answerer(), accept=("outputs.missing", "outputs.changed"))
+    assert "running" == succeed("show", RUN, "--json", cwd=project).json["status"]
+
+
+def test_a_report_behind_the_greeting(project: Path, seam: Seam) -> None:
+    """`start --resume`: what came up since the verdict is told, and the run does not go on."""
+    workflow(project, "ARCHITECTURE", ["REQUIREMENTS"])
+
+    def set_it() -> None:
+        with here(project) as other:
+            set_variables(other, Caller(named=RUN), {"key": SECRET})
+
+    seam.after("leftoff.operations.resume.resume._greet", set_it)
+    with here(project) as ours:
+        done = start(ours, Caller(), Start("dotagent", resume=True))
+    assert done.report is not None
+    assert ["variables.redacted"] == [found.code for found in done.report.findings if found.level == "ask"]
