@@ -28,7 +28,7 @@ from leftoff.operations.transfer import Import, import_runs
 from leftoff.operations.upkeep.retention import undelete
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
-from tests.cli.command import succeed
+from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
 NOBODY = Caller()
@@ -248,3 +248,22 @@ def test_talk_that_became_work(project: Path, seam: Seam) -> None:
     talk(project)
     (left,) = succeed("ls", "--all", "--json", cwd=project).json["runs"]
     assert ["in between"] == notes(project, left["run_id"])
+
+
+# -- reports that look around first
+
+
+@pytest.mark.parametrize("words", ["save", "step done x", "step start x --output f", "track f", "artifact f"])
+def test_another_run_is_meant_by_then(project: Path, seam: Seam, words: str) -> None:
+    """What was looked at for one run is not reported on the next, whose step may have the same name."""
+    succeed("start", "w", "--run-id", "a", "--steps", "x", cwd=project)
+    (project / "f").write_text("made")
+
+    def next_one() -> None:
+        succeed("finish", "--run", "a", cwd=project)
+        succeed("start", "v", "--run-id", "b", "--steps", "x", cwd=project)
+
+    seam.before("leftoff.engine.write.report.report", next_one)
+    refused = call(*words.split(), cwd=project)
+    assert (5, True) == (refused.code, "Run a was meant" in refused.err), str(refused)
+    assert 1 == succeed("show", "b", "--json", cwd=project).json["head"]["seq"]

@@ -30,15 +30,14 @@ def save(project: Project, caller: Caller, trigger: str = "manual", note: str | 
     from leftoff.engine.write.commit import Seal
 
     masked = project.redactor.mask(note) if note else None
-    around = look_around(
-        project, current_row(project, caller), dirty=True, issue=trigger == "phase_transition"
-    )
+    looked = current_row(project, caller)
+    around = look_around(project, looked, dirty=True, issue=trigger == "phase_transition")
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         around.put(row, changes)
         return Seal(trigger, caller.step or tx.leaf(row.run, "running"), masked, asked=True)
 
-    version = report(project, caller, make, blobs=around.blobs).version
+    version = report(project, caller, make, blobs=around.blobs, looked=looked).version
     assert version is not None
     return version
 

@@ -52,15 +52,15 @@ def track(project: Project, caller: Caller, paths: list[str], *, git: bool = Fal
     """Remember files as they are now, all in one commit. ``git``: every file that git calls dirty."""
     from leftoff.engine.workspace.tracking import look_at_git, track_given
 
-    row = current_row(project, caller)  # nothing is kept for a run that is not there
+    looked = current_row(project, caller)  # nothing is kept for a run that is not there
     workspace = project.workspace()
-    found = look_at_git(workspace, row, always=True) if git else track_given(workspace, row, paths)
+    found = look_at_git(workspace, looked, always=True) if git else track_given(workspace, looked, paths)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         if found.news(Reader(project.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
 
-    return Tracking(report(project, caller, make, blobs=found.blobs), found.captured)
+    return Tracking(report(project, caller, make, blobs=found.blobs, looked=looked), found.captured)
 
 
 def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> FileThen:

@@ -147,7 +147,7 @@ def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> KeptA
     from leftoff.engine.steps.reports import add_output
 
     at, store, step = project.now, project.store, _step(project, caller, artifact.step)
-    current_row(project, caller)  # nothing is kept for a run that is not there
+    looked = current_row(project, caller)  # nothing is kept for a run that is not there
     got = capture(project.workspace(at), artifact.path, step=step, name=artifact.name or None)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
@@ -155,7 +155,8 @@ def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> KeptA
         if step is not None:
             add_output(store, tx, row, changes, step, got.about["path"])
 
-    done = report(project, caller, make, at=at, blobs=[got.blob] if got.blob is not None else [])
+    blobs = [got.blob] if got.blob is not None else []
+    done = report(project, caller, make, at=at, blobs=blobs, looked=looked)
     return KeptArtifact(done, got.key, got.about)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.commit import Guard, Seal
     from leftoff.engine.write.report import Find, Make, Reported
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import BlobRow, RunRow
 
     T = TypeVar("T")
@@ -101,12 +101,31 @@ def report(
     at: int | None = None,
     blobs: Sequence[BlobRow] = (),
     changes: ChangeSet | None = None,
+    looked: RunRow | None = None,
 ) -> Reported:
     """Report on the run that is meant. ``make`` fills the change set inside the transaction; ``changes`` are those that
-    do not depend on what is there."""
+    do not depend on what is there. ``looked``: the run that was meant when somebody looked around for this; ``Moved``
+    where that is another one by now."""
     from leftoff.engine.write.commit import Terms
     from leftoff.engine.write.report import report as write
 
     project.need_store()
     terms = Terms(project.now if at is None else at, guard_of(caller), blobs=blobs, likely=project.met)
-    return write(project.store, current(project, caller), make, terms, project.redactor, changes)
+    find: Find = current(project, caller)
+    find = find if looked is None else _same_run(find, looked)
+    return write(project.store, find, make, terms, project.redactor, changes)
+
+
+def _same_run(find: Find, looked: RunRow) -> Find:
+    def same(view: View) -> RunRow:
+        row = find(view)
+        if row.run != looked.run:
+            from leftoff.engine.write.unmoved import Moved
+
+            raise Moved(
+                f"Run {looked.run_id} was meant when this began; by now that would be {row.run_id}.",
+                hint="Nothing was changed. Say which one you mean: --run RUN.",
+            )
+        return row
+
+    return same

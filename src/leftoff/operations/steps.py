@@ -39,7 +39,7 @@ def report_step(
 
     at = project.now
     said.masked(project.redactor)
-    around, blobs = _looked_around(project, caller, said, outputs, at)
+    looked, around, blobs = _looked_around(project, caller, said, outputs, at)
     was = ""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -53,7 +53,7 @@ def report_step(
             also(tx, row, changes, seal)
         return seal
 
-    done = report(project, caller, make, at=at, blobs=blobs)
+    done = report(project, caller, make, at=at, blobs=blobs, looked=looked)
     if was == "completed":
         project.say(f"leftoff: {said.path} was completed; because of this report it no longer is.")
     return done
@@ -61,10 +61,10 @@ def report_step(
 
 def _looked_around(
     project: Project, caller: Caller, said: StepReport, outputs: Sequence[str], at: int
-) -> tuple[Surroundings | None, list[BlobRow]]:
-    """Before the transaction: copies of the outputs, and what the world is like where a checkpoint is sealed."""
+) -> tuple[RunRow | None, Surroundings | None, list[BlobRow]]:
+    """Before the transaction: the run, copies of the outputs, and the world as it is where a checkpoint is sealed."""
     if not outputs and said.action == "start":
-        return None, []
+        return None, None, []
     row = current_row(project, caller)  # nothing is kept for a run that is not there
     said.path = step_of(project, row, said.path)
     blobs: list[BlobRow] = []
@@ -73,11 +73,11 @@ def _looked_around(
 
         blobs += capture_outputs(project.workspace(at), said, list(outputs))
     if said.action == "start":
-        return None, blobs
+        return row, None, blobs
     from leftoff.engine.workspace.at_checkpoint import look_around
 
     around = look_around(project, row, issue=_ends_phase(project, row, said))
-    return around, blobs + around.blobs
+    return row, around, blobs + around.blobs
 
 
 def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:
