@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _operator import itemgetter
+from time import monotonic
 
 from leftoff.errors import Conflict, Corrupt
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
@@ -136,14 +137,14 @@ _WHEN = frozenset((int, type(None)))
 class Lease:
     """Who drives a run, since when, under which epoch.
 
-    ``silent``: for how many milliseconds nothing was heard of it, where the store has a clock that all who use it
-    share.
+    ``silent``: for how many milliseconds nothing was heard of it when it was read, where the store has a clock that
+    all who use it share.
     """
 
-    __slots__ = ("beat", "epoch", "kind", "process", "session", "silent", "since", "who")
+    __slots__ = ("_read", "beat", "epoch", "kind", "process", "session", "silent", "since", "who")
 
     def __init__(self, columns: tuple[Any, ...], silent: int | None = None) -> None:
-        self.silent = silent
+        self.silent, self._read = silent, monotonic()
         self.epoch, self.kind, scope, pid, started, self.session, self.who, self.since, self.beat = columns
         if type(self.epoch) is not int or not _WHEN.issuperset(
             (type(self.since), type(self.beat), type(pid))
@@ -174,7 +175,20 @@ class Lease:
 
     def silence(self, now: int) -> int:
         """For how many milliseconds nothing was heard of it. A time far ahead was told by a wrong clock."""
-        return abs(now - (self.beat or self.since or 0)) if self.silent is None else self.silent
+        if self.silent is None:
+            return abs(now - (self.beat or self.since or 0))
+        return self.silent + int((monotonic() - self._read) * 1000)
+
+    def idle(self, now: int, committed: int) -> int:
+        """For how many milliseconds there was no sign of life of a run, whose last commit says that it was made then.
+
+        Where all share a clock, it goes by that one. A process beats while it lives. Who else reports may not: so a
+        commit counts by how much later than their last beat it was, by the clock that both were stamped with.
+        """
+        if self.silent is None or self.beat is None:
+            return abs(now - max(committed, self.beat or 0))
+        late = max(0, committed - self.beat) if self.kind != "process" else 0
+        return max(0, self.silence(now) - late)
 
 
 class Attempt:

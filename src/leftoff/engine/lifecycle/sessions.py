@@ -16,7 +16,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import SESSION, is_own, is_spent, twins
 from leftoff.engine.resume.open_again import cut_turn, put_back
 from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.lease import NOBODY, refuse_driven
+from leftoff.engine.write.lease import NOBODY, idle, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report_in
 from leftoff.errors import LeaseHeld
@@ -114,7 +114,7 @@ def _at_work(view: View, row: RunRow, now: int) -> bool:
     others = view.list_runs({"session": row.session, "status": UNFINISHED}, _LOOKED_AT)
     if any(lease_state(view.lease(one.run), now) == ALIVE for one in others):
         return True
-    return (lease is None or not lease.held) and abs(now - row.updated_at) < LIMIT_MS
+    return (lease is None or not lease.held) and idle(row, lease, now) < LIMIT_MS
 
 
 def session_of(view: View, process: Process | None) -> str | None:

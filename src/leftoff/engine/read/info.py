@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.read.find import list_runs
-from leftoff.engine.write.lease import ELSEWHERE
+from leftoff.engine.write.lease import ELSEWHERE, idle
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import ALIVE, GONE
 from leftoff.model.versions import counts_of
@@ -197,7 +197,7 @@ def health(
     last = max(row.updated_at, lease.beat or 0) if lease is not None else row.updated_at
     if lease is not None and lease.who == ELSEWHERE and not lease.held and last <= (lease.since or 0):
         return "dead"
-    age = abs(now - last)  # a sign of life that lies far ahead: a clock was wrong
+    age = idle(row, lease, now)
     if seen == ALIVE or age < quiet:
         return "alive" if age < quiet else "quiet" if age < stalled else "stalled"
     return "quiet" if age < stalled else "stalled"

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import Lease
+    from leftoff.store.rows import Lease, RunRow
 
 #: who a run's free lease names that was brought here by a bundle, and by when: whoever drove it did so elsewhere
 ELSEWHERE = "whoever drove it elsewhere"
@@ -37,6 +37,11 @@ def describe(lease: Lease) -> str:
 def state(lease: Lease | None, now: int) -> str:
     """``free``, ``alive``, ``gone``, ``unknown`` (not to be seen, beating) or ``silent`` (not to be seen, quiet)."""
     return lease.state(now) if lease is not None else "free"
+
+
+def idle(row: RunRow, lease: Lease | None, now: int) -> int:
+    """For how many milliseconds there was no sign of life. A time far ahead was told by a wrong clock."""
+    return lease.idle(now, row.updated_at) if lease is not None else abs(now - row.updated_at)
 
 
 def held(run_id: str, lease: Lease, now: int) -> LeaseHeld:
