@@ -164,6 +164,24 @@ def test_the_setting(project: Path, url: str, tmp_path_factory: pytest.TempPathF
     assert 0 == call("fsck", cwd=project, LEFTOFF_STORE=url).code
 
 
+@pytest.mark.parametrize("verb", ["restore r-1@2 file.bin", "rollback r-1@2 --files"])
+def test_content_that_is_not_here(
+    project: Path, url: str, tmp_path_factory: pytest.TempPathFactory, verb: str
+) -> None:
+    """A machine without the folder puts no file back; so nothing is half done there, and nothing asked about it."""
+    settings = project / "leftoff.toml"
+    settings.write_text(f'blobs = "{tmp_path_factory.mktemp("outside") / "mnt"}"\n')
+    (project / "file.bin").write_bytes(b"content")
+    for line in ("trust --yes", "start work --run-id r-1", "track file.bin", "save"):
+        assert 0 == call(*line.split(), cwd=project, LEFTOFF_STORE=url).code
+    settings.unlink()
+    (project / "file.bin").write_bytes(b"later")
+    assert 8 == call(*verb.split(), "--yes", cwd=project, LEFTOFF_STORE=url).code
+    assert b"later" == (project / "file.bin").read_bytes()
+    done = call("verify", "r-1", "--json", cwd=project, LEFTOFF_STORE=url)
+    assert "files.half_restored" not in [found["code"] for found in done.json["findings"]]
+
+
 def test_a_folder_is_of_one_store(server: Server, name: str, tmp_path: Path) -> None:
     """What one store removes in there might be another's: the second one is refused, and writes nothing there."""
     folder = str(tmp_path / "mnt")

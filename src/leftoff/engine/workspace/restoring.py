@@ -29,7 +29,7 @@ from leftoff.engine.workspace.put import Putter
 from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.unmoved import until_unmoved
-from leftoff.errors import Conflict, StoreUnavailable
+from leftoff.errors import Conflict, LeftoffError, StoreUnavailable
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.engine.workspace.reporting import ReportHand
-    from leftoff.errors import LeftoffError
     from leftoff.store.base import Store, View
 
     Agree = Callable[[Plan], bool]
@@ -211,10 +210,19 @@ class Restorer(Fields):
             put_in_place(Putter(self.store, self.project, repository(self.project), journal.token), todo)
         except Interrupted as error:
             raise self._half_done(journal, todo, error) from None
+        except LeftoffError:
+            self._give_up_untouched(journals, journal)
+            raise
         journal.placed = True
         journals.write(journal)
         self._records(journal)
         journals.remove(journal.run_id)
+
+    def _give_up_untouched(self, journals: Journals, journal: Journal) -> None:
+        """Content that cannot be had: where no file was touched for its want, nothing is half done."""
+        todo = journal.todo or []
+        if all(present(self.project, one.path).same(one.was) for one in todo):
+            journals.remove(journal.run_id)
 
     def _half_done(self, journal: Journal, todo: list[Todo], error: Interrupted) -> LeftoffError:
         """Some files are in their place, the others are not; which could not be put there, and what to do."""
