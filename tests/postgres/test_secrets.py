@@ -136,6 +136,20 @@ def test_a_url_with_an_option_that_is_none(project: Path, server: Server, option
     assert option.partition("=")[0] in done.err and "eim" not in done.err
 
 
+@pytest.mark.parametrize(
+    "options",
+    ["-c%20foo%3D1", "-c%20work_mem%3Dabc", "-c%20max_connections%3D3", "-c%20search_path", "-z", "words"],
+)
+def test_a_url_with_options_that_the_server_does_not_take(
+    project: Path, server: Server, options: str
+) -> None:
+    """The server is there, and its word for it is told: that is no server out of reach."""
+    url = server.url().replace(f"{USER}@", f"{USER}:geheim@") + f"&options={options}"
+    done = call("ls", cwd=project, LEFTOFF_STORE=url)
+    assert (2, "") == (done.code, done.out)
+    assert "FATAL" in done.err and "eim" not in done.err
+
+
 def test_a_service_file_that_is_not_there(project: Path) -> None:
     """Nor is it the server's fault."""
     done = call(

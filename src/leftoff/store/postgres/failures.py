@@ -77,6 +77,15 @@ _POOLED = ("26000", "42P05")  # a statement that was prepared on another connect
 _TLS = ("certificate", "SSL", "ssl")
 #: begin what libpq says of an option, before anything was sent
 _WRONG = ("invalid ", "definition of service", "service file")
+#: words that a server answers to `options` that it cannot take, before a connection stands
+_WRONG_THERE = (
+    "unrecognized configuration parameter",
+    "invalid value for parameter",
+    "invalid command-line argument",
+    "requires a value",
+    "cannot be changed",
+    "permission denied to set parameter",
+)
 
 
 def code_of(error: psycopg.Error) -> str:
@@ -127,7 +136,7 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
         return _unavailable(
             f"{place.name} is too busy: others always were faster.", f"{SAFE} Try again.", True
         )
-    if not code and (isinstance(error, psycopg.ProgrammingError) or text.startswith(_WRONG)):  # libpq's
+    if not code and (isinstance(error, psycopg.ProgrammingError) or _is_wrong(text)):
         return Usage(
             f"The URL of {place.name} is wrong: {text}", hint="docs/postgres.md says what can stand in it."
         )
@@ -141,6 +150,12 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
         hint = f"{SAFE} A pooler between must pool sessions, not transactions."
         return _unavailable(f"{place.name} forgot what was prepared: {text}", hint, False)
     raise error
+
+
+def _is_wrong(text: str) -> bool:
+    """Whether it is about what was asked for: by libpq, or by the server."""
+    refused = text.partition("FATAL:")[2]
+    return text.startswith(_WRONG) or any(words in refused for words in _WRONG_THERE)
 
 
 def unheard(place: Place, error: LeftoffError) -> StoreUnavailable:
