@@ -471,10 +471,10 @@ def test_a_client_of_another_encoding(
         monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     url = server.url(name, **({"client_encoding": "LATIN1"} if how == "url" else {}))
     one = PostgresStore(url, str(tmp_path))
-    Scribe(one, "rüben").commit({("note", "größe"): "äöü"})
+    Scribe(one, workflow="rüben").commit({("note", "größe"): "äöü"})
     monkeypatch.delenv("PGCLIENTENCODING", raising=False)
     other = PostgresStore(server.url(name), str(tmp_path))
-    assert ["rüben"] == [row.run_id for row in other.read(lambda view: view.list_runs({}))]
+    assert ["rüben"] == [row.workflow for row in other.read(lambda view: view.list_runs({}))]
     assert [] == other.check()["problems"]
     one.close()
     other.close()
