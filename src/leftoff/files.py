@@ -159,6 +159,12 @@ def write_private(path: str, content: Iterable[bytes]) -> None:
         raise
 
 
+def is_writable(folder: str) -> bool:
+    """A folder with all files in it."""
+    paths = (entry.path for entry in os.scandir(folder) if entry.is_file())
+    return all(os.access(path, os.W_OK) for path in (folder, *paths))
+
+
 def sync_folder(path: str) -> None:
     """Make the names in a folder durable."""
     sync_file(path, os.O_DIRECTORY)

@@ -296,6 +296,8 @@ def test_a_role_that_only_looks(sides: Sides, server: Server) -> None:
         ):
             done = call(*line.split(), cwd=project, **reads)
             assert 0 == done.code, done
+        copied = call("store", "copy", reads["LEFTOFF_STORE"], str(project / "copy"), cwd=project, **reads)
+        assert 0 == copied.code, copied  # what is read is written elsewhere
         writes = "set x=1,step done b,start other,rm r-1 --yes,finish,note hi,save,pause,fork r-1,rollback r-1@1 --yes"
         for line in writes.split(","):
             done = call(*line.split(), cwd=project, **reads)

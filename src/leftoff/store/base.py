@@ -23,6 +23,7 @@ Obligations:
 
 from __future__ import annotations
 
+from leftoff.files import is_writable
 from leftoff.store.rows import FREE
 
 TYPE_CHECKING = False
@@ -466,6 +467,10 @@ class Store:
         """Where bundles of runs that are over lie, for all who use it; ``make``: it is there then, durably. ``None``:
         there is no folder that all of them find."""
         raise NotImplementedError
+
+    def writable(self) -> bool:
+        """Whether we may change one that is there, as far as that is known without doing so."""
+        return is_writable(self.folder)
 
     def siblings(self) -> dict[str, str]:
         """All projects that are kept in the same place, where its location names none of them: what opens each."""

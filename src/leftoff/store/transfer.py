@@ -120,8 +120,8 @@ def _copy_rows(
 def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], more: bool) -> bool:
     """The runs are there, if the source is still what was copied, and nobody drives one; whether it was.
 
-    Nobody commits to the source meanwhile. Where we may not write to it (another disk, put in to be read) it can only
-    be looked at.
+    Nobody commits to the source meanwhile. Where we may not write to it (another disk, put in to be read; a standby; a
+    role that only looks) it can only be looked at.
     """
     revealed = False
 
@@ -138,14 +138,7 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], more
             )
         return revealed
 
-    can_hold = source.shared or _is_writable(source.folder)
-    return source.write(work) if can_hold else source.read(work)
-
-
-def _is_writable(folder: str) -> bool:
-    """A folder with all files in it."""
-    paths = (entry.path for entry in os.scandir(folder) if entry.is_file())
-    return all(os.access(path, os.W_OK) for path in (folder, *paths))
+    return source.write(work) if source.writable() else source.read(work)
 
 
 def _reveal(target: Store, stamp: str, runs: list[Row], more: bool) -> bool:

@@ -147,6 +147,7 @@ class FaultyStore(Store):
     sweep = _passed_on("sweep")
     watch = _passed_on("watch")
     archive_folder = _passed_on("archive_folder")
+    writable = _passed_on("writable")
     siblings = _passed_on("siblings")
     backup = _passed_on("backup")
     check = _passed_on("check")

@@ -389,6 +389,9 @@ class PostgresStore(Store):
     def archive_folder(self, *, make: bool = False) -> str | None:
         return self.blobs.archive_folder(make=make)
 
+    def writable(self) -> bool:
+        return bool(self.on_link(lambda link: link.ask([(Q.writable, ())]))[0][0][0])
+
     def about(self) -> dict[str, Any]:
         from leftoff.store.facts import about
 

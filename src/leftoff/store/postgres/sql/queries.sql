@@ -16,6 +16,10 @@ SET LOCAL synchronous_commit = off
 -- By which number this transaction is known should the answer to its end be lost; and which schema it finds.
 SELECT pg_current_xact_id()::text, (SELECT value FROM meta WHERE name = 'schema')
 
+-- name: writable
+-- Whether this server takes writes, and from this role.
+SELECT has_table_privilege('run', 'UPDATE') AND NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::bool
+
 -- name: outcome
 -- What became of a transaction whose end nobody heard of.
 SELECT pg_xact_status($1::text::xid8)
