@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from leftoff.engine.write import lease as leases
@@ -100,3 +103,22 @@ def test_the_verb(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert 0 == leftoff("store", "migrate").code
     assert 2 == leftoff("store", "info", "--json").json["schema"]
     assert 0 == leftoff("start", "w").code
+
+
+def test_who_makes_it_is_waited_for(url: str, tmp_path: Path) -> None:
+    """Making a store is no work on a run: also who has no patience with others there waits until it is done."""
+    store = PostgresStore(url, str(tmp_path))
+    store.patience = 0.0
+    with psycopg.connect(url.partition("&project")[0]) as other:
+        waiting = "SELECT 1 FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))"
+        other.execute(lock, (store.place.quoted,))
+        with ThreadPoolExecutor() as pool:
+            made = pool.submit(Scribe, store)
+            while not made.done() and not other.execute(waiting).fetchall():
+                time.sleep(0.05)
+            time.sleep(0.05)  # longer than who has no patience waits
+            other.commit()
+            made.result()
+    assert ["run-1"] == [row.run_id for row in store.read(lambda view: view.list_runs({}))]
+    store.close()

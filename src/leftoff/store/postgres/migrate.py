@@ -7,9 +7,9 @@ migration only adds, so that the older one goes on; where it cannot, ``min_write
 
 from __future__ import annotations
 
-from psycopg.errors import InsufficientPrivilege
+from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
-from leftoff.errors import Conflict, Unsupported
+from leftoff.errors import Conflict, StoreUnavailable, Unsupported
 from leftoff.host import GONE, this_process
 from leftoff.store.postgres.queries import Q, read
 from leftoff.store.rows import LIMIT_MS, Lease
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MIGRATIONS: list[str] = ["migrations/0001.sql", "migrations/0002.sql"]
 SCHEMA = len(MIGRATIONS)
+#: seconds that others who make a store are waited for at least: each does it once
+PATIENCE_S = 30.0
 #: by schema number: the oldest schema whose code may read, and write, a store of that schema
 COMPATIBLE = {1: (1, 1), 2: (1, 2)}  # one that writes 1 would remove blobs of logs
 
@@ -50,8 +52,19 @@ def check(facts: dict[str, str], place: Place, *, writing: bool) -> int:
     return schema
 
 
-def migrate(link: Link, facts: dict[str, str]) -> None:
+def migrate(link: Link, facts: dict[str, str], patience: float) -> None:
     """Make the store, or bring its schema up to date. Whoever else wants to waits, and finds it done."""
+    link.wait_at_most(max(patience, PATIENCE_S))
+    try:
+        _migrate(link, facts)
+    except LockNotAvailable:
+        raise StoreUnavailable(
+            f"Another process has been making tables of {link.place.name}, or working in them, for too long.",
+            hint="Nothing was changed. Try again when it has finished.",
+        ) from None
+
+
+def _migrate(link: Link, facts: dict[str, str]) -> None:
     quoted = link.place.quoted
     link.ask([("BEGIN", ()), ("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))", (quoted,))])
     schema = 0

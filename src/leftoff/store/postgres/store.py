@@ -306,7 +306,7 @@ class PostgresStore(Store):
             if migrate.is_current(link):
                 return
             log.debug("makes the store %s", self.name)
-            migrate.migrate(link, first_facts(self.clock))
+            migrate.migrate(link, first_facts(self.clock), self.patience)
 
         make_folder(self.folder)
         self.on_link(work)
