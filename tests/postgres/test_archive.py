@@ -362,3 +362,20 @@ def test_a_backup_has_the_archive(tmp_path: Path) -> None:
     assert ["copy", "source"] == sorted(path.name for path in tmp_path.iterdir())
     store.close()
     backup.close()
+
+
+def test_an_archive_that_is_not_here(here: Machine, there: Machine, tmp_path: Path) -> None:
+    """Who does not name the folder is told where the archive is: by a listing of all, and by who misses a run."""
+    folder = tmp_path / "mnt"
+    settings = here.folder / "leftoff.toml"
+    settings.write_text(f'blobs = "{folder}"\n')
+    here("trust", "--yes")
+    here.archives("r-1")
+    assert str(folder) not in here("ls", "--all").err
+    assert f'blobs = "{folder}"' in there("ls", "--all").err
+    assert f'blobs = "{folder}"' in there("ls", "--all", "--json").err
+    missed = there.tried("show", "r-1")
+    assert 3 == missed.code and f'blobs = "{folder}"' in missed.err
+    folder.rename(tmp_path / "unmounted")
+    missed = here.tried("show", "r-1")
+    assert 3 == missed.code and f"{folder}, which cannot be seen from here; mount it." in missed.err

@@ -89,10 +89,13 @@ def _sizes(project: Project, runs: list[RunInfo], archived: list[dict[str, Any]]
 
 
 def _archived(project: Project, wanted: Wanted) -> list[dict[str, Any]]:
+    from leftoff.engine.read.missing import out_of_sight
     from leftoff.engine.retention.archive import archived
     from leftoff.engine.retention.page import DAMAGED
 
     there = archived(project.store)
+    if away := out_of_sight(project.store):
+        project.say(f"leftoff: {away}")
     for about in there:
         if about.get(DAMAGED):
             project.say(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from leftoff.engine.retention.archive import find_archived, kept
+import os
+
+from leftoff.engine.retention.archive import find_archived, folder_of, kept
 from leftoff.errors import NoCheckpoint, NotFound
 from leftoff.model.ids import parse_ref
+from leftoff.store.rows import ARCHIVED_IN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +26,20 @@ def explain(project: Project, error: NotFound, name: str, view: View | None) -> 
             hint=f"`leftoff undelete {archived}` brings it back; `leftoff show {archived}` looks into it.",
         )
     project.point_out(view)
-    error.hint = project.store.advice or error.hint
+    error.hint = project.store.advice or " ".join(filter(None, (out_of_sight(project.store), error.hint)))
     return error
+
+
+def out_of_sight(store: Store) -> str:
+    """What to know where the archive lies in a folder that is not here, as a sentence."""
+    here = folder_of(store)
+    if not store.exists() or (here is not None and os.path.isdir(here)):
+        return ""
+    folder = store.read(lambda view: view.fact(ARCHIVED_IN))
+    if not folder:
+        return ""
+    todo = "mount it" if here is not None else f'mount it, and name it in leftoff.toml: blobs = "{folder}"'
+    return f"Archived runs are in {folder}, which cannot be seen from here; {todo}."
 
 
 def _archived(store: Store, name: str) -> str | None:

@@ -16,6 +16,7 @@ from leftoff.errors import Corrupt, Invalid, StoreUnavailable
 from leftoff.files import ARCHIVE, failure, make_archive, write_private
 from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Blobs, Packing, proved, pruned, unpacked
 from leftoff.store.postgres.queries import Q
+from leftoff.store.rows import ARCHIVED_IN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,13 @@ class PostgresBlobs:
         folder = os.path.join(self.folder, ARCHIVE)
         if make:
             self._typed(lambda: make_archive(folder))
+            self._note_archive(self.folder)
         return folder
+
+    def _note_archive(self, folder: str) -> None:
+        """For machines that do not name it."""
+        if self._store.read(lambda view: view.fact(ARCHIVED_IN)) != folder:
+            self._store.write(lambda tx: tx.put_fact(ARCHIVED_IN, folder))
 
     def _need_ours(self, *, make: bool = True) -> None:
         """A folder is of one store: what another one removes in there might be ours. ``make``: it is from now on."""
