@@ -182,6 +182,20 @@ def test_content_that_is_not_here(
     assert "files.half_restored" not in [found["code"] for found in done.json["findings"]]
 
 
+@pytest.mark.parametrize("verb", ["restore r-1@2 file.bin", "rollback r-1@2 --files"])
+def test_a_server_that_takes_no_writes(project: Path, url: str, verb: str) -> None:
+    """What is there now could not be saved first, so no file is touched; that is no restoring that was cut short."""
+    (project / "file.bin").write_bytes(b"content")
+    for line in ("start work --run-id r-1", "track file.bin", "save"):
+        assert 0 == call(*line.split(), cwd=project, LEFTOFF_STORE=url).code
+    (project / "file.bin").write_bytes(b"later")
+    standby = f"{url}&options=-c%20default_transaction_read_only=on"
+    assert 8 == call(*verb.split(), "--yes", cwd=project, LEFTOFF_STORE=standby).code
+    assert b"later" == (project / "file.bin").read_bytes()
+    done = call("verify", "r-1", "--json", cwd=project, LEFTOFF_STORE=url)
+    assert "files.half_restored" not in [found["code"] for found in done.json["findings"]]
+
+
 def test_a_folder_is_of_one_store(server: Server, name: str, tmp_path: Path) -> None:
     """What one store removes in there might be another's: the second one is refused, and writes nothing there."""
     folder = str(tmp_path / "mnt")

@@ -105,7 +105,12 @@ class Restorer(Fields):
                 return Outcome(target.seq, plan, before, done=False)
             token = os.urandom(4).hex()
             journal = Journal(kind, target.row.run, target.row.run_id, ref, target.seq, token)
-            self._carry_out(journals, journal, target, plan)
+            try:
+                self._carry_out(journals, journal, target, plan)
+            except LeftoffError:
+                if left is None:
+                    self._give_up_untouched(journals, journal)
+                raise
             return Outcome(target.seq, plan, before)
 
     def _again(self, target: Target, seq: int) -> Target:
@@ -210,16 +215,13 @@ class Restorer(Fields):
             put_in_place(Putter(self.store, self.project, repository(self.project), journal.token), todo)
         except Interrupted as error:
             raise self._half_done(journal, todo, error) from None
-        except LeftoffError:
-            self._give_up_untouched(journals, journal)
-            raise
         journal.placed = True
         journals.write(journal)
         self._records(journal)
         journals.remove(journal.run_id)
 
     def _give_up_untouched(self, journals: Journals, journal: Journal) -> None:
-        """Content that cannot be had: where no file was touched for its want, nothing is half done."""
+        """The store took no commit, or content could not be had: where no file was touched, nothing is half done."""
         todo = journal.todo or []
         if all(present(self.project, one.path).same(one.was) for one in todo):
             journals.remove(journal.run_id)
