@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import random
 import shutil
 from pathlib import Path
 
 import pytest
 
+from leftoff.model.codec import text as canonical
 from leftoff.workflow.processes.job import Exit, left_in
 from tests.workflow.driving import Flow, mark, until, wait
 
@@ -24,9 +27,9 @@ steps:
 """
 
 
-def ended_alone(flow: Flow, *, code: int = 0, idempotent: bool = True) -> Path:
+def ended_alone(flow: Flow, *, code: int = 0, idempotent: bool = True, text: str = FLOW) -> Path:
     """The folder of a step that ended after its driver was killed."""
-    flow.write(FLOW.replace("CODE", str(code)).replace("IDEMPOTENT", str(idempotent).lower()))
+    flow.write(text.replace("CODE", str(code)).replace("IDEMPOTENT", str(idempotent).lower()))
     driver = flow.run("--var", "n=0")
     driver.until("step_start", step="a")
     flow.started("a")
@@ -83,16 +86,16 @@ def test_many_flipped_bits(flow: Flow) -> None:
 def test_no_flip_makes_another_exit() -> None:
     """Whatever bit of an exit is flipped, it says what it said or nothing."""
     exit = Exit(3, None, False, 123, "é\n", False, {"vars": "ab" * 32})
-    line = exit.line()
-    assert exit == Exit.read(line)
-    assert {None} == {Exit.read(flipped(line, bit)) for bit in range(8 * len(line))}
+    line = exit.line("token")
+    assert exit == Exit.read(line, "token")
+    assert {None} == {Exit.read(flipped(line, bit), "token") for bit in range(8 * len(line))}
 
 
 def test_an_exit_without_a_checksum(tmp_path: Path) -> None:
     """An attempt that an earlier leftoff started ends without checksums, and is believed."""
     (tmp_path / "vars").write_text("n=1\n")
     before = {"at": 1, "code": 0, "error": None, "signal": None, "stopped": False, "timed_out": False}
-    exit = Exit.read(json.dumps(before).encode() + b"\n")
+    exit = Exit.read(json.dumps(before).encode() + b"\n", "token")
     assert exit == Exit(0, at=1)
     assert exit.damaged(str(tmp_path)) is None
 
@@ -137,6 +140,92 @@ def test_a_lost_exit_is_no_step_that_never_began(flow: Flow, gone: str) -> None:
     assert ("ask", True) == (plan(flow)[0], "nobody knows how it ended" in plan(flow)[1])
     assert 7 == flow.call("resume", "r", "--yes").code
     assert 1 == len(flow.starts("a"))
+
+
+def test_a_silent_step_is_no_step_that_never_began(flow: Flow) -> None:
+    """A step that left nothing but its exit, and lost that: its folder says by itself whether the command ran."""
+    folder = ended_alone(flow, idempotent=False, text=FLOW.replace("echo n=41 >> $LEFTOFF_VARS; ", ""))
+    assert ["exit"] == [path.name for path in folder.iterdir()]
+    (folder / "exit").unlink()
+    assert ("ask", True) == (plan(flow)[0], "nobody knows how it ended" in plan(flow)[1])
+    assert 7 == flow.call("resume", "r", "--yes").code
+    assert 1 == len(flow.starts("a"))
+
+
+TWO = f"""
+name: two
+steps:
+  - id: a
+    run: "{mark("a")}; {wait()}; echo n=41 >> $LEFTOFF_VARS"
+  - id: b
+    needs: []
+    on_failure: continue
+    run: "{mark("b")}; {wait()}; echo n=9 >> $LEFTOFF_VARS; exit 3"
+"""
+
+
+@pytest.mark.parametrize("what", ["exit", "folder"])
+def test_the_exit_of_another_attempt_says_nothing(flow: Flow, what: str) -> None:
+    """Files of attempts in each other's place: a step that failed is not completed, nor with the other's variables."""
+    flow.write(TWO)
+    driver = flow.run("--var", "n=0")
+    for step in ("a", "b"):
+        driver.until("step_start", step=step)
+        flow.started(step)
+    driver.kill()
+    before = flow.processes()
+    flow.file("gate")
+    flow.gone(before)
+    ours, theirs = (flow.attempt(step) / ("exit" if what == "exit" else "") for step in ("a", "b"))
+    until(lambda: all((flow.attempt(step) / "exit").read_bytes() for step in ("a", "b")), "both exits")
+    ours.rename(flow.folder / "aside")
+    theirs.rename(ours)
+    (flow.folder / "aside").rename(theirs)
+    assert ("run", True) == (plan(flow)[0], "nobody knows how it ended" in plan(flow)[1])
+    flow.resume().end(1)
+    assert {"a": "completed", "b": "failed"} == {name: step["status"] for name, step in flow.steps().items()}
+    assert (2, 2) == (len(flow.starts("a")), len(flow.starts("b")))
+
+
+def test_whose_exit_it_is() -> None:
+    """An exit names its attempt; one of an earlier leftoff does not, and is believed."""
+    line = Exit(0, at=1, left={}).line("ours")
+    assert (Exit(0, at=1, left={}), None) == (Exit.read(line, "ours"), Exit.read(line, "theirs"))
+    found = {key: value for key, value in json.loads(line).items() if key not in ("attempt", "sum")}
+    found["sum"] = hashlib.sha256(canonical(found).encode()).hexdigest()
+    assert Exit(0, at=1, left={}) == Exit.read(canonical(found).encode() + b"\n", "ours")
+
+
+@pytest.mark.parametrize("name", ["exit", "vars", "log"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "link to nothing"])
+def test_nobody_waits_for_what_is_no_file(flow: Flow, name: str, kind: str) -> None:
+    """Where something else lies in the place of a file, that file is lost, and nothing is waited for."""
+    folder = ended_alone(flow, text=FLOW.replace("exit CODE", "echo said"))
+    (folder / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    elif kind == "folder":
+        (folder / name).mkdir()
+    else:
+        (folder / name).symlink_to("/dev/zero" if kind == "device" else "nothing")
+    assert ("adopt" if name == "log" else "run") == plan(flow)[0]
+    flow.resume().end(0)
+    assert ["41"] == flow.lines("n.txt")
+    assert 0 == flow.call("logs", "r", "a").code
+
+
+@pytest.mark.parametrize("left", ["vars", "exit"])
+def test_outputs_and_checks_prove_no_variables(flow: Flow, left: str) -> None:
+    """They tell that a step is done; what else it left for the run nobody vouches for without its exit."""
+    folder = ended_alone(flow, text=FLOW.replace("    checks", "    outputs: [starts.a]\n    checks"))
+    if left == "vars":
+        (folder / "exit").unlink()
+    else:
+        (folder / "vars").unlink()
+        (folder / "exit").write_bytes(flipped((folder / "exit").read_bytes(), 77))
+    assert ("run", True) == (plan(flow)[0], "nobody knows how it ended" in plan(flow)[1])
+    flow.resume().end(0)
+    assert (2, ["41"]) == (len(flow.starts("a")), flow.lines("n.txt"))
 
 
 def test_damage_runs_the_step_again(flow: Flow) -> None:

@@ -368,7 +368,7 @@ def test_a_shim_that_dies_after_it_wrote_the_exit(desk: Desk, tmp_path: Path) ->
     wait_for((tmp_path / "up").exists, "it runs")
     os.kill(desk.processes[token].pid, signal.SIGKILL)
     written = Exit(9, at=1)
-    Path(desk.folder(token), "exit").write_bytes(written.line())
+    Path(desk.folder(token), "exit").write_bytes(written.line(token))
     (tmp_path / "on").touch()
     assert written == desk.end(token)
 

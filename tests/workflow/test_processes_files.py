@@ -59,7 +59,7 @@ def test_an_exit_comes_back(
 ) -> None:
     """What is written is read."""
     before = Exit(code, signal, timed_out, 123, error, stopped)
-    after = Exit.read(before.line())
+    after = Exit.read(before.line("token"), "token")
     assert after is not None
     assert before == after
     assert (code, signal, timed_out, stopped) == (after.code, after.signal, after.timed_out, after.stopped)
@@ -68,8 +68,8 @@ def test_an_exit_comes_back(
 @given(st.integers(0, 200))
 def test_an_exit_that_is_not_whole_is_not_known(length: int) -> None:
     """A line that was cut anywhere says nothing."""
-    line = Exit(0, at=1).line()
-    assert (Exit.read(line[:length]) is not None) == (length >= len(line))
+    line = Exit(0, at=1).line("token")
+    assert (Exit.read(line[:length], "token") is not None) == (length >= len(line))
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"[]\n", b'{"code":0}\n', b"\xff\n", b"null\n", b"0\n"])

@@ -50,7 +50,7 @@ def test_an_exit_that_cannot_be_written_yet(
     failing(monkeypatch, 3)
     exit = Exit(3, at=1)
     shim.record(exit, str(tmp_path), theirs.fileno(), free=True)
-    assert b"Xu " + exit.line() + b"Wf\n" == ours.recv(1000)
+    assert b"Xu " + exit.line(tmp_path.name) + b"Wf\n" == ours.recv(1000)
     assert exit == files.read_exit(str(tmp_path))
 
 
@@ -93,7 +93,7 @@ def test_a_folder_that_was_never_there(tmp_path: Path) -> None:
 def test_a_torn_exit_is_written_anew(tmp_path: Path) -> None:
     """What an earlier try left is replaced."""
     (tmp_path / "exit").write_bytes(b'{"at":1,"code":0,"err' * 100)
-    assert 0 == shim.write(Exit(7, at=2).line(), str(tmp_path))
+    assert 0 == shim.write(Exit(7, at=2).line(tmp_path.name), str(tmp_path))
     assert Exit(7, at=2) == files.read_exit(str(tmp_path))
 
 
@@ -112,7 +112,7 @@ def test_what_an_exit_vouches_for_is_synced(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(
         shim, "sync_folder", lambda path: synced.append(os.path.basename(os.path.realpath(path)))
     )
-    assert 0 == shim.write(Exit(0, at=1).line(), str(tmp_path))
+    assert 0 == shim.write(Exit(0, at=1).line(tmp_path.name), str(tmp_path))
     assert [] == synced
     assert 0 == shim.sync_exit(str(tmp_path))
     assert ["vars", "result", "exit", tmp_path.name, tmp_path.parent.name] == synced

@@ -93,6 +93,11 @@ class _Shim:
         assert self.job is not None
         return self.job.token
 
+    @property
+    def folder(self) -> str:
+        assert self.job is not None
+        return self.job.folder
+
     def give(self, job: Job) -> None:
         """Send it a job; if it is dead, its channel ends."""
         self.take(job)
@@ -352,7 +357,7 @@ class Launcher:
         elif kind == WRITTEN:
             self._release(shim, fate)
         elif kind == ENDED:
-            exit = Exit.read(rest + b"\n")
+            exit = Exit.read(rest + b"\n", os.path.basename(shim.folder))
             if exit is not None:
                 log.debug("attempt %s ended: %s", shim.token, rest.decode("utf-8", "replace"))
                 shim.ended = True

@@ -1,8 +1,11 @@
 """What an attempt leaves on disk: ``<store>/attempts/<run>/<token>/``.
 
-``exit`` made empty right before the command is executed, so without it, on a machine that has not been restarted since,
-the command never ran; then how it ended, one line of JSON (no whole line: not known) · ``log`` stdout and stderr,
-redacted · ``vars`` run variables that the step sets · ``result`` JSON, of a Python step.
+``exit`` made empty right before the command is executed; then how it ended, one line of JSON (no whole line: not known)
+· ``log`` stdout and stderr, redacted · ``vars`` run variables that the step sets · ``result`` JSON, of a Python step.
+
+The folder is made with the sticky bit, which goes when ``exit`` is made. With the bit and without the file, on a
+machine that has not been restarted since, the command never ran. So that is told by something that is there: whatever
+is lost, nobody takes a command that ran for one that did not.
 
 The last three are there only where there is something in them: on a journaling file system, a new file costs as much
 as a process.
@@ -11,18 +14,21 @@ as a process.
 from __future__ import annotations
 
 import os
+import stat
 
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
 from leftoff.files import failure, sync_folder
 from leftoff.model import typed
 from leftoff.model.ids import check_key
-from leftoff.workflow.processes.job import Exit
+from leftoff.workflow.processes.job import VOUCHED, Exit, opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 LOG, EXIT, VARS, RESULT = "log", "exit", "vars", "result"
+_MARK = 0o170000 | stat.S_ISVTX
+_WAITS = stat.S_IFDIR | stat.S_ISVTX  # a folder for a command that was not executed yet
 
 
 def folder(store_folder: str, run_id: str, token: str) -> str:
@@ -39,10 +45,10 @@ def prepare(folder: str) -> None:
         )
     try:
         try:
-            os.mkdir(folder, 0o700)
+            os.mkdir(folder, 0o1700)
         except FileNotFoundError:
             _make_parents(above)
-            os.mkdir(folder, 0o700)
+            os.mkdir(folder, 0o1700)
     except OSError as error:
         raise failure(error, folder) from error
 
@@ -69,8 +75,24 @@ def vars_path(folder: str) -> str:
 
 
 def began(folder: str) -> bool:
-    """Whether the command may have run. The mark for it may be lost: then what the command left tells."""
-    return any(os.path.exists(os.path.join(folder, name)) for name in (EXIT, LOG, VARS, RESULT))
+    """Whether the command may have run: of a folder that is gone, or that came from elsewhere, nobody can tell."""
+    try:
+        waits = os.lstat(folder).st_mode & _MARK == _WAITS
+    except OSError:
+        return True
+    return not waits or any(os.path.lexists(os.path.join(folder, name)) for name in (EXIT, LOG, VARS, RESULT))
+
+
+def needs_exit(folder: str) -> bool:
+    """Whether something is there that only its exit could vouch for, or an exit that says nothing: of another attempt,
+    damaged. Then nothing else proves what it left for the run."""
+    if any(os.path.lexists(os.path.join(folder, name)) for name in VOUCHED):
+        return True
+    try:
+        about = os.lstat(os.path.join(folder, EXIT))
+    except OSError:
+        return False
+    return about.st_size > 0 or not stat.S_ISREG(about.st_mode)
 
 
 def read_exit(folder: str) -> Exit | None:
@@ -81,7 +103,7 @@ def read_exit(folder: str) -> Exit | None:
 def tail(folder: str, lines: int = 20, most: int = 4096) -> str:
     """The last lines of the log, at most that many bytes of it; empty where there is none."""
     try:
-        with open(log_path(folder), "rb") as file:
+        with open(opened(log_path(folder)), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - most))
             data = file.read(most)
@@ -101,7 +123,7 @@ def read_vars(folder: str) -> dict[str, Any]:
     """
     path = vars_path(folder)
     try:
-        with open(path, "rb") as file:
+        with open(opened(path), "rb") as file:
             data = file.read(typed.MOST_BYTES + 1)
     except FileNotFoundError:
         return {}

@@ -7,6 +7,7 @@ driver's side, since the launcher runs without the environment that may have cho
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 
@@ -27,9 +28,10 @@ READY, ENDED, WRITTEN, FAILED = b"R", b"X", b"W", b"E"
 FREE, LEAVING, UNWRITTEN = b"f", b"l", b"u"  # follows the two in the middle: what becomes of the shim
 NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT = 127, 126, 124  # exit codes, as shells and timeout(1) have them
 VOUCHED = ("vars", "result", "items")  # files that an attempt may leave, and whose hashes its exit has
-SUM = "sum"
+SUM, OF = "sum", "attempt"  # of an exit: the checksum of its other keys, and whose exit it is
 _BEFORE_SUMS = {"at", "code", "error", "signal", "stopped", "timed_out"}  # what an earlier leftoff wrote
 _PIECE = 1 << 20
+_KIND, _FILE = 0o170000, 0o100000  # of a mode
 
 
 def framed(message: bytes) -> bytes:
@@ -130,21 +132,21 @@ class Exit(Fields):
         """Whether something else ended it, so that nobody knows how far it came."""
         return self.timed_out or self.stopped or self.signal is not None
 
-    def line(self) -> bytes:
-        """One line of JSON, with a checksum of the rest of it."""
-        about = {name: getattr(self, name) for name in sorted(self._fields)}
+    def line(self, of: str) -> bytes:
+        """One line of JSON for the attempt whose folder has this name, with a checksum of the rest of it."""
+        about = {name: getattr(self, name) for name in self._fields} | {OF: of}
         return text({**about, SUM: _sum(about)}).encode("utf-8", "replace") + b"\n"
 
     @classmethod
-    def read(cls, line: bytes) -> Exit | None:
-        """What a line says; None where it is unfinished, damaged or no such line."""
+    def read(cls, line: bytes, of: str) -> Exit | None:
+        """What a line says; None where it is unfinished, damaged, another attempt's or no such line."""
         if not line.endswith(b"\n"):
             return None
         try:
             found: dict[str, Any] = decode(line[:-1].decode())
             if set(found) == _BEFORE_SUMS:
                 return cls(**found)
-            if found.pop(SUM) != _sum(found):
+            if found.pop(SUM) != _sum(found) or found.get(OF, of) != of:
                 return None
             return cls(**{name: found[name] for name in cls._fields})
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -161,15 +163,24 @@ class Exit(Fields):
     def of(cls, folder: str) -> Exit | None:
         """How the attempt with this folder ended; None where nobody wrote it down."""
         try:
-            fd = os.open(f"{folder}/exit", os.O_RDONLY | os.O_CLOEXEC)
+            fd = opened(f"{folder}/exit")
         except OSError:
             return None
         try:
-            return cls.read(os.read(fd, 65536))
+            return cls.read(os.read(fd, 65536), os.path.basename(folder))
         except OSError:
             return None
         finally:
             os.close(fd)
+
+
+def opened(path: str) -> int:
+    """A file of an attempt, to be read. Nobody waits for what is none: a pipe, a device, a folder."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if os.fstat(fd).st_mode & _KIND == _FILE:
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no file", path)
 
 
 def left_in(folder: str) -> dict[str, str] | None:
@@ -182,7 +193,7 @@ def left_in(folder: str) -> dict[str, str] | None:
 
 def _hash(path: str) -> str | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = opened(path)
     except FileNotFoundError:
         return None
     try:

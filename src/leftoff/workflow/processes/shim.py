@@ -106,14 +106,19 @@ def attempt(order: Order, channel: int, bell: Bell, redactor: Masks | None) -> b
 
 
 def begin(folder: str) -> None:
-    """Make the file for the exit: whoever finds none concludes that the command never ran, so it must not."""
+    """Make the file for the exit, and take away the mark that nothing has begun: whoever finds that mark and no file
+    concludes that the command never ran, so it must not."""
     os.close(os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        os.chmod(folder, 0o700)
+    except OSError:
+        pass  # a disk without permissions has no such mark either
 
 
 def record(exit: Exit, folder: str, channel: int, free: bool) -> None:
     """Write it down and tell the driver; for good, if there is none or if this process has no more to do."""
     exit.left = left_in(folder)
-    line = exit.line()
+    line = exit.line(os.path.basename(folder))
     failure = write(line, folder)
     failure = failure or (0 if free and not gone(channel) else sync_exit(folder))
     heard = say(channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line))
@@ -157,6 +162,8 @@ def sync_exit(folder: str) -> int:
 
 def keep(path: str) -> None:
     """Make a file durable, where there is one."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # a pipe would be waited for without end
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -3,7 +3,7 @@
 An exit code that was written is believed: it says that nothing of the attempt runs any more, wherever it ran. A process
 that still runs is followed. An attempt that never began counts for nothing. Where nobody knows how a command ended,
 only declared outputs together with checks that hold prove that it is done; a file that merely exists may be half
-written. A step that must not simply run again is for a person to judge.
+written, and so may variables be that it left. A step that must not simply run again is for a person to judge.
 """
 
 from __future__ import annotations
@@ -157,10 +157,9 @@ def judge(orphan: Orphan) -> Orphan:
     ended = _judge_exit(orphan)  # it may have been written since
     if ended is not None:
         return ended
-    empty = os.path.isdir(folder) and not files.began(folder)  # where it is gone, nobody can tell
-    if empty and process is not None and process.scope == scope():
+    if not files.began(folder) and process is not None and process.scope == scope():
         return orphan.judged(FORGET, "it was about to start, and never did")
-    if step.outputs and step.checks:
+    if step.outputs and step.checks and not files.needs_exit(folder):
         return orphan.judged(CHECK, "nobody knows how it ended; its outputs and checks tell")
     return orphan.again("it was in flight, nobody knows how it ended")
 
