@@ -193,6 +193,34 @@ def test_rows_of_another_table_in_the_place_of_leases(reported: Reported, tmp_pa
         assert 4 == call(*words, cwd=whole).code, words
 
 
+def test_a_copy_that_is_not_known_is_no_copy_that_was_not_kept(tmp_path: Path) -> None:
+    """A page of the table of copies that was never written: their bytes lie there, and records name them. That is told
+    before anything is put back; a file whose copy is known is restored, and a repair finds the others."""
+    assert 0 == call("start", "flow", "--run-id", "r", cwd=tmp_path).code
+    older: list[bytes] = []
+    for name in ("a.txt", "b.txt"):
+        older = _pages(tmp_path)
+        (tmp_path / name).write_text(f"then {name}")
+        assert 0 == call("track", name, cwd=tmp_path).code
+        assert 0 == call("save", cwd=tmp_path).code
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("now")
+    pages, root = _pages(tmp_path), _roots(tmp_path)["blob"] - 1
+    pages[root] = older[root]
+    (tmp_path / ".leftoff" / "store.db").write_bytes(b"".join(pages))
+    for words in (
+        ("cat", "r:b.txt"),
+        ("restore", "r", "b.txt", "--yes"),
+        ("rollback", "r", "--files", "--yes"),
+    ):
+        assert 4 == call(*words, cwd=tmp_path).code, words
+    assert ["now", "now"] == [(tmp_path / name).read_text() for name in ("a.txt", "b.txt")]
+    assert 0 == call("restore", "r", "a.txt", "--yes", cwd=tmp_path).code
+    assert "then a.txt" == (tmp_path / "a.txt").read_text()
+    assert (4, 0) == (call("fsck", cwd=tmp_path).code, call("fsck", "--repair", cwd=tmp_path).code)
+    assert "then b.txt" == call("cat", "r:b.txt", cwd=tmp_path).out
+
+
 EMPTY = bytes((10, 0, 0, 0, 0, USABLE >> 8, USABLE & 255)).ljust(
     USABLE, b"\0"
 )  # a page of an index without entries

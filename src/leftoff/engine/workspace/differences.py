@@ -15,9 +15,9 @@ from leftoff.engine.workspace.content import (
     recorded,
     shown_mode,
 )
+from leftoff.engine.workspace.copies import digest_of
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import place
-from leftoff.engine.workspace.plan import digest_of
 from leftoff.errors import LeftoffError, UnsafePath
 from leftoff.model.fields import Fields
 

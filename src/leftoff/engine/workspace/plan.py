@@ -25,6 +25,7 @@ from leftoff.engine.workspace.content import (
     present,
     recorded,
 )
+from leftoff.engine.workspace.copies import Copies
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
@@ -118,9 +119,12 @@ class Plan(Fields):
 
 
 class Sides:
-    """What the records of two versions say of files: of the one to go back to, and of the newest."""
+    """What the records of two versions say of files: of the one to go back to, and of the newest.
 
-    def __init__(self, store: Store, view: View, target: Target) -> None:
+    ``only``: the copies of these files are looked for, and no others.
+    """
+
+    def __init__(self, store: Store, view: View, target: Target, only: list[str] | None = None) -> None:
         run, run_id = target.row.run, target.row.run_id
         old, new = Reader(store, view, run, run_id, target.seq), Reader(store, view, run, run_id)
         version = view.version(run, target.seq)
@@ -149,8 +153,9 @@ class Sides:
         self.complete_now = complete_at(view, new, run, newest.seq) if newest is not None else None
         self.blobs = {
             about["hash"]
-            for about in (*self.then.values(), *self.first.values())
-            if isinstance(about.get("hash"), str) and view.blob(digest_of(about["hash"])) is not None
+            for copies, side in ((Copies(old), self.then), (Copies(new), self.first))
+            for path, about in side.items()
+            if (only is None or path in only) and copies.of(about) is not None
         }
 
     def was_dirty(self, path: str) -> bool:
@@ -187,15 +192,6 @@ def back_to(view: View, run: int, version: Version) -> int | None:
         return None
     versions = view.versions(run, sealed=True, before=version.seq)
     return went_back_to(version, {one.id: one.seq for one in versions})
-
-
-def digest_of(tagged: str) -> bytes:
-    """The bytes of a hash as records write it."""
-    algorithm, _, digits = tagged.partition(":")
-    try:
-        return bytes.fromhex(digits) if algorithm == "sha256" else b""
-    except ValueError:
-        return b""
 
 
 def records(reader: Reader) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -492,5 +488,5 @@ def make_plan(
     store: Store, project: str, target: Target, redactor: Redactor, *, only: list[str] | None = None
 ) -> Plan:
     """What bringing the files back to a version would do. ``only``: these paths, whatever else differs."""
-    sides = store.read(lambda view: Sides(store, view, target))
+    sides = store.read(lambda view: Sides(store, view, target, only))
     return Planner(store, project, redactor, sides).plan(only)

@@ -10,8 +10,8 @@ import errno
 import os
 
 from leftoff.engine.workspace.content import ABSENT, FILE, LINK, present_at
+from leftoff.engine.workspace.copies import digest_of
 from leftoff.engine.workspace.paths import place
-from leftoff.engine.workspace.plan import digest_of
 from leftoff.engine.workspace.project_files import write_new
 from leftoff.errors import Corrupt
 from leftoff.files import sync

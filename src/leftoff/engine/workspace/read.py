@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
 from leftoff.engine.workspace.content import ABSENT, LINK, recorded
+from leftoff.engine.workspace.copies import Copies, digest_of
 from leftoff.engine.workspace.git import repository
-from leftoff.engine.workspace.plan import WHY_NOT_KEPT, complete_at, digest_of, records
+from leftoff.engine.workspace.plan import WHY_NOT_KEPT, complete_at, records
 from leftoff.engine.workspace.stat import hashed
 from leftoff.errors import Corrupt, NotFound
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.read.find import Target
     from leftoff.store.base import Store, View
+    from leftoff.store.rows import BlobRow
 
 
 def has_copy(store: Store, about: Mapping[str, Any], *, whole: bool) -> bool:
@@ -44,6 +46,7 @@ class FileThen:
         self.store = store
         self.path = path
         self.where = f"{target.row.run_id}@{target.seq}"
+        self._copy: BlobRow | None = None
         self.about, self.committed = store.read(lambda view: self._find(view, target))
         self._data: bytes | None = None
         if self.about is None:
@@ -55,6 +58,7 @@ class FileThen:
         if found is None:
             named = reader.plain("artifact").get(self.path)
             found = named if isinstance(named, dict) else None
+        self._copy = Copies(reader).of(found) if found is not None else None
         return found, complete_at(view, reader, target.row.run, target.seq)
 
     def _from_git(self, project: str) -> None:
@@ -85,14 +89,12 @@ class FileThen:
             raise NotFound(f"{self.path} was deleted at {self.where}.", hint="Look at an older version.")
         if content.kind == LINK:
             return [(content.target or "").encode()]
-        digest = digest_of(content.hash or "")
-        row = self.store.read(lambda view: view.blob(digest))
-        if row is None:
+        if self._copy is None:
             raise NotFound(
                 f"The content of {self.path} was not kept at {self.where}, only its hash.",
                 hint=WHY_NOT_KEPT,
             )
-        return self.store.load_blob(digest, row)
+        return self.store.load_blob(self._copy.hash, self._copy)
 
     def to_json(self) -> dict[str, Any]:
         """What is recorded of it, and its content: as text, or in base64."""
