@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
 from leftoff.files import failure, sync_folder
@@ -49,6 +50,8 @@ def prepare(folder: str) -> None:
         except FileNotFoundError:
             _make_parents(above)
             os.mkdir(folder, 0o1700)
+        if sys.platform != "linux":  # elsewhere the mode of a new folder may have no such bit
+            os.chmod(folder, 0o1700)
     except OSError as error:
         raise failure(error, folder) from error
 
