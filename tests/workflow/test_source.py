@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leftoff.errors import BadDefinition
@@ -161,6 +161,7 @@ def test_what_is_no_yaml(text: str, place: str, words: str) -> None:
 
 
 @given(st.text(max_size=60))
+@example("\r[")
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Nothing but BadDefinition ever comes of a text."""
     try:

@@ -325,9 +325,9 @@ _SYNTAX = (
 def _syntax(error: Any, text: str, line: int) -> tuple[str, str]:
     """libyaml's words, in ours where they are known."""
     problem = str(error.problem or error.context or "not YAML")
-    lines = text.split("\n")
-    here = lines[line - 1] if line <= len(lines) else ""
-    if re.search(r"(:|-)\s+\{\{", here) or re.search(r":\s+\{\{", lines[line - 2] if line > 1 else ""):
+    lines = dict(enumerate(re.split("\r\n|[\r\n\x85\u2028\u2029]", text), 1))  # as libyaml counts them
+    before, here = lines.get(line - 1, ""), lines.get(line, "")
+    if re.search(r"(:|-)\s+\{\{", here) or re.search(r":\s+\{\{", before):
         return "text that starts with {{ needs quotes", 'In YAML a bare { begins a mapping. Write "{{ … }}".'
     if "did not find expected ','" in problem and "{{" in here:
         return (
