@@ -255,7 +255,7 @@ def unblock(project: Project, caller: Caller, ref: str | None = None, step: str 
 
     def work(found: Target) -> Cleared:
         find = this_run(found.row.run, found.row.run_id)
-        return clear(project.store, find, path, project.now, by=user(), scrubber=project.redactor)
+        return clear(project.store, find, path, project.now, scrubber=project.redactor)
 
     done = tried_first(project, found, work, lambda done: done.done.version is not None)
     return Unblocked(info(project, done.done.row), done.done.version is not None, done.steps)

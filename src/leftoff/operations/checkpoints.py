@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import current, current_row, report, usage_errors
+from leftoff.operations.reports import current, current_row, report_on, usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def save(project: Project, caller: Caller, trigger: str = "manual", note: str | 
         around.put(row, changes)
         return Seal(trigger, caller.step or tx.leaf(row.run, "running"), masked, asked=True)
 
-    version = report(project, caller, make, blobs=around.blobs, looked=looked).version
+    version = report_on(project, caller, looked, make, around.blobs).version
     assert version is not None
     return version
 

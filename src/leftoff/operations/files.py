@@ -11,7 +11,7 @@ from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
-from leftoff.operations.reports import check_free, current, current_row, guard_of, report, session_of
+from leftoff.operations.reports import check_free, current, current_row, guard_of, report_on, session_of
 from leftoff.operations.runs import info, taken_back, target
 
 _SHOWN = 5
@@ -60,7 +60,7 @@ def track(project: Project, caller: Caller, paths: list[str], *, git: bool = Fal
         if found.news(Reader(project.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
 
-    return Tracking(report(project, caller, make, blobs=found.blobs, looked=looked), found.captured)
+    return Tracking(report_on(project, caller, looked, make, found.blobs), found.captured)
 
 
 def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> FileThen:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import current, current_row, guard_of, report, step_of, usage_errors
+from leftoff.operations.reports import (
+    current,
+    current_row,
+    guard_of,
+    report,
+    report_on,
+    step_of,
+    usage_errors,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,7 +164,7 @@ def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> KeptA
             add_output(store, tx, row, changes, step, got.about["path"])
 
     blobs = [got.blob] if got.blob is not None else []
-    done = report(project, caller, make, at=at, blobs=blobs, looked=looked)
+    done = report_on(project, caller, looked, make, blobs, at)
     return KeptArtifact(done, got.key, got.about)
 
 

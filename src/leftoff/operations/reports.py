@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.which import Which
-    from leftoff.engine.write.commit import Guard, Seal
+    from leftoff.engine.write.commit import Guard, Seal, Terms
     from leftoff.engine.write.report import Find, Make, Reported
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
@@ -99,21 +99,39 @@ def report(
     make: Make = nothing_more,
     *,
     at: int | None = None,
-    blobs: Sequence[BlobRow] = (),
     changes: ChangeSet | None = None,
-    looked: RunRow | None = None,
 ) -> Reported:
     """Report on the run that is meant. ``make`` fills the change set inside the transaction; ``changes`` are those that
-    do not depend on what is there. ``looked``: the run that was meant when somebody looked around for this; ``Moved``
-    where that is another one by now."""
-    from leftoff.engine.write.commit import Terms
+    do not depend on what is there."""
     from leftoff.engine.write.report import report as write
 
     project.need_store()
-    terms = Terms(project.now if at is None else at, guard_of(caller), blobs=blobs, likely=project.met)
+    terms = _terms(project, caller, at)
+    return write(project.store, current(project, caller), make, terms, project.redactor, changes)
+
+
+def report_on(
+    project: Project,
+    caller: Caller,
+    looked: RunRow | None,
+    make: Make,
+    blobs: Sequence[BlobRow],
+    at: int | None = None,
+) -> Reported:
+    """The same with what was found by looking around first. ``looked``: the run that was meant then; ``Moved`` where
+    that is another one by now."""
+    from leftoff.engine.write.report import report as write
+
+    project.need_store()
     find: Find = current(project, caller)
     find = find if looked is None else _same_run(find, looked)
-    return write(project.store, find, make, terms, project.redactor, changes)
+    return write(project.store, find, make, _terms(project, caller, at, blobs), project.redactor)
+
+
+def _terms(project: Project, caller: Caller, at: int | None, blobs: Sequence[BlobRow] = ()) -> Terms:
+    from leftoff.engine.write.commit import Terms
+
+    return Terms(project.now if at is None else at, guard_of(caller), blobs=blobs, likely=project.met)
 
 
 def _same_run(find: Find, looked: RunRow) -> Find:

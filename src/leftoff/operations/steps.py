@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
-from leftoff.operations.reports import current, current_row, report, step_of, usage_errors
+from leftoff.operations.reports import current, current_row, report, report_on, step_of, usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def report_step(
             also(tx, row, changes, seal)
         return seal
 
-    done = report(project, caller, make, at=at, blobs=blobs, looked=looked)
+    done = report_on(project, caller, looked, make, blobs, at)
     if was == "completed":
         project.say(f"leftoff: {said.path} was completed; because of this report it no longer is.")
     return done

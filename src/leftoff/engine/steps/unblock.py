@@ -8,6 +8,7 @@ from leftoff.engine.steps.lifecycle import Steps, retry
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound
+from leftoff.host import user
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 
@@ -34,7 +35,6 @@ def unblock(
     step: str | None,
     at: int,
     *,
-    by: str,
     seen: int | None = None,
     scrubber: Scrubber | None = None,
 ) -> Unblocked:
@@ -63,7 +63,9 @@ def unblock(
                 if key not in steps and _is_seen(tx, row, "error", key, seen):
                     changes.delete("error", key)
         return (
-            Seal("manual", cleared[0] if cleared else None, f"unblocked by {by}") if changes.changes else None
+            Seal("manual", cleared[0] if cleared else None, f"unblocked by {user()}")
+            if changes.changes
+            else None
         )
 
     return Unblocked(report(store, find, make, Terms(at), scrubber=scrubber), cleared)

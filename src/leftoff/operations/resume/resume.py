@@ -389,10 +389,9 @@ def carry_out(
         answerer.restored(paths)
     if answers.unblock:
         from leftoff.engine.steps.unblock import unblock
-        from leftoff.host import user
 
         find, seen = this_run(target.row.run, target.row.run_id), report.world.row.seq
-        unblock(project.store, find, None, project.now, by=user(), seen=seen, scrubber=project.redactor)
+        unblock(project.store, find, None, project.now, seen=seen, scrubber=project.redactor)
     if project.store.follower is not None and any(
         found.code == "mirror.deleted" for found in report.findings
     ):
