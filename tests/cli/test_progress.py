@@ -158,19 +158,23 @@ def test_the_table() -> None:
             {"total": 3, "completed": 1, "failed": 2},
             "has failed: 1 of 3 steps done, 2 failed, in 7.0s",
         ),
+        ("failed", {"total": 1, "completed": 1}, "has failed: 1 of 1 steps done, in 7.0s"),
         ("paused", {"total": 3, "waiting": 1}, "is paused: 0 of 3 steps done, 1 waiting, in 7.0s"),
         ("completed", {}, "is completed: nothing to do, in 7.0s"),
     ],
 )
 def test_the_verdict(status: str, steps: dict[str, int], said: str) -> None:
-    """What became of the run, in one line; and what to do next, unless it is completed."""
+    """What became of the run, in one line; and what to do next, unless it is completed.
+
+    A failed run never says that all is done: a step may fail whose own steps were all reported as done.
+    """
     tally = Tally(Info())
     tally.feed({"event": "start", "run_id": RUN}, 0.0)
     end: Event = {"event": "end", "run": run_document(status, **steps)}
     assert f"{RUN} {said}" == verdict(end, tally, 7.0)
     commands = [do for do, _ in advice(end, tally)]
     assert (status == "completed") == (commands == [])
-    assert ("failed" in steps) == (f"leftoff logs {RUN} --failed" in commands)
+    assert (status == "failed") == (f"leftoff logs {RUN} --failed" in commands)
 
 
 KINDS = (

@@ -35,7 +35,7 @@ def verdict(event: Event, tally: Tally, now: float) -> str:
     total = steps.get("total", tally.total)
     done = steps.get("completed", 0) + steps.get("skipped", 0) if steps else tally.done
     said = f"{clean(run.get('run_id') or tally.run_id)} {in_words(clean(status))}: "
-    if done == total:
+    if done == total and status != "failed":
         said += (
             "nothing to do"
             if not total
@@ -57,7 +57,7 @@ def advice(event: Event, tally: Tally) -> list[tuple[str, str]]:
         return []
     out, failed = [], (run.get("steps") or {}).get("failed", 0)
     rejected = event.get("rejected") or ()
-    if failed and event.get("logged", True):
+    if (failed or run.get("status") == "failed") and event.get("logged", True):
         out.append((f"leftoff logs {run_id} --failed", "what the failed steps printed"))
     out += [(clean(ask_again(run_id, path)), "asks again") for path in rejected[:_SHOWN]]
     for path, asked in list(tally.waiting.items())[:_SHOWN]:
