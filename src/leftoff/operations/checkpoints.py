@@ -93,11 +93,13 @@ def history(project: Project, caller: Caller, ref: str | None = None, most: int 
     return History(project, target(project, caller, ref), most)
 
 
-def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
-    """All of a run, as it is or as it was at a version."""
+def show(
+    project: Project, caller: Caller, ref: str | None, whole: Collection[str] | None = None
+) -> dict[str, Any]:
+    """All of a run, as it is or as it was at a version. ``whole``: see ``show.document``."""
     from leftoff.operations.runs import target
 
-    return document(project, target(project, caller, ref))
+    return document(project, target(project, caller, ref), whole)
 
 
 def document(project: Project, target: Target, whole: Collection[str] | None = None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leftoff.cli.render.text import Line
 
 PARTS = ("steps", "variables", "artifacts", "files")
+_FOR_A_PART = ("approval",)  # of the other records: a run may have a million of them
 
 _GRAPH = ("context", "graph")  # which step needs which: the file says it better
 SPEC = Spec(
@@ -63,7 +64,8 @@ def run(args: Args, ctx: Context) -> int:
     parts = [part for part in PARTS if getattr(args, part)]
     if len(parts) > 1:
         raise Usage(f"--{parts[0]} and --{parts[1]} cannot be combined.", hint=f"usage: {SPEC.line()}")
-    found = show(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
+    whole = None if args.json or not parts or args.variables else _FOR_A_PART
+    found = show(ctx.project, ctx.caller, args.rest[0] if args.rest else None, whole)
     if args.json:
         ctx.emit(found)
         return 0
