@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core import draft, reading
+from leftoff.dialects.core import draft, reading, yaml_text
 from leftoff.dialects.core.base import read
 from leftoff.dialects.core.draft import Decoded, Source
 from leftoff.dialects.core.reading import MOST_BYTES, read_document
@@ -235,6 +235,14 @@ def test_alias_bombs() -> None:
     with pytest.raises(Rejected, match="grows"):
         parse("\n".join(lines), "x.yaml")
     assert ({"a": [1], "b": [1]}, []) == parse("a: &x [1]\nb: *x\n", "x.yaml")
+
+
+def test_a_value_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However deep it stands; a key, and a list or mapping, is one as well."""
+    monkeypatch.setattr(yaml_text, "MOST_NODES", 9)
+    assert {"a": {"b": {"c": {"d": 1}}}} == parse("a: {b: {c: {d: 1}}}", "x.yaml")[0]
+    with pytest.raises(Rejected, match="more than 9 values"):
+        parse("a: {b: {c: {d: [1]}}}", "x.yaml")
 
 
 def test_tags_run_nothing() -> None:

@@ -68,7 +68,7 @@ class _Builder:
         elif kind in ("SequenceEndEvent", "MappingEndEvent"):
             done = self.stack.pop()
             self._anchor(done.anchor, done.value, done.nodes)
-            self._add(done.value, done.nodes, event)
+            self._add(done.value, done.nodes, event, counted=True)
         elif kind == "AliasEvent":
             if event.anchor not in self.anchors:
                 raise Rejected(f"{self.path}: the alias *{event.anchor} refers to nothing that is complete.")
@@ -80,8 +80,8 @@ class _Builder:
         if name is not None:
             self.anchors[name] = (value, nodes)
 
-    def _add(self, value: Any, nodes: int, event: Any) -> None:
-        self.nodes += nodes
+    def _add(self, value: Any, nodes: int, event: Any, *, counted: bool = False) -> None:
+        self.nodes += 1 if counted else nodes
         if self.nodes > MOST_NODES:
             raise Rejected(f"{self.path} grows to more than {MOST_NODES:,} values.")
         if not self.stack:
