@@ -156,6 +156,14 @@ def test_a_word_of_success_holds() -> None:
     assert [True, True, False] == [life("claude", said, code=code).done(code) for code in (0, -9, 1)]
 
 
+def test_a_word_of_success_of_gemini() -> None:
+    """Its work is done by a process of its own; killed after it said so, that one makes the other end with 1."""
+    said = {"type": "result", "status": "success", "stats": {}}
+    codes = (0, -9, 1, 41)
+    assert [True, True, True, False] == [life("gemini", said, code=code).done(code) for code in codes]
+    assert not life("gemini", {**said, "status": "error"}, code=1).done(1)
+
+
 INIT = {"type": "system", "subtype": "init", "session_id": "s1"}
 NOT_FOUND = {
     "type": "result",

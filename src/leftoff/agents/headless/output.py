@@ -27,6 +27,7 @@ _MISUSED = re.compile(
 )
 # Exit codes that say: called in the wrong way, nobody logged in, a bad setting, a folder that is not trusted.
 _MISUSES = {"codex": (2,), "gemini": (41, 42, 44, 52, 55)}
+_WORKER_KILLED = 1  # of Gemini, where the process that does its work was killed
 _BY_SIGNAL = 128  # exit codes from here on say that a signal ended it
 _REPLIES = 20_000  # characters of what an agent without lines of JSON printed
 _MORE_TO_COME = ("tool-calls", "tool_calls")  # why a turn of OpenCode ends in whose place another one begins
@@ -44,6 +45,7 @@ class Outcome:
         self.ended = False  # it said how it ended
         self.ok = False
         self.sure = True  # what it said last holds, even if it was killed afterwards
+        self.last_words = False  # nothing that it does by itself comes after its word of success
         self.text = ""
         self.subtype = ""
         self.error = ""
@@ -68,7 +70,7 @@ class Outcome:
 
         A word of success counts even where the process was killed afterwards; not where it ended in failure by itself.
         """
-        return self.ok and code <= 0
+        return self.ok and (code <= 0 or (self.last_words and code == _WORKER_KILLED))
 
     @property
     def said(self) -> str:
@@ -256,7 +258,7 @@ def _gemini(line: dict[str, Any], out: Outcome) -> str | None:
         if line.get("status", "success") != "success":
             out.fail(_text(line.get("error")) or _text(line.get("message")))
             return out.error
-        out.ended, out.ok, out.error = True, True, ""
+        out.ended, out.ok, out.error, out.last_words = True, True, "", True
     return None
 
 
