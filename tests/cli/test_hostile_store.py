@@ -97,6 +97,9 @@ def test_a_link_in_the_archive_is_no_run(cloned: Path, tmp_path: Path) -> None:
         (cloned / ".leftoff" / folder / "x.leftoff").symlink_to(tmp_path / "mine/log")
     page = '{"run_id": "x", "trashed_at": 1, "n": 1}'
     (cloned / ".leftoff/archive/trash/x.json").write_text(page)
+    (cloned / ".leftoff/archive/r.json").unlink()
+    (cloned / ".leftoff/archive/r.json").symlink_to(tmp_path / "mine/log")
+    assert 1 == succeed("ls", "--json", cwd=cloned).json["archived"]
     assert ["r"] == [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=cloned).json["runs"]]
     succeed("store", "copy", ".leftoff", "copied/.leftoff", cwd=cloned)
     copied = (path for path in (cloned / "copied").rglob("*") if path.is_file())

@@ -333,6 +333,7 @@ def test_hints_speak_of_tools() -> None:
         ("`leftoff resume r --from-step x` asks", "`leftoff resume r --from-step x` in a shell asks"),
         ("--accept age.stale resumes anyway", 'accept: ["age.stale"] resumes anyway'),
         ("Use --branch b, or --run r.", "Pass run_id: r."),
+        ("It is silent; take_over=True follows.", "It is silent."),
     ):
         assert wanted == for_a_model(said) == for_a_model(for_a_model(said))
 

@@ -11,6 +11,7 @@ from typing import Any, assert_type
 import pytest
 
 import leftoff
+from tests.cli.command import succeed
 from tests.workflow.functions import Calls, calls, statuses, store
 
 __all__ = ["calls", "store"]
@@ -110,6 +111,20 @@ def test_a_run_id_is_one_run_for_ever(store: leftoff.Store, calls: Calls) -> Non
     assert 1 == crawl.run(["a"], store=store, run_id="mine")
     assert 1 == crawl.run(store=store, run_id="mine")
     assert ([], 1) == (calls, len(store.list()))
+
+
+def test_what_an_archived_run_did_is_not_done_again(
+    store: leftoff.Store, calls: Calls, project: Path
+) -> None:
+    """Its id is taken: that is an error, until it is brought back with its result."""
+    crawl = make(calls)
+    crawl.run(["a"], store=store, run_id="mine")
+    calls.clear()
+    succeed("archive", "mine", "--store", store.location, cwd=project)
+    with pytest.raises(leftoff.Conflict, match="is archived"):
+        crawl.run(["a"], store=store, run_id="mine")
+    succeed("undelete", "mine", "--store", store.location, cwd=project)
+    assert (1, []) == (crawl.run(["a"], store=store, run_id="mine"), calls)
 
 
 def test_other_arguments_under_a_run_id_are_refused(store: leftoff.Store, calls: Calls) -> None:

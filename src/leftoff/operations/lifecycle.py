@@ -108,18 +108,6 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Started:
     return started
 
 
-def _free_of_archive(project: Project, run_id: str | None) -> str | None:
-    """An id that no archived run has, in the trash or not: that one is over, so a new one gets a suffix."""
-    if run_id is None:
-        return None
-    from leftoff.engine.retention.trash import has_id
-
-    number, free = 2, run_id
-    while has_id(project.store, free):
-        free, number = f"{run_id}-{number}", number + 1
-    return free
-
-
 def _opening(project: Project, caller: Caller, wanted: Start) -> Opening:
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.model.ids import issue_id
@@ -137,7 +125,7 @@ def _opening(project: Project, caller: Caller, wanted: Start) -> Opening:
         wanted.workflow,
         title=wanted.title,
         branch=caller.branch,
-        run_id=_free_of_archive(project, wanted.run_id),
+        run_id=wanted.run_id,
         steps=wanted.steps,
         variables=dict(wanted.variables or {}),
         facts=facts,

@@ -189,10 +189,16 @@ def _is_shelved(store: Store, text: str) -> bool:
 
 
 def _bundles(store: Store) -> list[str]:
-    """The files of archived runs, without loading what reads them."""
+    """The files of archived runs (no links), without loading what reads them."""
     folder = store.archive_folder()
-    names = os.listdir(folder) if folder is not None and os.path.isdir(folder) else []
-    return [name for name in names if name.endswith(".leftoff")]
+    if folder is None or not os.path.isdir(folder):
+        return []
+    with os.scandir(folder) as there:
+        return [
+            each.name
+            for each in there
+            if each.name.endswith(".leftoff") and each.is_file(follow_symlinks=False)
+        ]
 
 
 def count_archived(store: Store) -> int:

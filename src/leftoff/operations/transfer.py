@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.retention.bundle_check import Bundle
     from leftoff.engine.retention.export import Exported
 
 BUNDLES = "leftoff"  # the dialect of what `export` writes
@@ -159,12 +160,30 @@ def _import_bundle(project: Project, path: str, *, dry: bool) -> tuple[str, bool
 
     bundle = open_bundle(path)
     try:
+        _refuse_other(project, bundle)
         if dry:
             return bundle.run_id, would_import(project.store, bundle)
         by, note = (this_process(), "leftoff import"), note_bundle(os.path.basename(path))
         return bundle.run_id, import_bundle(project.store, bundle, project.now, by, note)
     finally:
         bundle.close()
+
+
+def _refuse_other(project: Project, bundle: Bundle) -> None:
+    """An archived run keeps its id: only that very run comes back under it."""
+    from leftoff.engine.retention.archive import run_in_archive
+    from leftoff.engine.retention.bundle_check import open_bundle
+    from leftoff.engine.retention.export import hidden
+
+    found = run_in_archive(project.store, bundle.run_id)
+    if found is None or not found.path:
+        return
+    there = open_bundle(found.path)
+    try:
+        if (there.head.seq, there.head.digest) != (bundle.head.seq, bundle.head.digest):
+            raise hidden(bundle.run_id)
+    finally:
+        there.close()
 
 
 # -- protocols

@@ -50,6 +50,8 @@ VALUE_MAX = 1 << 20  # larger ones are blobs
 class View:
     """What can be read inside a transaction. Runs are named by their number in this store (``RunRow.run``)."""
 
+    archive_folder: str | None = None  # of its store: the ids of bundles that lie there are taken
+
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         """The run of that id; one that is hidden (not complete yet, in the trash, archived) only where asked for."""
         raise NotImplementedError

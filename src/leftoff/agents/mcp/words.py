@@ -32,7 +32,7 @@ _PHRASES = (
     (r"`leftoff run --fresh` or `start` begins a new run", "start_run begins a new run"),
     (r"Use --branch (?:'[^']*'|\S+), or --run (\S+)\.$", r"Pass run_id: \1."),
     (r"`leftoff approve RUN STEP` decides one that is waiting\.", "request_approval asks for one."),
-    (r"; take_over=True follows it", ""),
+    (r"; take_over=True follows", ""),
     (r" \(or --yes\)", ""),
     (
         r"--yes runs (.+?) again; --accept outputs\.missing continues without it\.",

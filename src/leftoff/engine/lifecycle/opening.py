@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.clock import compact, iso
 from leftoff.engine.read.which import twins
 from leftoff.engine.steps import lifecycle
@@ -161,14 +163,27 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
     asked = asked_id(tx.follower, opening, at)
     wanted = asked or (tx.follower.run_id(opening, at) if tx.follower is not None else None)
     wanted = wanted or f"{slug(opening.workflow)}-{compact(at)}"
-    if tx.find_run(wanted, hidden=True) is None:
+    if not is_taken(tx, wanted):
         return wanted
     if asked:
         refuse_taken(tx, wanted)
     number = 2
-    while tx.find_run(f"{wanted}-{number}", hidden=True) is not None:
+    while is_taken(tx, f"{wanted}-{number}"):
         number += 1
     return f"{wanted}-{number}"
+
+
+def is_taken(view: View, run_id: str) -> bool:
+    """Whether there is a run of that id, be it archived or in the trash: it keeps its name."""
+    return view.find_run(run_id, hidden=True) is not None or _has_bundle(view, run_id)
+
+
+def _has_bundle(view: View, run_id: str) -> bool:
+    if view.archive_folder is None or not os.path.isdir(view.archive_folder):
+        return False
+    from leftoff.engine.retention.page import has_id
+
+    return has_id(view.archive_folder, run_id)
 
 
 def refuse_taken(view: View, run_id: str) -> None:
@@ -189,11 +204,13 @@ def asked_id(follower: Follower | None, opening: Opening, at: int) -> str | None
 
 
 def newest_of(view: View, run_id: str) -> RunRow | None:
-    """The run of a fixed id; where that was finished and started again, the one with the last suffix."""
-    row, number = view.find_run(run_id), 2
-    while row is not None and (later := view.find_run(f"{run_id}-{number}")) is not None:
-        row, number = later, number + 1
-    return row
+    """The run of a fixed id; where that was finished and started again, the one with the last suffix. Archived ones,
+    and those in the trash, are passed over."""
+    newest, name, number = None, run_id, 2
+    while (row := view.find_run(name, hidden=True)) is not None or _has_bundle(view, name):
+        newest = row if row is not None and not row.hidden else newest
+        name, number = f"{run_id}-{number}", number + 1
+    return newest
 
 
 def find(view: View, run_id: str) -> RunRow:

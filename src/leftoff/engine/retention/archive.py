@@ -25,6 +25,7 @@ from leftoff.engine.retention.page import (
     DAMAGED,
     PAGE,
     SUFFIX,
+    TRASH,
     bundles_in,
     free_stem,
     is_bundle,
@@ -56,10 +57,12 @@ if TYPE_CHECKING:
     Check = Callable[[RunRow], None]
     Several = Callable[[list[dict[str, Any]], str], dict[str, Any]]
 
-NAMES = "names"  # on the page: what its checkpoints are called by a protocol
+NAMES, OURS = (
+    "names",
+    "ours",
+)  # on the page: other names of its checkpoints; what shows that this user made it
 ORDER = "n"  # on the page: the store-wide number of its last commit; in the trash, of the newest one when it came there
-TRASH, SINCE = "trash", "trashed_at"  # a folder in the archive; and on the page, since when it lies there
-OURS = "ours"  # on the page: what shows that this user made it, as it is in the bundle
+SINCE = "trashed_at"  # on the page: since when it lies in the trash
 
 
 def folder_of(store: Store) -> str | None:

@@ -13,7 +13,7 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention import archive
 from leftoff.engine.retention.bundle_check import open_bundle
-from leftoff.engine.retention.page import SUFFIX, page_of, read_page, write_page
+from leftoff.engine.retention.page import SUFFIX, TRASH, page_of, read_page, write_page
 from leftoff.errors import BadData, Unsupported
 from leftoff.files import sync_folder
 from leftoff.host import this_process
@@ -82,7 +82,7 @@ def _run_id(path: str) -> str:
 
 
 def _is_trash(path: str) -> bool:
-    return os.path.basename(os.path.dirname(path)) == archive.TRASH
+    return os.path.basename(os.path.dirname(path)) == TRASH
 
 
 def _is_there(store: Store, path: str) -> bool:

@@ -6,8 +6,7 @@ import os
 from functools import partial
 
 from leftoff.engine.retention import archive
-from leftoff.engine.retention.archive import TRASH
-from leftoff.engine.retention.page import SUFFIX, page_of
+from leftoff.engine.retention.page import SUFFIX, TRASH, page_of
 from leftoff.errors import Conflict, NotFound
 from leftoff.files import ARCHIVE, make_archive, sync_file, sync_folder
 from leftoff.store.transfer import ARCHIVE_LEFT, check, copy, state
@@ -130,7 +129,9 @@ def _copy_file(path: str, target: str) -> None:
 
     part = f"{target}.part"
     try:
-        if not os.path.exists(target):
+        if not os.path.exists(target) and not os.path.islink(
+            path
+        ):  # a link may have come along with a repository
             copyfile(path, part)
             os.chmod(part, 0o600)
             sync_file(part)

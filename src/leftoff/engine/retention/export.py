@@ -137,10 +137,7 @@ def is_there(view: View, bundle: Bundle) -> bool:
     """Whether the run is here already, exactly so; ``Conflict`` where it is here otherwise."""
     row = view.find_run(bundle.run_id)
     if row is None and view.find_run(bundle.run_id, hidden=True) is not None:
-        raise Conflict(
-            f"Run {bundle.run_id} is already here: archived, in the trash, or on its way.",
-            hint=f"`leftoff undelete {bundle.run_id}` brings it back; `leftoff prune --empty-trash` deletes it.",
-        )
+        raise hidden(bundle.run_id)
     if row is None:
         return False
     head = bundle.head
@@ -153,6 +150,14 @@ def is_there(view: View, bundle: Bundle) -> bool:
         f"Run {bundle.run_id} is already here with other content: here at version {row.seq}, "
         f"in {bundle.path} at version {head.seq}.",
         hint=f"Import it into another store (--store FOLDER), or delete this one first: leftoff rm {bundle.run_id}",
+    )
+
+
+def hidden(run_id: str) -> Conflict:
+    """The error for a run that is here, and that nobody sees."""
+    return Conflict(
+        f"Run {run_id} is already here: archived, in the trash, or on its way.",
+        hint=f"`leftoff undelete {run_id}` brings it back; or import this one into another store (--store FOLDER).",
     )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SUFFIX, PAGE = ".leftoff", ".json"
+TRASH = "trash"  # a folder in the archive
 SUM = "sum"  # pages of old have none
 DAMAGED = "damaged"  # of a page: that it cannot be read. Its run is listed all the same
 
@@ -33,6 +34,14 @@ def bundles_in(folder: str) -> list[str]:
 def is_bundle(path: str) -> bool:
     """Not a link, which may have come along with a repository: what it leads to is no run of ours."""
     return path.endswith(SUFFIX) and os.path.isfile(path) and not os.path.islink(path)
+
+
+def has_id(folder: str, run_id: str) -> bool:
+    """Whether an archived run has this id, one in the trash included: it is taken."""
+    names = [os.path.basename(path) for path in bundles_in(os.path.join(folder, TRASH))]
+    return is_bundle(os.path.join(folder, run_id + SUFFIX)) or any(
+        name.rpartition("~")[0] == run_id for name in names
+    )
 
 
 def page_of(path: str) -> str:

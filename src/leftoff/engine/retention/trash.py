@@ -12,6 +12,7 @@ from leftoff.engine.read.which import only_archived
 from leftoff.engine.retention import archive
 from leftoff.engine.retention.age import Time
 from leftoff.engine.retention.disk import attempts_folder, disk_use
+from leftoff.engine.retention.page import TRASH
 from leftoff.engine.retention.prune import refuse_driven, remove_attempts
 from leftoff.engine.write.commit import Seal, Terms, commit_in
 from leftoff.engine.write.head import Head
@@ -75,12 +76,6 @@ def contents(store: Store) -> list[InTrash]:
     return sorted(
         [*runs, *map(_bundled, archive.trashed(store))], key=lambda each: (each.n, each.at), reverse=True
     )
-
-
-def has_id(store: Store, run_id: str) -> bool:
-    """Whether an archived run has this id, one in the trash included: it is taken."""
-    names = [os.path.basename(path) for path in archive.in_trash(store)]
-    return any(name.rpartition("~")[0] == run_id for name in names) or archive.kept(store, run_id) is not None
 
 
 def _in_store(each: Trashed) -> InTrash:
@@ -221,5 +216,5 @@ def sweep(store: Store, now: int, age: int | None) -> list[InTrash]:
 def sweep_archive(store: Store) -> None:
     """Parts of bundles that nobody writes any more go."""
     folder = archive.folder_of(store)
-    for below in (folder, os.path.join(folder, archive.TRASH)) if folder is not None else ():
+    for below in (folder, os.path.join(folder, TRASH)) if folder is not None else ():
         sweep_parts(below)

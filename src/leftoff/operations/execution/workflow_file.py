@@ -8,7 +8,7 @@ from __future__ import annotations
 from leftoff import seams
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
-from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.opening import Opening, is_taken
 from leftoff.engine.lifecycle.origin import can_mark
 from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.engine.read.find import Target
@@ -17,7 +17,6 @@ from leftoff.engine.read.which import twins
 from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.retention.archive import kept
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.write.commit import Terms
@@ -87,10 +86,10 @@ def find_twins(project: Project, caller: Caller, request: RunRequest) -> list[Ru
         return []
     named = request.run_id
     row = project.store.read(lambda view: view.find_run(named)) if named is not None else None
-    if row is None and named is not None and kept(project.store, named) is not None:
+    if row is None and named is not None and project.store.read(lambda view: is_taken(view, named)):
         raise Conflict(
-            f"Run {named} already exists, in the archive.",
-            hint=f"`leftoff show {named}` shows it; choose another id for a new run.",
+            f"Run {named} already exists, in the archive or in the trash.",
+            hint=f"`leftoff undelete {named}` brings it back; choose another id for a new run.",
         )
     if row is None:
         other = named is None or request.fresh

@@ -45,6 +45,7 @@ class PostgresBlobs:
         self._store = store
         self.grace = GRACE_S
         self.folder = folder
+        self.archive = os.path.join(folder, ARCHIVE) if folder else None
         self.files = Blobs(folder) if folder else None
         self._ours = False  # whether the folder is known to be this store's
 
@@ -54,10 +55,10 @@ class PostgresBlobs:
 
     def archive_folder(self, *, make: bool) -> str | None:
         """See ``Store.archive_folder``: in the folder that all machines share, if there is one."""
-        if self.folder is None or not (make or self._store.exists()):
+        folder = self.archive
+        if self.folder is None or folder is None or not (make or self._store.exists()):
             return None
         self._typed(lambda: self._need_ours(make=make))
-        folder = os.path.join(self.folder, ARCHIVE)
         if make:
             self._typed(lambda: make_archive(folder))
             self._note_archive(self.folder)

@@ -213,7 +213,7 @@ class PostgresStore(Store):
 
     def _begun(self, link: Link) -> PostgresTx:
         tx = PostgresTx(link, self._proved, [(Q.begin_write, ()), (Q.opened, ())], self._left)
-        tx.folder, tx.blobs = self.folder, self.blobs
+        tx.folder, tx.blobs, tx.archive_folder = self.folder, self.blobs, self.blobs.archive
         return tx
 
     def _begins_again(self, error: BaseException, tx: PostgresTx) -> bool:
@@ -424,7 +424,7 @@ class _Snapshot(PostgresView):
 
     def __init__(self, store: PostgresStore, link: Link, before: list[Any]) -> None:
         super().__init__(link, store._proved, before)
-        self._store = store
+        self._store, self.archive_folder = store, store.blobs.archive
         self._schemas: dict[int | None, Rows] = {}
 
     def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:

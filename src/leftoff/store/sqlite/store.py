@@ -299,7 +299,7 @@ class SqliteStore(Store):
             raise files.read_only(self.path)
         db.set_wal_hook(self._log.saw)
         self._relaxed = 0
-        self._writer = SqliteTx(db, self.blobs, self._proved)
+        self._writer = SqliteTx(db, self.blobs, self._proved, self.archive_folder())
         return self._writer
 
     def _transact(self, tx: SqliteTx, batch: list[Ticket]) -> None:
@@ -356,7 +356,7 @@ class SqliteStore(Store):
             try:
                 try:
                     db.execute("BEGIN")
-                    return fn(SqliteView(db, self._proved))
+                    return fn(SqliteView(db, self._proved, self.archive_folder()))
                 except NONSENSE as error:
                     raise explained(error, db, self.path) from error
                 finally:

@@ -41,8 +41,14 @@ _NOT_A_STEP = (None, None, None)
 class SqliteTx(SqliteView, Tx):
     """A write transaction that the store opened on this connection."""
 
-    def __init__(self, db: apsw.Connection, blobs: Blobs, proved: set[int] | None = None) -> None:
-        super().__init__(db, set() if proved is None else proved)
+    def __init__(
+        self,
+        db: apsw.Connection,
+        blobs: Blobs,
+        proved: set[int] | None = None,
+        archive_folder: str | None = None,
+    ) -> None:
+        super().__init__(db, set() if proved is None else proved, archive_folder)
         self._blobs = blobs
         # The count of changes when the transaction began; -1: they are none of ours to judge.
         self.began_at = -1

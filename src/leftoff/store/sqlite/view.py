@@ -78,10 +78,11 @@ class SqliteView(View):
 
     refuses = True  # what is found to be misplaced; not where damage is judged
 
-    def __init__(self, db: apsw.Connection, proved: set[int]) -> None:
+    def __init__(self, db: apsw.Connection, proved: set[int], archive_folder: str | None = None) -> None:
         self.db = db
         self.execute: Any = db.execute  # rows of our own queries: their columns are known there
         self._proved = proved  # runs whose records were added up by this process
+        self.archive_folder = archive_folder
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         sql = f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden <= ? AND r.run > 0"

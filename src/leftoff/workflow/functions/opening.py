@@ -12,7 +12,7 @@ from functools import cached_property
 from leftoff.api.module import project_store
 from leftoff.api.run import Run
 from leftoff.api.values import canonical, decode
-from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
+from leftoff.engine.lifecycle.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
 from leftoff.engine.read import find
 from leftoff.engine.read.state import Reader
@@ -208,6 +208,11 @@ def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
     digest = opening.facts["inputs"]
     if opening.run_id is not None:
         row = view.find_run(opening.run_id)
+        if row is None and is_taken(view, opening.run_id):
+            raise Conflict(
+                f"Run {opening.run_id} is archived, or in the trash: what it did is not done again.",
+                hint=f"`leftoff undelete {opening.run_id}` brings it back, with its result; or choose another run_id.",
+            )
         if row is not None:
             _check_ours(request, row)
             if request.given and row.card.get("inputs") != digest:
