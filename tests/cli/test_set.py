@@ -206,3 +206,21 @@ def test_the_run_by_a_name(name: str, tmp_path: Path) -> None:
     started(tmp_path, "w", "--title", "title")
     succeed("set", "a=1", "--run", name, cwd=tmp_path)
     assert "1\n" == succeed("get", "a", cwd=tmp_path).out
+
+
+def test_a_key_that_stands_twice(project: Path) -> None:
+    """Which one is meant cannot be told: nothing is set, also from a file, in `put` and as a result."""
+    succeed("start", "w", "--run-id", "r", "--steps", "a", cwd=project)
+    (project / "f.json").write_text('[{"x": {"b": 1, "c": 2, "b": 3}}]')
+    twice = '{"a": 1, "a": 2}'
+    for words in (
+        ("set", "ok=1", f"k={twice}"),
+        ("set", f"k:={twice}"),
+        ("set", "k=@f.json"),
+        ("put", "context", "c", twice),
+        ("step", "done", "a", "--result", twice),
+    ):
+        done = call(*words, cwd=project)
+        assert (2, True) == (done.code, "twice" in done.err), words
+    assert 1 == succeed("show", "r", "--json", cwd=project).json["head"]["seq"]
+    succeed("set", 'k={"a": 1, "b": {"a": 2}}', """t=["{'a': 1, 'a': 2}", {}, {}]""", cwd=project)

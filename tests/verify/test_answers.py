@@ -209,3 +209,18 @@ def test_python_run_verifies_what_it_goes_on_with(place: Place) -> None:
     with store.run("work", accept=["outputs.missing"]) as run:
         assert ("r", True) == (run.id, run.resumed)
     store.close()
+
+
+def test_what_was_answered_is_foreseen(place: Place) -> None:
+    """`--dry-run` takes the answers that are given with it as the resume would, and changes nothing."""
+    place.start("--steps", "a,b")
+    (place.folder / "out.txt").write_text("made")
+    succeed("step", "done", "a", "--output", "out.txt", cwd=place.folder)
+    succeed("set", "x=1", cwd=place.folder)
+    (place.folder / "out.txt").write_text("changed")
+    before = place.head
+    assert "ask" == plan(place.dry(code=7))["a"]
+    assert {"a": "skip", "b": "run"} == plan(place.dry("--yes", code=0))
+    assert {"a": "run", "b": "run"} == plan(place.dry("--answer", "outputs.changed=run", code=0))
+    assert 2 == call("resume", "r", "--dry-run", "--answer", "outputs.changed=x", cwd=place.folder).code
+    assert before == place.head

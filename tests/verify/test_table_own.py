@@ -279,6 +279,18 @@ def test_a_blocked_run(place: Place) -> None:
     place.back(code=0)
 
 
+def test_a_blocked_run_that_was_paused(place: Place) -> None:
+    """A pause resolves nothing: it asks as before, until what blocks it is cleared."""
+    place.start("--steps", "a,b")
+    succeed("step", "block", "a", "--error", "Cannot find source PDF", cwd=place.folder)
+    succeed("pause", cwd=place.folder)
+    assert [("blocked.errors", "ask")] == codes(place.verify(code=7))
+    place.back(code=7)
+    succeed("unblock", "r", cwd=place.folder)
+    assert "resume" == place.verify(code=0)["verdict"]
+    place.back(code=0)
+
+
 def test_prerequisites_of_a_document(place: Place) -> None:
     """crunch `prerequisites_met: false`: ask."""
     half(place)

@@ -22,11 +22,26 @@ def assignments(words: list[str]) -> dict[str, Any]:
 
 def assignment(word: str) -> tuple[str, Any]:
     key, kind, value = typed.split(word)
+    what = f"The value of {key}"
     if kind == typed.JSON:
-        return key, typed.json_value(value, f"The value of {key}")
+        return key, _unambiguous(typed.json_value(value, what), value, what)
     if kind == typed.FILE:
-        return key, typed.from_file(read_text(value))
-    return key, typed.typed(value)
+        content = read_text(value)
+        return key, _unambiguous(typed.from_file(content), content, what)
+    return key, _unambiguous(typed.typed(value), value, what)
+
+
+def _unambiguous(value: Any, source: str, what: str) -> Any:
+    """A value, if its JSON says no more than it: of a key that stands there twice, only one would be kept."""
+    if isinstance(value, dict | list) and "{" in source:
+        from leftoff.model.codec import key_twice
+
+        twice = key_twice(source)
+        if twice is not None:
+            raise Usage(
+                f"{what} has the key {twice!r} twice.", hint="Nothing was changed. Leave one of them out."
+            )
+    return value
 
 
 def read_text(path: str) -> str:
@@ -69,7 +84,8 @@ def _read(file: BinaryIO, name: str, size: int) -> bytes:
 
 def json_or_file(word: str, what: str) -> Any:
     """JSON, or ``@FILE`` with JSON in it."""
-    return typed.json_value(read_text(word[1:]) if word.startswith("@") else word, what)
+    source = read_text(word[1:]) if word.startswith("@") else word
+    return _unambiguous(typed.json_value(source, what), source, what)
 
 
 def number(word: str | None, name: str) -> int | None:

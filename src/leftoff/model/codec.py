@@ -168,6 +168,29 @@ def decode(data: bytes | str) -> Any:
     return value
 
 
+def key_twice(source: str) -> str | None:
+    """A key that an object in JSON text has more than once: ``decode`` takes the last of them."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):
+            found.append(next(key for key in keys if keys.count(key) > 1))
+
+    try:
+        from _json import make_scanner
+    except ImportError:
+        from json import JSONDecoder
+
+        JSONDecoder(object_pairs_hook=look).raw_decode(source, _skip(source, 0))
+    else:
+        context: Any = _Context()
+        context.object_pairs_hook = look
+        scan: Any = make_scanner(context)
+        scan(source, _skip(source, 0))
+    return found[0] if found else None
+
+
 def _skip(source: str, index: int) -> int:
     while index < len(source) and source[index] in " \t\r\n":
         index += 1
@@ -188,7 +211,9 @@ def _normal(value: Any, path: str, depth: int) -> Any:
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
             raise Invalid(
-                f"{path} is {value!r}, which is not JSON.", path=path, hint="Use None, or a string."
+                f"{path} is {value!r}, which is not JSON.",
+                path=path,
+                hint="Use null (in Python: None), or text.",
             )
         return float(value)
     if depth == 0 and isinstance(value, (dict, list)):

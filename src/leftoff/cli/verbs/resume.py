@@ -8,6 +8,7 @@ from leftoff.cli.options import Opt, Spec
 from leftoff.cli.prompts.answers import Terminal
 from leftoff.cli.render.text import clean, step_name
 from leftoff.cli.render.verdict import show
+from leftoff.engine.resume.answers import foresee_answers
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
@@ -94,9 +95,10 @@ def run(args: Args, ctx: Context) -> int:
     if not args.dry_run and request.over is None:
         return resume(ctx, request)
     report = verify(ctx.project, ctx.caller, request)
-    report.accept(accepted)
     if not args.dry_run:
+        report.accept(accepted)
         return finished(report, ctx)
+    foresee_answers(report, request)
     return show(ctx, report, plan=True)
 
 

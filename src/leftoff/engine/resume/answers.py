@@ -129,6 +129,15 @@ def take_answers(
     return answers
 
 
+def foresee_answers(report: Report, request: ResumeRequest) -> None:
+    """For whoever only looks: what was answered beforehand is so in the verdict, and in the plan."""
+    answers = Answers(request.accept)
+    report.accept(answers.accepted)
+    if _take_given(report, request.answers, answers) and request.yes:
+        _say_yes(report, answers)
+    report.selection = report.selection.but(repeat=report.selection.repeat | answers.again)
+
+
 def _take_given(report: Report, given: Mapping[str, str], answers: Answers) -> bool:
     """What was answered beforehand, finding by finding; whether to go on."""
     for finding in report.findings:

@@ -177,7 +177,7 @@ def _out_of_reach(place: Place, code: str, text: str) -> StoreUnavailable:
         return _unavailable(f"{place.name} cannot be reached by TLS: {text}", hint, False)
     return _unavailable(
         f"{place.name} is out of reach: {text}",
-        f"{SAFE} Check that the server runs and the URL is right.",
+        f"{SAFE} Check that the server runs and the URL is right; while it is being restarted, try again in a moment.",
         True,
     )
 

@@ -254,7 +254,10 @@ def criteria(world: World) -> Iterator[Finding]:
 
 
 def blocked(world: World) -> Iterator[Finding]:
-    if world.facts.get("status") != "blocked":
+    """Also of a run that was paused while it was: that resolves nothing."""
+    status = world.facts.get("status")
+    paused = status == "paused" and any(step.get("status") == "blocked" for step in world.steps.open.values())
+    if status != "blocked" and not paused:
         return
     told, errors = [], world.records.get("error", {})
     for path, error in errors.items():
