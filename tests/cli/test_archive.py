@@ -201,3 +201,26 @@ def test_a_file_that_changed_while_it_was_archived_is_asked_about(project: Path)
     time.sleep(0.05)  # more than a tick
     assert 7 == call("verify", "old", cwd=project).code
     assert 7 == call("resume", "old", cwd=project).code and stays(project)
+
+
+def test_a_checkpoint_is_found_by_its_id(project: Path) -> None:
+    """Alone, whole or shortened, as one of any other run; one that nobody has is not there."""
+    succeed("start", "w", "--run-id", "old", "--var", "x=1", cwd=project)
+    first = succeed("save", cwd=project).out.strip()
+    succeed("set", "x=2", cwd=project)
+    succeed("finish", cwd=project)
+    succeed("archive", "old", cwd=project)
+    succeed("start", "w", "--run-id", "new", cwd=project)
+    letter = next(at for at, digit in enumerate(first) if digit.isalpha()) + 1
+    for ref in (first, first[: max(6, letter)]):
+        assert "1" == succeed("get", "x", ref, cwd=project).out.strip(), ref
+    other = "".join("a" if digit != "a" else "b" for digit in first)
+    assert 3 == call("show", other, cwd=project).code
+    assert "old" == succeed("resume", first, "--dry-run", "--json", cwd=project).json["run_id"]
+    assert stays_beside(project, "new")
+
+
+def stays_beside(folder: Path, other: str) -> bool:
+    """Whether the run is where it was, and only the other one is in the store."""
+    there = (folder / ".leftoff/archive/old.leftoff").exists()
+    return there and [other] == [run["run_id"] for run in succeed("ls", "--json", cwd=folder).json["runs"]]

@@ -86,6 +86,16 @@ def test_its_id_goes_before_a_title(here: Machine) -> None:
     assert "old" == here("show", "old", "--json").json["run_id"]
 
 
+def test_its_checkpoint_and_its_id(here: Machine, there: Machine) -> None:
+    """A checkpoint is found by its own id; the id of the run stays taken, as in a folder."""
+    here.archives("old")
+    (checkpoint,) = there("log", "old", "--json").json["checkpoints"]
+    assert "old" == there("show", checkpoint["checkpoint_id"], "--json").json["run_id"]
+    assert "old-2" == here("start", "w", "--run-id", "old").out.strip()
+    assert 5 == here.tried("start", "w", "--run-id", "old").code
+    assert "old-2" == there("start", "w", "--run-id", "old", "--resume").out.strip()
+
+
 def test_what_its_steps_printed_is_shown(here: Machine, there: Machine) -> None:
     """It stays in the store with the run, and every machine has it."""
     (here.folder / "w.yaml").write_text("name: w\nsteps:\n  - id: a\n    run: echo printed\n")

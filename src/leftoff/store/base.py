@@ -166,7 +166,7 @@ class View:
         raise NotImplementedError
 
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
-        """Run number and version of the checkpoints whose id starts so."""
+        """Run number and version of the checkpoints whose id starts so; of one run, also where that is hidden."""
         raise NotImplementedError
 
     def aliased(

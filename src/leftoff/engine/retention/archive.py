@@ -21,6 +21,7 @@ from leftoff.engine.retention import shelf
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.export import export, import_bundle
+from leftoff.engine.retention.names import NAMES, carries, carries_longer, is_called, is_of, with_checkpoint
 from leftoff.engine.retention.page import (
     DAMAGED,
     PAGE,
@@ -40,7 +41,7 @@ from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Conflict, LeftoffError, StoreUnavailable
 from leftoff.files import sync_folder
 from leftoff.model.fields import Fields
-from leftoff.model.ids import LEAST, parse_ref
+from leftoff.model.ids import parse_ref
 from leftoff.store.bundle.write import PART
 
 TYPE_CHECKING = False
@@ -57,10 +58,7 @@ if TYPE_CHECKING:
     Check = Callable[[RunRow], None]
     Several = Callable[[list[dict[str, Any]], str], dict[str, Any]]
 
-NAMES, OURS = (
-    "names",
-    "ours",
-)  # on the page: other names of its checkpoints; what shows that this user made it
+OURS = "ours"  # on the page: what shows that this user made it, as it is in the bundle
 ORDER = "n"  # on the page: the store-wide number of its last commit; in the trash, of the newest one when it came there
 SINCE = "trashed_at"  # on the page: since when it lies in the trash
 
@@ -251,11 +249,15 @@ def find_archived(store: Store, text: str, several: Several, *, whole: bool = Fa
     """The archived run that a REF is about, as a REF is read; ``several`` says which of those that a
     name fits. Only for what names nothing in the store. ``whole``: a version of one is not looked for."""
     ref, pages = parse_ref(text), _pages(store)
-    tried = [(text, _is), (text, _carries), (text, is_called)]
+    tried = [(text, is_of), (text, carries), (text, is_called)]
     if not ref.has_version:
-        tried.append((text, _carries_longer))
+        tried.append((text, carries_longer))
     elif not whole:
-        tried = [(ref.base, _is), (ref.base, is_called), *tried]
+        tried = [(ref.base, is_of), (ref.base, is_called), *tried]
+    if not whole and not any(is_of(about, text) for about in pages):
+        carrier = with_checkpoint(store, bundles(store), text)
+        if carrier is not None:
+            return kept(store, carrier)
     for name, fits in tried:
         found = [about for about in pages if fits(about, name)]
         if found:
@@ -270,28 +272,6 @@ def run_in_archive(store: Store, text: str) -> Kept | None:
     found = kept(store, base)
     there = found is not None and store.exists() and store.read(lambda view: view.find_run(base)) is not None
     return None if there else found
-
-
-def _is(about: dict[str, Any], name: str) -> bool:
-    return bool(about["run_id"] == name)
-
-
-def _carries(about: dict[str, Any], name: str) -> bool:
-    """Whether a checkpoint of it has this other name."""
-    return name in (about.get(NAMES) or ())
-
-
-def _carries_longer(about: dict[str, Any], name: str) -> bool:
-    """Whether a checkpoint of it has another name that starts so."""
-    return len(name) >= LEAST and any(str(own).startswith(name) for own in about.get(NAMES) or ())
-
-
-def is_called(about: dict[str, Any], name: str) -> bool:
-    """Whether a run's workflow, its title or its issue is this."""
-    if name.startswith("#"):
-        return bool(about.get("issue") == name[1:])
-    known = (about.get("workflow"), about.get("title"))
-    return any(isinstance(own, str) and own.casefold() == name.casefold() for own in known)
 
 
 def take_out(store: Store, found: Kept, into: Store, now: int, driver: tuple[Process, str]) -> str:

@@ -13,6 +13,7 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention import archive
 from leftoff.engine.retention.bundle_check import open_bundle
+from leftoff.engine.retention.names import NAMES
 from leftoff.engine.retention.page import SUFFIX, TRASH, page_of, read_page, write_page
 from leftoff.errors import BadData, Unsupported
 from leftoff.files import sync_folder
@@ -105,7 +106,7 @@ def _make_page(store: Store, path: str) -> None:
     names = sorted({name for version in sealed for name in version.aliases})
     newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0)) if store.exists() else 0
     about = {**(info.to_json() if info is not None else {}), "archived": True}
-    about |= {archive.NAMES: names, archive.ORDER: newest}
+    about |= {NAMES: names, archive.ORDER: newest}
 
     def work(tx: Tx) -> None:
         if _is_same(path, seen):  # else it was taken out, or archived anew with a page of its own

@@ -12,6 +12,7 @@ from leftoff.engine.read.which import only_archived
 from leftoff.engine.retention import archive
 from leftoff.engine.retention.age import Time
 from leftoff.engine.retention.disk import attempts_folder, disk_use
+from leftoff.engine.retention.names import is_called
 from leftoff.engine.retention.page import TRASH
 from leftoff.engine.retention.prune import refuse_driven, remove_attempts
 from leftoff.engine.write.commit import Seal, Terms, commit_in
@@ -116,8 +117,8 @@ def _named(store: Store, name: str) -> InTrash | archive.Kept:
     by_id = next((each for each in there if each.run_id == name), None) or archive.kept(store, name)
     if by_id is not None:
         return by_id
-    found = [each for each in there if archive.is_called(each.about(), name)]
-    archived = [page for page in archive.archived(store) if archive.is_called(page, name)] if found else []
+    found = [each for each in there if is_called(each.about(), name)]
+    archived = [page for page in archive.archived(store) if is_called(page, name)] if found else []
     if len(found) + len(archived) > 1:
         names = ", ".join([*(each.run_id for each in found), *(page["run_id"] for page in archived)])
         raise Ambiguous(

@@ -299,8 +299,8 @@ class PostgresView(View):
 
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
         sql = (
-            f"{Q.version_columns} WHERE v.checkpoint >= $1 AND v.checkpoint < $2 AND r.hidden = 0 "
-            "AND ($3::bigint IS NULL OR v.run = $3) ORDER BY v.n DESC LIMIT $4"
+            f"{Q.version_columns} WHERE v.checkpoint >= $1 AND v.checkpoint < $2 "
+            "AND CASE WHEN $3::bigint IS NULL THEN r.hidden = 0 ELSE v.run = $3 END ORDER BY v.n DESC LIMIT $4"
         )
         rows = self.ask(sql, (plain(prefix), f"{plain(prefix)}g", run, limit))
         return [(columns[11], version_from(columns)) for columns in rows]

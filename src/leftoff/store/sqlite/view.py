@@ -348,8 +348,8 @@ class SqliteView(View):
 
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
         sql = (
-            f"{Q.version_columns} WHERE v.checkpoint >= ? AND v.checkpoint < ? AND r.hidden = 0"
-            + (" AND v.run = ?" if run is not None else "")
+            f"{Q.version_columns} WHERE v.checkpoint >= ? AND v.checkpoint < ?"
+            + (" AND v.run = ?" if run is not None else " AND r.hidden = 0")
             + " ORDER BY v.n DESC LIMIT ?"
         )
         values = [prefix, prefix + "g", *([run] if run is not None else []), limit]
