@@ -143,8 +143,9 @@ def make_archive(folder: str) -> None:
     sync_folder(os.path.dirname(folder))
 
 
-def write_private(path: str, content: Iterable[bytes]) -> None:
-    """A file that only its owner reads, whole or not at all, also where two write it; its folder is made."""
+def write_private(path: str, content: Iterable[bytes], *, durable: bool = True) -> None:
+    """A file that only its owner reads, whole or not at all, also where two write it; its folder is made. Not
+    ``durable``: what is only a copy may be gone after a power cut, or empty."""
     folder, name = os.path.split(path)
     os.makedirs(folder, 0o700, exist_ok=True)
     temp = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
@@ -152,7 +153,12 @@ def write_private(path: str, content: Iterable[bytes]) -> None:
         with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             for piece in content:
                 file.write(piece)
+            if durable:
+                file.flush()
+                sync(file.fileno())
         os.replace(temp, path)
+        if durable:
+            sync_folder(folder)
     except BaseException:
         if os.path.exists(temp):
             os.unlink(temp)

@@ -63,3 +63,17 @@ def test_a_private_file_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         write_private(str(path), half())
     assert (["file"], b"before") == (os.listdir(path.parent), path.read_bytes())
+
+
+def test_a_private_file_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its content before it gets its name, then the name: after a power cut it is there, whole, or not at all."""
+    path, done = tmp_path / "kept" / "event", []
+
+    def sync(fd: int) -> None:
+        done.append((os.path.isdir(f"/proc/self/fd/{fd}"), path.exists()))
+
+    monkeypatch.setattr("leftoff.files.sync", sync)
+    write_private(str(path), [b"what happened"])
+    assert [(False, False), (True, True)] == done
+    write_private(str(path), [b"a copy"], durable=False)
+    assert (2, b"a copy") == (len(done), path.read_bytes())

@@ -261,7 +261,7 @@ def _copy_log(source: Store, view: View, target: Store, token: str, folder: str)
         blob = target.save_blob(_awake(view, content)) if is_long else None
         target.write(lambda tx: tx.keep_log(token, last, blob))
     elif last:
-        write_private(there, _awake(view, content))
+        write_private(there, _awake(view, content), durable=False)
 
 
 def _copy_python_logs(source: Store, view: View, target: Store) -> None:
@@ -269,7 +269,7 @@ def _copy_python_logs(source: Store, view: View, target: Store) -> None:
     for name in _python_logs(source.folder):
         try:
             content = _awake(view, _pieces(os.path.join(source.folder, name)))
-            write_private(os.path.join(target.folder, name), content)
+            write_private(os.path.join(target.folder, name), content, durable=False)
         except FileNotFoundError:  # its run is gone, and so is this copy of it
             pass
 

@@ -287,9 +287,9 @@ def _path(store: Store, view: View, attempt: Attempt) -> str | None:
         last, whole = view.kept_log(attempt.token)
         if whole is not None:
             # Whoever looks at it again, or follows it, finds it here.
-            write_private(path, store.load_blob(whole))
+            write_private(path, store.load_blob(whole), durable=False)
         elif last:
-            write_private(path, [last])
+            write_private(path, [last], durable=False)
     return path
 
 
