@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import leftoff
+from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.paths import check_path, given_path, place
 from leftoff.errors import CannotResume, Invalid
 from tests.cli.command import call, succeed
@@ -79,6 +81,31 @@ def test_a_bundle_with_absolute_paths(project: Path, tmp_path: Path) -> None:
     assert 4 == call("rollback", checkpoint, "--files", "--yes", cwd=other).code
     assert 4 == call("restore", checkpoint, "f", "--yes", cwd=other).code
     assert ("untouched", {}) == (victim.read_text(), tree(other))
+
+
+@pytest.mark.parametrize("verb", ["verify", "resume"])
+def test_a_commit_that_git_would_take_for_an_option(verb: str, tmp_path: Path) -> None:
+    """`git log --output=FILE` writes a file: what a run from elsewhere calls its commit is told to git only if it is
+    one."""
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    with leftoff.open(theirs / ".leftoff") as store:
+        run = store.start("w", run_id="r", steps=["a", "b"])
+        run.put("run", "git_head", f"--output={tmp_path}/written")
+        run.put("run", "git_branch", "main")
+        run.checkpoint()
+    succeed("export", "r", "-o", str(tmp_path / "bundle"), cwd=theirs)
+    repository(ours)
+    succeed("import", str(tmp_path / "bundle"), cwd=ours)
+    call(verb, "r", cwd=ours)
+    assert {"bundle", "ours", "theirs"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_head_that_is_no_commit(project: Path) -> None:
+    """What stands in `.git/HEAD` in the place of a commit is not remembered as one."""
+    (project / ".git").mkdir()
+    (project / ".git/HEAD").write_text("--output=x\n")
+    assert None is git_head(str(project))
 
 
 @pytest.mark.parametrize("verb", ["rollback", "restore"])

@@ -8,6 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_HEX = frozenset("0123456789abcdef")
+_SHORTEST, _LONGEST = 4, 64  # of the id of a commit
+
 
 def upward(folder: str) -> list[str]:
     out = [folder]
@@ -47,6 +50,12 @@ def main_worktree(project: str) -> str:
     return os.path.dirname(folder) if known and os.path.basename(folder) == ".git" else ""
 
 
+def is_commit(text: object) -> bool:
+    """Whether a text can only be the id of a commit. What a run, a bundle or a `HEAD` says may be anything else, also
+    what git would take for an option: that goes into no call of git."""
+    return isinstance(text, str) and _SHORTEST <= len(text) <= _LONGEST and not set(text) - _HEX
+
+
 def git_facts(project: str) -> dict[str, Any]:
     """What a new run remembers of git, and of the linked work tree that it belongs to."""
     return {
@@ -65,10 +74,11 @@ def git_branch(project: str) -> str | None:
 def git_head(project: str) -> str | None:
     """The commit that is checked out, without starting git; None where that cannot be told."""
     git, head = _checked_out(project)
-    if not head.startswith("ref: "):
-        return head or None
-    common = _first_line(os.path.join(git, "commondir"))
-    return _ref(os.path.normpath(os.path.join(git, common)) if common else git, head[len("ref: ") :])
+    if head.startswith("ref: "):
+        common = _first_line(os.path.join(git, "commondir"))
+        folder = os.path.normpath(os.path.join(git, common)) if common else git
+        head = _ref(folder, head[len("ref: ") :]) or ""
+    return head if is_commit(head) else None
 
 
 def _checked_out(project: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.git_head import git_head
+from leftoff.engine.config.git_head import git_head, is_commit
 from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import StoreUnavailable
 from leftoff.model.fields import Fields
@@ -116,7 +116,7 @@ class Repo(Fields):
     def bases(self, commit: str, paths: Iterable[str]) -> dict[str, Base]:
         """Those of the paths that a commit has."""
         out: dict[str, Base] = {}
-        for some in _some(sorted(paths)):
+        for some in _some(sorted(paths) if is_commit(commit) else []):
             found = _git(
                 self.project, "ls-tree", "-z", "--full-tree", commit, "--", *(self.prefix + p for p in some)
             )
@@ -143,7 +143,7 @@ class Repo(Fields):
     def has(self, commit: str) -> bool:
         """Whether git still knows a commit."""
         try:
-            return _git(self.project, "cat-file", "-t", commit).strip() == b"commit"
+            return is_commit(commit) and _git(self.project, "cat-file", "-t", commit).strip() == b"commit"
         except StoreUnavailable:
             return False
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.config.git_head import is_commit
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
 from leftoff.engine.workspace.stat import TICK_NS
 from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
 from leftoff.engine.write.lease import ELSEWHERE
-from leftoff.model.ids import shown_step, step_word
+from leftoff.model.ids import as_word, shown_step, step_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def half_restored(world: World) -> Iterator[Finding]:
 
 def git(world: World) -> Iterator[Finding]:
     facts = world.facts
-    branch, head = facts.get("git_branch"), facts.get("git_head")
+    branch, head = facts.get("git_branch"), _known_head(world)
     if not (branch or head) or run_git(world, "rev-parse", "--git-dir") is None:
         return
     now = run_git(world, "symbolic-ref", "--quiet", "--short", "HEAD")
@@ -142,14 +143,14 @@ def git(world: World) -> Iterator[Finding]:
         yield Finding(
             "git.branch_gone",
             f"The git branch {branch} that the run worked on no longer exists.",
-            f"Bring it back (`git branch {branch} {str(head or 'COMMIT')[:12]}`), or start a new run.",
+            f"Bring it back (`git branch {as_word(str(branch))} {(head or 'COMMIT')[:12]}`), or start a new run.",
             str(branch),
         )
     elif branch and now != branch:
         yield Finding(
             "git.branch_other",
             f"The run worked on git branch {branch}; {now or 'a detached HEAD'} is checked out.",
-            f"`git switch {branch}`, or resume here with --accept git.branch_other.",
+            f"`git switch {as_word(str(branch))}`, or resume here with --accept git.branch_other.",
             str(branch),
         )
     yield from _moved(world, head)
@@ -165,9 +166,15 @@ def _has_branch(world: World, branch: str) -> bool:
     return any(run_git(world, "rev-parse", "--verify", "--quiet", ref) is not None for ref in refs)
 
 
-def _moved(world: World, head: object) -> Iterator[Finding]:
+def _known_head(world: World) -> str | None:
+    """The commit that the run knows; what is none is not told to git."""
+    head = world.facts.get("git_head")
+    return head if is_commit(head) else None
+
+
+def _moved(world: World, head: str | None) -> Iterator[Finding]:
     now = run_git(world, "rev-parse", "--verify", "--quiet", "HEAD")
-    if not isinstance(head, str) or not now or now == head:
+    if not head or not now or now == head:
         return
     listed = run_git(world, "log", "--oneline", f"--max-count={_COMMITS + 1}", f"{head}..HEAD")
     commits = listed.splitlines() if listed else []
@@ -210,8 +217,8 @@ def _dirty(world: World) -> Iterator[Finding]:
 
 def git_explains(world: World, paths: list[str]) -> str:
     """Whether commits that follow from the recorded one made these files what they are; in a sentence."""
-    head = world.facts.get("git_head")
-    if not isinstance(head, str) or run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is None:
+    head = _known_head(world)
+    if not head or run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is None:
         return ""
     if run_git(world, "status", "--porcelain=v1", "--", *paths):
         return ""
