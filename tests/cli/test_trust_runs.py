@@ -101,6 +101,59 @@ def test_trust_shows_and_takes_back(away: Path) -> None:
     assert UNTRUSTED in codes(away)
 
 
+def test_a_yes_is_for_what_was_shown(away: Path) -> None:
+    """A file that comes into the project later says something else: it is shown and asked about, in what was made of
+    the run, too."""
+    succeed("trust", "--yes", cwd=away)
+    succeed("fork", "r", "--run-id", "f", cwd=away)
+    succeed("archive", "r", cwd=away)
+    assert not {UNTRUSTED} & {*codes(away), *codes(away, "f")}
+    (away / "flow.yaml").write_text(FLOW.replace("touch two", "touch three"))
+    for run in ("f", "r"):
+        done = call("resume", run, "--yes", cwd=away)
+        assert 7 == done.code and "touch three" in done.err, str(done)
+    assert not (away / "three").exists()
+
+
+def test_a_file_that_is_replaced_while_it_is_asked_about(away: Path) -> None:
+    """What is run is what was shown, or nothing."""
+    with Terminal("resume", "r", cwd=away) as terminal:
+        terminal.expect("[y/N]: ")
+        (away / "flow.yaml").write_text(FLOW.replace("touch two", "touch three"))
+        terminal.type("y\n")
+        assert 7 == terminal.wait()
+    assert ["go", "flow.yaml"] == [
+        name for name in ("go", "two", "three", "flow.yaml") if (away / name).exists()
+    ]
+
+
+def test_nothing_that_is_asked_about_is_cut_off(away: Path) -> None:
+    """A line that is longer than the terminal is wide goes on in the next."""
+    (away / "flow.yaml").write_text(FLOW.replace("touch two", f"touch two{' ' * 200}; touch three"))
+    with Terminal("resume", "r", cwd=away, columns=60) as terminal:
+        terminal.expect("touch three")
+        terminal.expect("[y/N]: ")
+
+
+def test_values_that_are_a_part_of_a_command_are_shown(away: Path) -> None:
+    """What is put in without quotes came along with the run, as its commands did; so did what its environment is."""
+    flow = (
+        FLOW.replace("touch two", "echo {{ x | raw }}\n    env: {BASH_ENV: '{{ y }}'}")
+        + "vars: {x: hi, y: n, z: q}\n"
+    )
+    (away / "flow.yaml").write_text(flow)
+    for name in "xyz":
+        succeed("set", f"{name}=the\nvalue of {name}", "--run", "r", cwd=away)
+    for verb in (("trust",), ("resume", "r")):
+        done = call(*verb, cwd=away)
+        told = done.out + done.err
+        assert (7, True, False) == (
+            done.code,
+            "with x = the" in told and "value of y" in told,
+            "of z" in told,
+        )
+
+
 def test_a_run_begun_here_asks_nothing(home: Path) -> None:
     """Not when it is resumed, nor forked, nor brought back from the archive, nor after its folder moved."""
     assert UNTRUSTED not in codes(home)

@@ -128,6 +128,30 @@ def test_an_answer_to_a_finding(page: Client, tmp_path: Path) -> None:
     assert "made\n" == (tmp_path / "end.txt").read_text()
 
 
+def test_what_a_run_from_elsewhere_would_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown, and not folded away; who agrees has that run, and no file that came since."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "ours").mkdir()
+    waits(tmp_path / "theirs")
+    succeed("export", "r", "-o", str(tmp_path / "bundle"), cwd=tmp_path / "theirs")
+    ours = tmp_path / "ours"
+    (ours / "made.txt").write_text("made\n")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    succeed("import", str(tmp_path / "bundle"), cwd=ours)
+    succeed("approve", "r", "sign-off", "--choice", "approve", cwd=ours)
+    with serving(ours) as page:
+        asked = page.get(f"/p/{ours.name}/runs/r/do/resume").text
+        assert "<details open><summary>What it would run" in asked and "cp made.txt end.txt" in asked
+        plan = asked.partition('name="plan" value="')[2].partition('"')[0]
+        agreed = {"accept": "definition.untrusted", "plan": plan}
+        (ours / "flow.yaml").write_text(FLOW.replace("end.txt", "other.txt"))
+        assert 409 == page.post(f"/p/{ours.name}/runs/r/do/resume", agreed).status
+        (ours / "flow.yaml").unlink()
+        assert 303 == page.post(f"/p/{ours.name}/runs/r/do/resume", agreed).status
+        assert "completed" == until_ended(page, ours, "r")
+    assert (True, False) == ((ours / "end.txt").exists(), (ours / "other.txt").exists())
+
+
 def test_resume_what_is_reported_on(page: Client, tmp_path: Path) -> None:
     """A run that nobody executes is running again."""
     run = release(tmp_path)

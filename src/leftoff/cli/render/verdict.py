@@ -58,8 +58,11 @@ def finding_lines(finding: Finding, columns: int) -> list[Line]:
         lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns, 4)
     if finding.diff:
         shown = finding.diff.splitlines()
-        most = len(shown) if finding.code in _WHOLE else _DIFF
-        lines += [[(f"    {clean(line.expandtabs())}", "dim")] for line in shown[:most]]
+        whole = finding.code in _WHOLE
+        most = len(shown) if whole else _DIFF
+        for line in shown[:most]:
+            drawn: Line = [(f"    {clean(line.expandtabs())}", "dim")]
+            lines += wrapped(drawn, columns, 6) if whole else [drawn]
         if len(shown) > most:
             lines.append([(f"    … {len(shown) - most} more lines", "dim")])
     return lines

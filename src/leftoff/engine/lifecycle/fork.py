@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
-from leftoff.engine.lifecycle.origin import is_ours, marker
+from leftoff.engine.lifecycle.origin import heir
 from leftoff.engine.read.state import Reader, facts_of, need_version, proved_version, whole
 from leftoff.engine.retention.export import forget
 from leftoff.engine.steps.lifecycle import put_back
@@ -73,7 +73,7 @@ def fork(
     head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
     copy = _Copy(head, large)
     # What came from elsewhere is asked about in its fork, too.
-    mark = marker() if is_ours(store, source) else None
+    mark = heir(store, source)
 
     def complete(tx: Tx) -> Version:
         if mark is not None:

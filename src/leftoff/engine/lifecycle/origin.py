@@ -2,12 +2,14 @@
 
 A run carries its workflow with it, and may come from anywhere: from a bundle, or with a whole store that lay in a
 repository. So whoever begins one leaves a mark beside it in the store, which only this user can make, and no bundle
-takes along. A run without it is shown and asked about before its first command runs. Who says yes leaves the mark.
+takes along. A run without it is shown and asked about before its first command runs. Who says yes leaves the mark, for
+the definition that was shown: where another would run, as its file says by then, it is asked about again.
 """
 
 from __future__ import annotations
 
 from leftoff.engine.config.trust import signer
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +23,27 @@ if TYPE_CHECKING:
 BEGUN, TRUSTED = "begun", "trusted"  # how a run came to its mark
 
 
-def marker(how: str = BEGUN) -> Mark | None:
+class Ours(Fields):
+    """How a run came to its mark. ``content``: the digest of the definition that was seen when it was trusted; none
+    where this user named its file, as to `leftoff run`."""
+
+    how: str = BEGUN
+    content: str = ""
+
+    def covers(self, content: str) -> bool:
+        """Whether a definition may run without a question: a yes was for the one that was shown."""
+        return self.content in ("", content)
+
+    def said(self) -> str:
+        return f"{self.how} {self.content}" if self.content else self.how
+
+
+def marker(ours: Ours | None = None) -> Mark | None:
     """What leaves the mark, in a transaction; ``None`` where this user has no folder that can be written."""
-    sign = signer(make=True)
+    sign, said = signer(make=True), (ours or Ours()).said()
     if sign is None:
         return None
-    return lambda tx, run, run_id: tx.put_fact(_name(run), f"{how} {sign(_text(run, run_id))}")
+    return lambda tx, run, run_id: tx.put_fact(_name(run), f"{said} {sign(_text(run, run_id, said))}")
 
 
 def can_mark() -> bool:
@@ -34,23 +51,28 @@ def can_mark() -> bool:
     return signer(make=True) is not None
 
 
-def how_ours(view: View, row: RunRow) -> str | None:
+def how_ours(view: View, row: RunRow) -> Ours | None:
     """How a run came to its mark; ``None`` where it has none of this user's."""
-    how, _, mark = (view.fact(_name(row.run)) or "").partition(" ")
-    sign = signer() if mark else None
-    return how if sign is not None and sign(_text(row.run, row.run_id)) == mark else None
+    return _proved(view.fact(_name(row.run)), lambda said: _text(row.run, row.run_id, said))
 
 
-def is_ours(store: Store, row: RunRow) -> bool:
-    """Whether a run was begun, or trusted, by this user."""
-    return store.read(lambda view: how_ours(view, row)) is not None
+def is_ours(store: Store, row: RunRow, content: str | None = None) -> bool:
+    """Whether a run was begun, or trusted, by this user. ``content``: with this definition, by its digest."""
+    found = store.read(lambda view: how_ours(view, row))
+    return found is not None and (content is None or found.covers(content))
 
 
-def trust_run(store: Store, row: RunRow) -> None:
-    """A person saw what it would run, and said yes."""
-    mark = marker(TRUSTED)
+def trust_run(store: Store, row: RunRow, content: str = "") -> None:
+    """A person saw what it would run, and said yes; or named its file."""
+    mark = marker(Ours(TRUSTED, content))
     if mark is not None:
         store.write(lambda tx: mark(tx, row.run, row.run_id))
+
+
+def heir(store: Store, row: RunRow) -> Mark | None:
+    """The mark for what is made of a run: as far as that is trusted, and no further."""
+    found = store.read(lambda view: how_ours(view, row))
+    return marker(found) if found is not None else None
 
 
 def distrust(tx: Tx, row: RunRow) -> None:
@@ -63,23 +85,33 @@ def distrust(tx: Tx, row: RunRow) -> None:
 
 def note_leaving(view: View, row: RunRow) -> str | None:
     """What vouches for the bundle of a run that leaves as it is now; ``None`` where nothing does."""
-    sign = signer() if how_ours(view, row) is not None else None
-    return sign(_left(row.run_id, row.digest)) if sign is not None else None
+    found, sign = how_ours(view, row), signer()
+    if found is None or sign is None:
+        return None
+    return f"{found.said()} {sign(_left(row.run_id, row.digest, found.said()))}"
 
 
 def came_back(said: object, run_id: str, digest: bytes) -> Mark | None:
     """The mark of a run that comes back as it left. ``said``: what vouches for that."""
-    sign = signer()
-    return marker() if sign is not None and sign(_left(run_id, digest)) == said else None
+    found = _proved(said, lambda words: _left(run_id, digest, words))
+    return marker(found) if found is not None else None
+
+
+def _proved(fact: object, signed: Callable[[str], str]) -> Ours | None:
+    """What a fact says that this user has signed. ``signed``: the text under which the mark stands."""
+    said, _, mark = fact.rpartition(" ") if isinstance(fact, str) else ("", "", "")
+    sign = signer() if said else None
+    how, _, content = said.partition(" ")
+    return Ours(how, content) if sign is not None and sign(signed(said)) == mark else None
 
 
 def _name(run: int) -> str:
     return f"ours {run}"
 
 
-def _text(run: int, run_id: str) -> str:
-    return f"run {run} {run_id}"
+def _text(run: int, run_id: str, said: str) -> str:
+    return f"run {run} {run_id} {said}"
 
 
-def _left(run_id: str, digest: bytes) -> str:
-    return f"left {run_id} {digest.hex()}"
+def _left(run_id: str, digest: bytes, said: str) -> str:
+    return f"left {run_id} {digest.hex()} {said}"

@@ -100,7 +100,7 @@ class Finding(Fields):
     """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps; ``paths``: files.
 
     ``level``: that of its code, unless a check says otherwise. ``clears``: collection and key of the record that is
-    dropped once it was accepted.
+    dropped once it was accepted. ``digest``: of the definition that an answer is about, and no other.
     """
 
     code: str
@@ -112,6 +112,7 @@ class Finding(Fields):
     choices: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     clears: tuple[str, ...] = ()
+    digest: str = ""
 
     if not TYPE_CHECKING:
 
@@ -133,6 +134,8 @@ class Finding(Fields):
             found["paths"] = list(self.paths)
         if self.choices:
             found["choices"] = list(self.choices)
+        if self.digest:
+            found["digest"] = self.digest
         return found
 
     def __repr__(self) -> str:

@@ -31,7 +31,8 @@ class ResumeRequest(Fields):
     choice, by code, or by code:subject for one finding; ``yes``: the answer to most others. ``restart``: what still
     runs of a step is ended, not followed.
     ``workflow``: the definition as it shall be from now on, where its file was given. ``deep``: every file is hashed.
-    Not ``resumes``: somebody only looks. ``decided``: the run as it was when that was agreed to.
+    Not ``resumes``: somebody only looks. ``decided``: the run as it was when that was agreed to. ``shown``: the digest
+    of the definition that was shown then, where it came from elsewhere.
     """
 
     target: Target
@@ -49,6 +50,7 @@ class ResumeRequest(Fields):
     resumes: bool = True
     decided: RunRow | None = None
     answers: Mapping[str, str] = {}
+    shown: str = ""
 
     @property
     def goes_on(self) -> bool:

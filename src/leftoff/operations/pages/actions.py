@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from leftoff.clock import iso
+from leftoff.engine.lifecycle.origin import can_mark, trust_run
 from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     Given = Mapping[str, Any]
 
 AUDIT = "audit"
+UNTRUSTED = "definition.untrusted"
 LOG = "detached.log"
 TEXT, WORDS, FLAG, MAP = "text", "words", "flag", "map"  # what a field holds
 
@@ -67,6 +69,7 @@ ACTIONS: dict[str, dict[str, str]] = {
         "failed": FLAG,
         "only": WORDS,
         "from_step": TEXT,
+        "plan": TEXT,
     },
     "stop": {},
     "rollback": {"to": TEXT, "good": FLAG, "files": FLAG, "plan": TEXT, "yes": FLAG},
@@ -285,12 +288,17 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
         raise CannotResume(request.over, hint="Choose a step to begin again from.")
     if is_driven(project, row):
         found = verify(project, caller, request)
+        content = untrusted(found)
+        if content and said.get("plan", content) != content:
+            raise _another_plan()
         if take_answers(found, request, Answerer()) is None:
             raise _not_now(found)
         row = taken_back(project, request.target).row
-        apart = resume_apart(project, caller, [row.run_id, *_options(said)], LOG)
+        apart = resume_apart(
+            project, caller, [row.run_id, *_options(_trusted(project, row, content, said))], LOG
+        )
         begun(project, row, apart)
-        write_down(project, caller, row, "resume", said)
+        write_down(project, caller, row, "resume", _without_plan(said))
         return Acted(row.run_id, f"Run {row.run_id} continues.", info(project, row).to_json())
     done = go_on(project, caller, request, Answerer())
     done.refuse_program()
@@ -299,6 +307,19 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     row = done.request.target.row
     write_down(project, caller, row, "resume", said)
     return Acted(row.run_id, f"Run {row.run_id} is running again.", info(project, row).to_json())
+
+
+def untrusted(found: Report) -> str:
+    """What stands for the definition of a run from elsewhere that somebody is shown; empty where that is trusted."""
+    return next((finding.digest for finding in found.findings if finding.digest), "")
+
+
+def _trusted(project: Project, row: RunRow, content: str, said: Given) -> Given:
+    """What a run from elsewhere would run was agreed to: whoever drives it runs that, and nothing that came since."""
+    if not content or not can_mark():
+        return said
+    trust_run(project.store, row, content)
+    return {**said, "accept": [code for code in said.get("accept", ()) if code != UNTRUSTED]}
 
 
 def request_of(project: Project, caller: Caller, ref: str, said: Given) -> ResumeRequest:

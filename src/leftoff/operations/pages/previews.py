@@ -10,7 +10,7 @@ from leftoff.model.ids import shown_step
 from leftoff.model.words import in_words
 from leftoff.operations.execution.workflow_file import is_driven
 from leftoff.operations.files import plan_rollback
-from leftoff.operations.pages.actions import checked, known, of_run, plan_of, request_of, way_back
+from leftoff.operations.pages.actions import checked, known, of_run, plan_of, request_of, untrusted, way_back
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
 
@@ -166,7 +166,7 @@ def _preview_resume(project: Project, caller: Caller, ref: str, said: Given) -> 
         says.append("It runs in the background, on the machine that serves this page.")
     asks = [finding.to_json() for finding in found.findings if finding.level in (ASK, REFUSE)]
     lines = [f"{entry['action']} {shown_step(entry['step'])} ({entry['why']})" for entry in again]
-    return Preview(row.run_id, says, lines, asks)
+    return Preview(row.run_id, says, lines, asks, plan=untrusted(found))
 
 
 _PREVIEWS: dict[str, Callable[[Project, Caller, str, Given], Preview]] = {

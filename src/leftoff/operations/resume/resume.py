@@ -241,6 +241,7 @@ def _with_answers(request: ResumeRequest, judged: Judgement) -> ResumeRequest:
         repeat=frozenset(answers.again) | single,
         only=selection.only,
         accept=tuple(answers.accepted),
+        shown=next((finding.digest for finding in judged.report.findings if finding.digest), ""),
     )
 
 

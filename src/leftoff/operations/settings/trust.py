@@ -15,8 +15,8 @@ from leftoff.engine.resume.request import ResumeRequest
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
-from leftoff.workflow.definition.commands import commands_of
 from leftoff.workflow.recovery.provider import definitions_of
+from leftoff.workflow.recovery.shown import what_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Run(Fields):
     row: RunRow
     path: str
     commands: list[str]
+    content: str
 
 
 class Trust(Fields):
@@ -88,8 +89,9 @@ def _runs(project: Project) -> list[Run]:
     found = []
     for row in project.store.read(lambda view: view.list_runs({"status": UNFINISHED}, None)):
         definitions = definitions_of(project, ResumeRequest(Target(row, None)))
-        if definitions is not None and definitions.new is not None and not is_ours(project.store, row):
-            found.append(Run(row, definitions.path, commands_of(definitions.new)))
+        new = definitions.new if definitions is not None else None
+        if definitions is not None and new is not None and not is_ours(project.store, row, new.digest):
+            found.append(Run(row, definitions.path, what_runs(project.store, row, new), new.digest))
     return found
 
 
@@ -99,7 +101,7 @@ def give(project: Project, asked: Trust) -> None:
         trust.remember(asked.home if item in asked.of_store else project.folder, item, iso(project.now))
     project.forget_settings()
     for run in asked.runs:
-        trust_run(project.store, run.row)
+        trust_run(project.store, run.row, run.content)
 
 
 def given() -> list[Remembered]:
@@ -129,7 +131,8 @@ def _distrust_runs(project: Project) -> list[str]:
         return []
 
     def find(view: View) -> list[RunRow]:
-        return [row for row in view.list_runs({}, None) if how_ours(view, row) == TRUSTED]
+        marks = [(row, how_ours(view, row)) for row in view.list_runs({}, None)]
+        return [row for row, ours in marks if ours is not None and ours.how == TRUSTED]
 
     def forget(tx: Tx) -> None:
         for row in theirs:

@@ -20,7 +20,6 @@ from leftoff.model.frozen import marks
 from leftoff.model.ids import shown_step, step_word
 from leftoff.model.times import millis
 from leftoff.workflow.definition.changes import compare
-from leftoff.workflow.definition.commands import commands_of
 from leftoff.workflow.recovery.attempts import (
     ADOPT,
     ASK,
@@ -34,6 +33,7 @@ from leftoff.workflow.recovery.attempts import (
     was_cut_off,
 )
 from leftoff.workflow.recovery.reopen import DONE
+from leftoff.workflow.recovery.shown import what_runs
 from leftoff.workflow.run.runner import missing as lacking
 from leftoff.workflow.run.state import order_of
 from leftoff.workflow.template.mentioned import mentioned
@@ -159,14 +159,15 @@ class WorkflowChecks(CheckProvider):
 
     def _untrusted(self, seen: Seen, new: Workflow) -> Iterator[Finding]:
         """A run that came from elsewhere, with its workflow: what it would run is for a person to see first."""
-        if self._is_named or CALLER.trusts(seen.project) or is_ours(seen.store, seen.row):
+        if self._is_named or CALLER.trusts(seen.project) or is_ours(seen.store, seen.row, new.digest):
             return
         yield Finding(
             "definition.untrusted",
             f"{seen.run_id} was not started here by you, and would run what its workflow says:",
             f"`leftoff trust`, or yes here, trusts it; `leftoff resume {seen.run_id} --trust` does so once.",
             self._path,
-            diff="\n".join(commands_of(new)),
+            diff="\n".join(what_runs(seen.store, seen.row, new)),
+            digest=new.digest,
         )
 
     def _definition(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[Finding]:

@@ -158,10 +158,11 @@ class Resumption:
         self._restore()
 
     def _remember_trust(self) -> None:
-        """Who was asked about a run from elsewhere, or named its file, is not asked again."""
+        """Who was asked about a run from elsewhere, or named its file, is not asked again while it stays the same."""
         asked = any(code == "definition.untrusted" for code, _ in self._asked)
-        if (asked or self._is_named) and not is_ours(self.setting.store, self.row):
-            trust_run(self.setting.store, self.row)
+        content = "" if self._is_named else self.runner.workflow.digest
+        if (asked or self._is_named) and not is_ours(self.setting.store, self.row, content):
+            trust_run(self.setting.store, self.row, content)
 
     # -- what is there, and what a person must say of it, before anything is changed
 
@@ -211,8 +212,15 @@ class Resumption:
                 raise CannotResume(finding.message, hint=finding.hint)
             if level == WARN and finding.code == "definition.changed":
                 self.active.tell("warning", message=finding.message)
-            if level == ASK_LEVEL and not self._agreed(finding):
+            if level == ASK_LEVEL and (self._is_unseen(finding) or not self._agreed(finding)):
                 raise Unanswered(finding)
+
+    def _is_unseen(self, finding: Finding) -> bool:
+        """Whether it is about another definition than the one that was shown, and said yes to: its file may have been
+        replaced while somebody was asked."""
+        shown = self.request.shown
+        accepted = shown == finding.digest if shown else finding.code in self.request.accept
+        return bool(finding.digest) and not accepted
 
     # -- what is put back
 
