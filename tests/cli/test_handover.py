@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from leftoff.agents.headless.commands import Asked, call_of
 from tests.cli.command import call, succeed
 
 
@@ -35,6 +36,22 @@ def test_a_command_line_that_can_be_pasted(agent: str, head: list[str], run: str
     assert ["env", f"LEFTOFF_RUN={run}", *head] == words[: 2 + len(head)]
     assert "It's half done" in words[-1] and "Next:\n- b" in words[-1]
     assert [] == succeed("log", run, "--json", cwd=project).json["checkpoints"][1:]
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "opencode"])
+def test_a_session_that_would_be_an_option(agent: str, project: Path) -> None:
+    """What a run from elsewhere calls a session may allow an agent everything: it gets the brief instead."""
+    words = ("--agent", agent, "--session=--dangerously-skip-permissions", "--run-id", "r")
+    succeed("start", "flow", *words, "--steps", "a", cwd=project)
+    command = succeed("handover", "r", "--to", agent, "--json", cwd=project).json["command"]
+    assert "handed over to you as run r" in command[-1] and not command[-2].startswith("--")
+
+
+def test_an_agent_is_told_no_option_for_a_session() -> None:
+    """Nor is one that a step of a workflow would go on with."""
+    for agent in ("claude", "codex", "gemini", "opencode"):
+        words = call_of(agent, "do it", Asked({}), {}, session="-cnotify=[]", resume=True).words
+        assert "-cnotify=[]" not in words, words
 
 
 @pytest.mark.parametrize(

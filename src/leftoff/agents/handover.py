@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.headless.commands import check_agent, custom_agents, templated, templated_words
+from leftoff.agents.headless.commands import (
+    check_agent,
+    custom_agents,
+    session_named,
+    templated,
+    templated_words,
+)
 from leftoff.engine.read.quoting import word
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
@@ -55,7 +61,7 @@ def hand_over(project: Project, target: Target, agent: str) -> Handover:
     check_agent(agent, custom)
     if row.status not in UNFINISHED:
         raise CannotResume(f"Run {row.run_id} is {row.status}.", hint="There is nothing to hand over.")
-    session = session_of_agent(project, row, agent)
+    session = session_named(session_of_agent(project, row, agent))
     if session and agent in _RESUME and not templated(agent, custom):
         return Handover(row.run_id, agent, [*_RESUME[agent], session], session)
     known = whole_brief(project, target)

@@ -22,6 +22,7 @@ from leftoff.agents.headless.commands import (
     chooses,
     counted,
     resumes,
+    session_named,
     templated,
 )
 from leftoff.agents.headless.output import Outcome
@@ -156,7 +157,7 @@ class Act:
         before = known.get("agent")
         agent: str = before if before in self.agents else self.agents[0]
         own = known if agent == before and resumes(agent, self.custom) else {}
-        session, kept = own.get("session_id"), own.get("kept")
+        session, kept = session_named(own.get("session_id")), session_named(own.get("kept"))
         if session or kept:
             return Next(
                 agent, session or kept, NOT_YET.format(why=why) if why else GO_ON, kept if session else None

@@ -128,6 +128,12 @@ def resumes(name: str, custom: dict[str, Any]) -> bool:
 # -- how they are called
 
 
+def session_named(known: Any) -> str | None:
+    """The session that a run names, if it can be one: it may have come from anywhere, and what begins with a dash would
+    be an option of the agent's, such as one that allows it everything."""
+    return known if isinstance(known, str) and known and not known.startswith("-") else None
+
+
 def call_of(
     agent: str,
     prompt: str,
@@ -141,6 +147,7 @@ def call_of(
 
     A prompt that a command line cannot hold, or that looks like an option, comes on stdin.
     """
+    session = session_named(session)
     if templated(agent, custom):
         return _filled(agent, prompt, _template(agent, custom[agent], resume), session)
     build = {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}[agent]

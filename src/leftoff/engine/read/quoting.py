@@ -22,10 +22,16 @@ LINE = 300  # characters of one fact
 _FROM = "from"  # of a fact beside a run: the bundle that brought it
 _WORD, _IN_WORDS = 100, "._-:+@#/~[]"  # how long a name is that needs no marks, and what may stand in it
 _MARKS = str.maketrans("“”", '""')
+# Letters and marks that nobody sees: blank ones, and selectors of variants, which can carry a text of their own.
+_BLANK = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
+_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_UNSEEN = dict.fromkeys((*_BLANK, *_SELECTORS))
 
 
 def tame(words: str) -> str:
-    """Without control characters and tags; lines stay lines."""
+    """Without control characters, what nobody sees, and tags; lines stay lines."""
+    if not words.isascii():
+        words = words.translate(_UNSEEN)
     if not words.isprintable():
         words = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in words)
     if "<" not in words and "[" not in words:
@@ -55,7 +61,7 @@ def word(value: Any) -> str:
     """A name, a kind or a time as it is, if it is one word of such; else what somebody wrote, and quoted."""
     line = str(value)
     plain = len(line) <= _WORD and all(char.isalnum() or char in _IN_WORDS for char in line)
-    return line if plain else quoted(value)
+    return line if plain and tame(line) == line else quoted(value)
 
 
 def quoted(value: Any, most: int = LINE) -> str:
@@ -84,7 +90,7 @@ def note_bundle(name: str) -> Callable[[Tx, int, str], None]:
 def source_of(view: View, row: RunRow) -> str:
     """Where a run came from that nobody here started; empty: it was started here."""
     bundle = view.fact(f"{_FROM} {row.run}")
-    return f"the bundle {named(bundle)}" if bundle else origin(row.card)
+    return f"the bundle {word(bundle)}" if bundle else origin(row.card)
 
 
 def origin(facts: Mapping[str, Any]) -> str:
@@ -92,4 +98,4 @@ def origin(facts: Mapping[str, Any]) -> str:
     found = facts.get("imported")
     if not isinstance(found, dict):
         return ""
-    return f"the file {named(str(found.get('path')))} ({named(str(found.get('dialect')), 40)})"
+    return f"the file {word(found.get('path'))} ({word(found.get('dialect'))})"
