@@ -79,12 +79,12 @@ def is_led_away(path: str, top: str) -> bool:
     return os.path.islink(path)
 
 
-def stranger(folder: str) -> int | None:
-    """The user that a folder belongs to, where that is neither whoever asks nor the machine's own; for that one nobody
-    is."""
+def stranger(path: str) -> int | None:
+    """The user that a file or folder, or a link to it, belongs to, where that is neither whoever asks nor the machine's
+    own; for that one nobody is."""
     me = os.geteuid()
-    owner = os.stat(folder).st_uid if me else 0
-    return owner if owner not in (0, me) else None
+    owners = (os.lstat(path).st_uid, os.stat(path).st_uid) if me else ()
+    return next((owner for owner in owners if owner not in (0, me)), None)
 
 
 def make_folder(folder: str) -> None:

@@ -173,6 +173,28 @@ def test_a_store_of_another_user(
     succeed("--store", str(project / ".leftoff"), "start", "w", cwd=below)
 
 
+@pytest.mark.parametrize(
+    "text", ['[mirror]\ndialect = "bmad"\n[redaction]\nenabled = false\n', "no settings"]
+)
+def test_settings_of_another_user(project: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """They neither have our records written where all can read them, nor stop us, before we say so."""
+    settings(project, text)
+    if os.geteuid() == 0:
+        os.chown(project / "leftoff.toml", 1234, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    below = project / "mine"
+    below.mkdir()
+    done = succeed("start", "w", cwd=below)
+    assert "leftoff.toml belongs to another user" in done.err and "`leftoff trust`" in done.err, str(done)
+    succeed("set", "password=hunter2hunter2", cwd=below)
+    assert ["leftoff.toml", "mine"] == sorted(set(os.listdir(project)) - {".leftoff"})
+    assert b"hunter2" not in b"".join(path.read_bytes() for path in project.rglob("*") if path.is_file())
+    if "mirror" in text:
+        assert f"leftoff.toml {THEIRS}" in call("trust", cwd=below).out
+        succeed("set", "k=v", cwd=below, LEFTOFF_TRUST="1")
+        assert (project / "_bmad-output").is_dir()
+
+
 @pytest.mark.parametrize("mode", [0o000, 0o300])
 def test_a_folder_in_it_that_cannot_be_looked_at(
     project: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch, mode: int

@@ -64,6 +64,15 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[Item]:
     return [*found, Item("supervise.url", url, SENDS)] if isinstance(url, str) else found
 
 
+def file_items(path: str) -> list[Item]:
+    """A file of settings that belongs to another user, as one in a folder above may that several share: it could have
+    records written where they read them, without redaction."""
+    from leftoff.files import stranger
+
+    owner = stranger(path)
+    return [Item(os.path.basename(path), f"user {owner}", THEIRS, path)] if owner is not None else []
+
+
 def store_items(folder: str, store: str = LINK) -> list[Item]:
     """A link in the place of the store's folder that leads outside of the project, or a folder of somebody else, who
     would have what is kept there; else every link that lies in it, for it is written through."""
@@ -136,6 +145,9 @@ def told(folder: str, items: Sequence[Item]) -> str:
     shown = ", ".join(f"{_shown(item.key)} ({item.does})" for item in items)
     damaged = [path for item in items if os.path.lexists(path := _path_of(folder, item))]
     why = f"leftoff: {damaged[0]} is damaged, or not yours alone: it is ignored.\n" if damaged else ""
+    theirs = next((item for item in items if item.does == THEIRS), None)
+    if theirs is not None:
+        return f"{why}leftoff: {theirs.target} {THEIRS} ({theirs.value}), so it is not used.\n{HOW}"
     return f"{why}leftoff: leftoff.toml is not trusted, so it is used without {shown}.\n{HOW}"
 
 

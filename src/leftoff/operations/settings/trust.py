@@ -8,7 +8,7 @@ from leftoff.clock import iso
 from leftoff.engine.config import trust
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import store_home
-from leftoff.engine.config.settings import tables_of
+from leftoff.engine.config.settings import FILE, tables_of
 from leftoff.engine.lifecycle.origin import TRUSTED, distrust, how_ours, is_ours, trust_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
@@ -67,12 +67,18 @@ def look(project: Project) -> Trust:
     folder = project.folder
     tables = tables_of(folder)
     home, links = _links(folder, tables)
-    items = trust.items_of(folder, tables)
+    items = [*_whose(folder), *trust.items_of(folder, tables)]
     of_store = [] if CALLER.trusts(folder) else trust.not_trusted(home, links)
     asked = [*trust.not_trusted(folder, items), *of_store]
     runs = _runs(project) if not of_store and not CALLER.trusts(folder) else []
     given = [item for item in (*items, *links) if item not in asked]
     return Trust(folder, given, asked, runs, home, of_store)
+
+
+def _whose(folder: str) -> list[Item]:
+    """Whose the settings are."""
+    path = os.path.join(folder, FILE)
+    return trust.file_items(path) if os.path.exists(path) else []
 
 
 def _links(folder: str, tables: dict[str, Any]) -> tuple[str, list[Item]]:
