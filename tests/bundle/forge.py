@@ -86,6 +86,9 @@ def sum_up(db: apsw.Connection) -> None:
                  ORDER BY seq, collection, key"""
     for row in db.execute(records).fetchall():
         total.add(*row)  # type: ignore[arg-type]
+    if db.pragma("user_version") > 1:
+        for (hash,) in db.execute("SELECT hash FROM lost ORDER BY hash").fetchall():
+            total.add("lost", hash)  # type: ignore[arg-type]
     facts: Any = dict(db.execute("SELECT name, value FROM bundle").fetchall())  # type: ignore[arg-type]
     db.execute("UPDATE bundle SET value = ? WHERE name = 'sum'", (total.facts(facts),))
 

@@ -196,6 +196,7 @@ def compare(
 def _contents(project: Project, left: Target, right: Target, wanted: list[str]) -> dict[str, FileDiff]:
     """What changed in the files that the two versions know."""
     from leftoff.engine.read.diff import file_records, is_among
+    from leftoff.engine.workspace.copies import CopiesThen
     from leftoff.engine.workspace.differences import FileSide, file_diffs
 
     there = project.seen_from(right.row)
@@ -204,7 +205,8 @@ def _contents(project: Project, left: Target, right: Target, wanted: list[str]) 
         known = file_records(project.store, side.row.run, side.row.run_id, side.seq)
         known = {path: about for path, about in known.items() if not wanted or is_among(path, wanted)}
         name = f"{side.row.run_id}@{side.seq}" if side.version is not None else "now"
-        sides.append(FileSide(project.store, there.folder, name, known, now=side.version is None))
+        copies = CopiesThen(project.store, (side.row.run, side.row.run_id, side.seq))
+        sides.append(FileSide(copies, there.folder, name, known, now=side.version is None))
     return file_diffs(sides[0], sides[1], project.redactor)
 
 
@@ -231,7 +233,7 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
     from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
     from leftoff.engine.lifecycle.opening import refuse_taken
-    from leftoff.operations.runs import info, target, tried_first
+    from leftoff.operations.runs import info, target, tell_lost, tried_first
 
     source, branch = target(project, caller, wanted.ref, current(project, caller)), wanted.branch
     if (run_id := wanted.run_id) is not None and project.is_aside:
@@ -242,7 +244,9 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     def work(source: Target) -> Head:
         return usage_errors(lambda: fork_paused(project.store, source, request, project.now))
 
-    return Forked(info(project, tried_first(project, source, work, bool)), source)
+    head = tried_first(project, source, work, bool)
+    tell_lost(project, head)
+    return Forked(info(project, head), source)
 
 
 def _free_branch(view: View) -> str:

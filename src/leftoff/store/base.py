@@ -106,8 +106,7 @@ class View:
         raise NotImplementedError
 
     def part(self, run: int, collection: str) -> int:
-        """What the live records of a collection add to the digest, their bytes checked as ``bulk`` does it. However
-        many there are, few are held at once."""
+        """What the live records of a collection add to the digest, checked as by ``bulk``; few are held at once."""
         raise NotImplementedError
 
     def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:
@@ -292,8 +291,7 @@ class Tx(View):
         raise NotImplementedError
 
     def trash(self, run: int, at: int) -> None:
-        """A run is seen no more, and nothing can be committed to it; it is all there until ``untrash``. Its id stays
-        taken."""
+        """A run is seen no more, takes no commit, and is all there until ``untrash``. Its id stays taken."""
         raise NotImplementedError
 
     def archive(self, run: int) -> None:
@@ -306,7 +304,7 @@ class Tx(View):
 
     def put(self, run: int, record: Record, existed: bool, step: tuple[str, str, int] | None = None) -> None:
         """Make this the live record; what was there (``existed``) stays readable at older versions. ``step``: status,
-        ord and leaf of a step. A blob that the record refers to must be known and present."""
+        ord and leaf of a step. A blob that the record refers to must be known and present, or noted as lost."""
         raise NotImplementedError
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
@@ -368,6 +366,10 @@ class Tx(View):
 
     def put_blob(self, row: BlobRow) -> None:
         """A blob whose file is durable (or is in this store's trash, from where it comes back)."""
+        raise NotImplementedError
+
+    def lose_blob(self, hash: bytes, at: int) -> None:
+        """Note that a blob which a record is about to name is gone for good, unless it is known here."""
         raise NotImplementedError
 
     def tables(self) -> WritableTables:

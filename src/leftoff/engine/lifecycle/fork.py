@@ -8,7 +8,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
 from leftoff.engine.lifecycle.origin import heir
-from leftoff.engine.read.state import Reader, facts_of, need_version, proved_version, whole
+from leftoff.engine.read.state import Reader, facts_of, is_lost, need_version, proved_version, whole
 from leftoff.engine.retention.export import forget
 from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
@@ -112,7 +112,7 @@ def _copied(
     for key, value in own.items():
         out["run", key] = encoded(value)
     for (collection, key), stored in out.items():
-        if collection == "step":
+        if collection == "step" and not is_lost(view, stored):
             out[collection, key] = _at_rest(store, view, key, stored)
     copied = [
         (*address, out[address], facts_of(store, view, *address, out[address])) for address in sorted(out)
@@ -121,7 +121,7 @@ def _copied(
 
 
 def _at_rest(store: Store, view: View, key: str, stored: bytes) -> bytes:
-    value = payload(whole(store, view, stored), f"step/{key}")
+    value = payload(whole(store, view, stored, f"step/{key}"), f"step/{key}")
     return encoded(put_back(value)) if value["status"] == "running" else stored
 
 

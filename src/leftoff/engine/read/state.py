@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
-from leftoff.model.changes import step_facts
+from leftoff.model.changes import LOST_STEP, step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, holes, payload
 from leftoff.model.digest import MASK, sum_of, term
 from leftoff.model.frozen import marks
@@ -138,22 +138,43 @@ def _proved(
     return out
 
 
-def whole(store: Store, view: View, stored: bytes) -> bytes:
+def whole(store: Store, view: View, stored: bytes, what: str) -> bytes:
     """Stored bytes; those that are a blob themselves are read from it, as the snapshot that has them knows it."""
     if stored[:1] == BLOB and len(stored) == 33:
-        row = view.blob(stored[1:])
+        from leftoff.store.lost import named_blob
+
+        row = named_blob(view, stored[1:], f"the blob that holds {what}")
         if row is None:
-            where = f"blob {stored[1:].hex()}"
-            raise Corrupt(f"The {where}, which holds a value, is gone.", where=where)
+            raise _lost(what, stored[1:])
         return b"".join(store.load_blob(row.hash, row))
     return stored
+
+
+def _lost(what: str, hash: bytes) -> Corrupt:
+    error = Corrupt(
+        f"{what} is lost: its bytes are known to be gone.",
+        where=f"blob {hash.hex()}",
+        hint="No repair brings them back. Set it again, or go back to a version that has it (`leftoff log`).",
+    )
+    error.lost = True
+    return error
 
 
 def facts_of(store: Store, view: View, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
     """What the store keeps beside a step: its status and order; ``None`` for any other record."""
     if collection != "step":
         return None
-    return step_facts(key, payload(whole(store, view, stored), f"step/{key}"))
+    if is_lost(view, stored):
+        return LOST_STEP
+    return step_facts(key, payload(whole(store, view, stored, f"step/{key}"), f"step/{key}"))
+
+
+def is_lost(view: View, stored: bytes) -> bool:
+    """Whether a value lay in a blob that is known to be lost."""
+    from leftoff.store.lost import named_blob
+
+    hash = stored[1:]
+    return stored[:1] == BLOB and len(hash) == 32 and named_blob(view, hash, f"the blob {hash.hex()}") is None
 
 
 class Reader:
@@ -266,7 +287,7 @@ class Reader:
         current = self._seq is None and heads
         items = self.view.records(self.run, "item") if current else self.raw("item").values() if heads else ()
         for item in items:
-            if item.stored[:1] != JSON and holes(whole(self._store, self.view, item.stored)):
+            if item.stored[:1] != JSON and holes(self._whole(item)):
                 out.add(heads[item.key.partition("/")[0]])
         return sorted(out)
 
@@ -303,16 +324,20 @@ class Reader:
         try:
             for item in items:
                 newest = max(newest, item.seq)
-                pairs.append((item.key, whole(self._store, self.view, item.stored)))
+                pairs.append((item.key, self._whole(item)))
             plain, paths = gather(head.key, head.stored, pairs)
         except Corrupt as error:
             return Lost(error, newest)
         return self._made("variable", head.key, plain, paths, newest)
 
+    def _whole(self, record: Record) -> bytes:
+        where = f"{record.collection}/{record.key} of run {self.run_id}"
+        return whole(self._store, self.view, record.stored, where)
+
     def _value(self, record: Record) -> Value:
         where = f"{record.collection}/{record.key} of run {self.run_id}"
         try:
-            stored = whole(self._store, self.view, record.stored)
+            stored = self._whole(record)
             if blob_of(stored) is not None:
                 plain, paths = blob_about(stored, where), []
             else:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from leftoff.errors import Corrupt
+from leftoff.engine.read.state import Reader
 from leftoff.model.values import blob_of
+from leftoff.store.lost import lost_blobs, named_blob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from leftoff.engine.read.state import Reader
+    from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow
 
 _NAMING = ("artifact", "file", "context")  # collections whose records may name a copy
@@ -28,8 +29,8 @@ def digest_of(tagged: str) -> bytes:
 class Copies:
     """Which copies the store has of the files of a version, in its snapshot.
 
-    A copy is known before any record names it, and as long as one does. So one that is named and not known is damage,
-    unless a repair said that it is lost: it is not taken for a file of which none was kept.
+    One that is named and not known is damage, unless it is noted as lost (``leftoff.store.lost``): it is not taken for
+    a file of which none was kept.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -43,20 +44,36 @@ class Copies:
             return None
         digest = digest_of(hash)
         row = self._reader.view.blob(digest)
-        if row is None and about.get("captured") is True:
-            self._need_none(digest, str(about.get("path")))
+        if row is None and about.get("captured") is True and digest in self._names():
+            return named_blob(self._reader.view, digest, f"the copy of {about.get('path')}")
         return row
 
-    def _need_none(self, digest: bytes, path: str) -> None:
-        from leftoff.store.fsck.check_run import LOST_BLOB
+    def lost_since(self, about: Mapping[str, Any]) -> str | None:
+        """When the copy that a record tells of was noted as lost."""
+        if about.get("captured") is not True or self.of(about) is not None:
+            return None
+        return lost_blobs(self._reader.view).get(digest_of(str(about.get("hash"))))
 
+    def _names(self) -> set[bytes]:
         if self._named is None:
-            raw = [record for name in _NAMING for record in self._reader.raw(name).values()]
-            lost = {
-                name[len(LOST_BLOB) :] for name, _ in self._reader.view.notes() if name.startswith(LOST_BLOB)
-            }
-            named = {blob for record in raw if (blob := blob_of(record.stored)) is not None}
-            self._named = {blob for blob in named if blob.hex() not in lost}
-        if digest in self._named:
-            where = f"blob {digest.hex()}"
-            raise Corrupt(f"The store does not know the copy of {path} any more.", where=where)
+            raw = (record for name in _NAMING for record in self._reader.raw(name).values())
+            self._named = {blob for record in raw if (blob := blob_of(record.stored)) is not None}
+        return self._named
+
+
+class CopiesThen:
+    """The same, each looked for when somebody wants to read it: ``at`` is a run's number, its id and a version, None
+    for the newest."""
+
+    def __init__(self, store: Store, at: tuple[int, str, int | None]) -> None:
+        self.store = store
+        self._at = at
+
+    def read(self, about: Mapping[str, Any]) -> bytes | None:
+        """All of a copy; None where there is none, or it is lost."""
+        row = self.store.read(lambda view: Copies(Reader(self.store, view, *self._at)).of(about))
+        return b"".join(self.store.load_blob(row.hash, row)) if row is not None else None
+
+    def is_lost(self, about: Mapping[str, Any]) -> bool:
+        since = self.store.read(lambda view: Copies(Reader(self.store, view, *self._at)).lost_since(about))
+        return since is not None

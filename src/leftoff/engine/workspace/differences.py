@@ -15,10 +15,10 @@ from leftoff.engine.workspace.content import (
     recorded,
     shown_mode,
 )
-from leftoff.engine.workspace.copies import digest_of
+from leftoff.engine.workspace.copies import CopiesThen
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import place
-from leftoff.errors import LeftoffError, UnsafePath
+from leftoff.errors import UnsafePath
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.workspace.plan import Entry, Plan
-    from leftoff.store.base import Store
+    from leftoff.engine.workspace.plan import Entry, Plan, Sides
 
 MOST_BYTES = 1 << 20
 MOST_LINES = 400
@@ -50,8 +49,10 @@ class FileDiff(Fields):
 class FileSide:
     """One side of a comparison: what its records say of files, or, of the present, what is there."""
 
-    def __init__(self, store: Store, project: str, name: str, files: Mapping[str, Any], *, now: bool) -> None:
-        self.store, self.project, self.name, self.now = store, project, name, now
+    def __init__(
+        self, copies: CopiesThen, project: str, name: str, files: Mapping[str, Any], *, now: bool
+    ) -> None:
+        self.copies, self.project, self.name, self.now = copies, project, name, now
         self.files = files  # records by path
 
     def content(self, path: str) -> Content:
@@ -67,7 +68,11 @@ class FileSide:
         known = self.files.get(path)
         if self.now and (known is None or recorded(known).hash != content.hash):
             return present_text(self.project, path, content)
-        return recorded_text(self.store, content)
+        return recorded_text(self.copies, known) if known is not None else ""
+
+    def is_lost(self, path: str) -> bool:
+        """Whether its copy was kept, and is known to be lost."""
+        return path in self.files and self.copies.is_lost(self.files[path])
 
 
 def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, FileDiff]:
@@ -99,7 +104,9 @@ def _file_diff(
         sizes = [
             f"{content.size} bytes" if content.kind == FILE else content.kind for _, content in (old, new)
         ]
-        return FileDiff(f"{path} differs ({sizes[0]}, {sizes[1]}); it is no text, too long, or was not kept.")
+        lost = [side.name for side, _ in (old, new) if side.is_lost(path)]
+        why = f"its copy at {lost[0]} is lost" if lost else "it is no text, too long, or was not kept"
+        return FileDiff(f"{path} differs ({sizes[0]}, {sizes[1]}); {why}.")
     text = unified(texts[0], texts[1], *names)
     marks = [line[:1] for line in text.splitlines()[2:]]
     return FileDiff(redactor.mask(text), marks.count("+"), marks.count("-"))
@@ -111,10 +118,12 @@ def _named(path: str, side: FileSide, content: Content) -> str:
 
 def difference(project: str, plan: Plan, entry: Entry, redactor: Redactor) -> str:
     """What a plan would overwrite or delete, against what was last recorded; else against what would be restored."""
-    store, about = plan.sides.store, plan.sides.newest.get(entry.path)
+    sides = plan.sides
+    about = sides.newest.get(entry.path)
     if about is not None:
-        return since_recorded(store, project, entry.path, about, redactor)
-    old = _committed(project, entry) if entry.commit else recorded_text(store, entry.want)
+        old = recorded_text(CopiesThen(sides.store, (sides.run, sides.run_id, None)), about)
+        return _compared(project, entry.path, old, "as recorded", redactor)
+    old = _committed(project, entry) if entry.commit else _wanted(sides, entry)
     return _compared(project, entry.path, old, "as it would be restored", redactor)
 
 
@@ -127,11 +136,12 @@ def _committed(project: str, entry: Entry) -> str | None:
     return _text(repo.content(entry.commit, base)) if repo is not None and base is not None else None
 
 
-def since_recorded(
-    store: Store, project: str, path: str, about: Mapping[str, Any], redactor: Redactor
-) -> str:
-    """From what a record says to what is there: a unified diff, or a sentence where there can be none."""
-    return _compared(project, path, recorded_text(store, recorded(about)), "as recorded", redactor)
+def _wanted(sides: Sides, entry: Entry) -> str | None:
+    """The text of a file that a plan would restore from its copy."""
+    if entry.want.kind == ABSENT:
+        return ""
+    about = {"path": entry.path, "captured": True, **entry.want.to_json()}
+    return recorded_text(CopiesThen(sides.store, (sides.run, sides.run_id, sides.seq)), about)
 
 
 def _compared(project: str, path: str, old: str | None, what: str, redactor: Redactor) -> str:
@@ -152,18 +162,15 @@ def unified(old: str, new: str, before: str, after: str) -> str:
     return "\n".join([*lines[:MOST_LINES], *([f"… {more} more lines"] if more > 0 else [])])
 
 
-def recorded_text(store: Store, content: Content) -> str | None:
+def recorded_text(copies: CopiesThen, about: Mapping[str, Any]) -> str | None:
+    """What a file held by its record; None where that is no text, too long, not kept or lost."""
+    content = recorded(about)
     if content.kind == LINK:
         return f"-> {content.target}"
     if content.kind != FILE:
         return ""
-    digest = digest_of(content.hash or "")
-    if content.size > MOST_BYTES or store.read(lambda view: view.blob(digest)) is None:
-        return None
-    try:
-        return _text(b"".join(store.load_blob(digest)))
-    except LeftoffError:
-        return None
+    data = copies.read(about) if content.size <= MOST_BYTES else None
+    return _text(data) if data is not None else None
 
 
 def present_text(project: str, path: str, content: Content) -> str | None:

@@ -25,7 +25,7 @@ from leftoff.engine.workspace.content import (
     present,
     recorded,
 )
-from leftoff.engine.workspace.copies import Copies
+from leftoff.engine.workspace.copies import Copies, digest_of
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
@@ -33,6 +33,7 @@ from leftoff.engine.workspace.surroundings import DIRTY, own_files
 from leftoff.engine.workspace.tracking import BEFORE, BY_GIT, MARK, changed_by_others
 from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
+from leftoff.store.lost import lost_blobs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
-NOT_KEPT = "its content was not kept"
+NOT_KEPT, LOST = "its content was not kept", "its copy is lost"
 WHY_NOT_KEPT = (
     "Files that hold secrets, and those over [capture] max_file, are only hashed; "
-    "`leftoff fsck` tells what was damaged and set aside."
+    "what is lost, a repair has noted."
 )
 _SLACK_MS = 20  # the clock that stamps files is late by up to a tick
 
@@ -157,6 +158,7 @@ class Sides:
             for path, about in side.items()
             if (only is None or path in only) and copies.of(about) is not None
         }
+        self.lost = lost_blobs(view)
 
     def was_dirty(self, path: str) -> bool:
         """Whether git named a file, or a folder above it, when the run last looked at what is not committed."""
@@ -393,7 +395,7 @@ class Planner:
         if entry.want.kind == ABSENT:
             entry.action = DELETE
         elif not self._has_content(entry):
-            return entry.kept(NOT_KEPT)
+            return entry.kept(LOST if digest_of(entry.want.hash or "") in self.sides.lost else NOT_KEPT)
         return entry
 
     def _present(self, path: str, *, wanted: bool) -> Content:

@@ -8,7 +8,7 @@ from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import in_words
-from leftoff.operations.runs import target
+from leftoff.operations.runs import target, tell_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def archive(
     _refuse_unfinished(found.row)
     if before is not None:
         before(found.row)
+    tell_lost(project, found.row)
     try:
         return Upkeep(project).archive(found.row, _refuse_unfinished)
     except NotFound:  # somebody was faster
@@ -194,4 +195,6 @@ def undelete(project: Project, ref: str) -> RunInfo:
 
     store = project.store
     run_id = undelete(store, ref, project.now, (this_process(), "leftoff undelete"))
-    return info(project, store.read(lambda view: find(view, run_id)))
+    row = store.read(lambda view: find(view, run_id))
+    tell_lost(project, row)
+    return info(project, row)

@@ -14,7 +14,7 @@ import apsw
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Unsupported, Usage
 from leftoff.files import sync_file, sync_folder
 from leftoff.store.blobs import LEVEL, zstd
-from leftoff.store.bundle.read import APPLICATION_ID, PACK, PIECE, ROWS, SCHEMA, TOTAL, Q, Sum, make_tables
+from leftoff.store.bundle.read import APPLICATION_ID, PACK, PIECE, ROWS, TOTAL, Q, Sum, make_tables
 from leftoff.store.sqlite.failures import translate
 
 TYPE_CHECKING = False
@@ -118,8 +118,7 @@ class BundleWriter:
             db.execute(f"PRAGMA {text}").fetchall()
         db.execute("BEGIN")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {SCHEMA}")
-        make_tables(db)
+        make_tables(db, 0, 1)
         return db
 
     def __exit__(
@@ -212,6 +211,15 @@ class BundleWriter:
             self._put("put_piece", (hash, number, len(piece), zstd().compress(piece, LEVEL)))
             number += 1
         self._put("put_blob", (hash, size, number))
+
+    def lost(self, hashes: list[bytes]) -> None:
+        """What records refer to, and is gone: only a bundle that says so has a place for it."""
+        if hashes:
+            assert self._db is not None
+            make_tables(self._db, 1, 2)
+        for hash in hashes:
+            self._put("put_lost", (hash,))
+            self._sum.add("lost", hash)
 
     def finish(self) -> int:
         """Make it durable under its name; its size in bytes."""

@@ -9,6 +9,7 @@ from leftoff.model.derived import Leaves, step_of, up_to
 from leftoff.model.digest import MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
+from leftoff.store.lost import lost_blobs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
         """Where the content of blobs comes from."""
 
         def load(self, row: BlobRow) -> Iterator[bytes]: ...
-
-
-LOST_BLOB = "lost blob "  # starts the name of a fact in `meta`: this blob is known to be gone
 
 
 class Report:
@@ -102,7 +100,7 @@ class RunCheck:
         self.run = run
         self.report = report
         self.row = view.run_row(run)
-        self.lost = {name for name, _ in view.notes() if name.startswith(LOST_BLOB)}
+        self.lost = lost_blobs(view)
         # What begins (1) or ends (-1): at which seq, which of the two, its term; of a step also path and status.
         self.events: list[tuple[int, int, int, str | None, str]] = []
         self.own: dict[str, bytes] = {}  # the live `run` records
@@ -159,7 +157,7 @@ class RunCheck:
     def _blob(self, blob: bytes, where: str) -> None:
         """A record's blob is known, or known to be lost; its file is looked at with the others."""
         if self.view.blob(blob) is None:
-            if LOST_BLOB + blob.hex() in self.lost:
+            if blob in self.lost:
                 self.report.count("records_without_blob")
             else:
                 message = f"The blob {blob.hex()} is not known."

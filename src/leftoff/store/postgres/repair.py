@@ -11,7 +11,6 @@ from __future__ import annotations
 from leftoff.clock import compact, iso
 from leftoff.errors import Corrupt, LeaseHeld
 from leftoff.host import this_process
-from leftoff.store.fsck.check_run import LOST_BLOB
 from leftoff.store.postgres.check import inspect
 from leftoff.store.postgres.queries import Q
 from leftoff.store.repair.rebuild import Rebuilding, RunRebuild, lines
@@ -158,7 +157,7 @@ class _Repair:
             tx.note(Q.pieces_aside, (hash, self.name))
             tx.note(Q.drop_former, (hash, 0))
             tx.note(Q.lose_blob, (hash,))
-            tx.note(Q.put_meta, (LOST_BLOB + hash.hex(), iso(self._at)))
+            tx.lose_blob(hash, self._at)
 
         store.write(work)
 

@@ -72,6 +72,7 @@ class TablesOfTx(PostgresTables, WritableTables):
                 self._note(Q.know_blob, (row[0],))
             return
         columns = list(TABLES[table][0])
+        self._refer(columns, rows)
         added = _ADDED.get(table)
         if added is not None:
             columns += added[0]
@@ -80,6 +81,12 @@ class TablesOfTx(PostgresTables, WritableTables):
             at = columns.index("key")
             rows = [(*row[:at], cut(row[at]), *row[at + 1 :]) for row in rows]
         self._note(_insert(table, columns), [[row[i] for row in rows] for i in range(len(columns))])
+
+    def _refer(self, columns: list[str], rows: list[Row]) -> None:
+        """Blobs that these rows name have a row of their own, those that were lost before, too."""
+        at = columns.index("blob") if "blob" in columns else -1
+        for hash in {row[at] for row in rows if at >= 0 and row[at] is not None}:
+            self._note(Q.refer_to_blob, (hash,))
 
     def add_runs(self, rows: list[Row]) -> None:
         names = RUN.split()

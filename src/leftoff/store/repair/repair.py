@@ -23,7 +23,6 @@ from leftoff.model.codec import sha256
 from leftoff.model.derived import columns_of, counts_at, step_or_pending
 from leftoff.model.words import UNFINISHED
 from leftoff.store.fsck.check import inspect
-from leftoff.store.fsck.check_run import LOST_BLOB
 from leftoff.store.repair.carve import Carver
 from leftoff.store.repair.quarantine import Quarantine
 from leftoff.store.repair.rebuild import Rebuild, lines
@@ -323,7 +322,7 @@ class _Repair:
         def work(tx: Any) -> None:
             for hash in gone:
                 tx.execute(Q.forget_blob, (hash,))
-                tx.execute(Q.put_meta, (LOST_BLOB + hash.hex(), iso(self.store.clock.now())))
+                tx.lose_blob(hash, self.store.clock.now())
             for row in back:
                 tx.execute(Q.forget_blob, (row.hash,))
                 tx.put_blob(row)

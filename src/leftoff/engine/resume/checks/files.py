@@ -160,13 +160,18 @@ def _newest(artifacts: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _diff(world: World, paths: list[str]) -> str:
     """From the checkpoint to what is there, for the first few; secrets in it are masked."""
-    from leftoff.engine.workspace.content import present, recorded
+    from leftoff.engine.workspace.content import present
+    from leftoff.engine.workspace.copies import CopiesThen
     from leftoff.engine.workspace.differences import present_text, recorded_text, unified
+    from leftoff.errors import Corrupt
 
-    parts = []
+    parts, copies = [], CopiesThen(world.store, (world.row.run, world.row.run_id, world.version.seq))
     for path in paths[:MOST_DIFFS]:
-        about = world.records["file"][path]
-        old = recorded_text(world.store, recorded(about))
+        try:
+            old = recorded_text(copies, world.records["file"][path])
+        except Corrupt as error:
+            parts.append(f"{path}: {error.message} `leftoff fsck` tells more.")
+            continue
         new = present_text(world.project, path, present(world.project, path))
         if old is not None and new is not None:
             parts.append(unified(old, new, f"{path} (checkpoint)", f"{path} (now)"))

@@ -29,7 +29,10 @@ _DONE = ("completed", "skipped")
 
 def integrity(world: World) -> Iterator[Finding]:
     for code, error in world.damage:
-        hint = error.hint if code == "integrity.schema" else _hint_of_damage(world)
+        if code == "integrity.schema":
+            hint = error.hint
+        else:
+            hint = _back(world) + error.hint if getattr(error, "lost", False) else _hint_of_damage(world)
         yield Finding(code, error.message, hint, getattr(error, "where", None) or None)
     if world.damage:
         return
@@ -58,13 +61,14 @@ def blobs(world: World) -> Iterator[Finding]:
 
 
 def _hint_of_damage(world: World) -> str:
+    return f"{_back(world)}`leftoff fsck --repair` sets damage aside and says where."
+
+
+def _back(world: World) -> str:
     whole = world.last_whole()
-    back = (
-        f"{whole} is intact: `leftoff resume {whole}` continues from there. "
-        if whole is not None
-        else "No earlier checkpoint is intact. "
-    )
-    return f"{back}`leftoff fsck --repair` sets damage aside and says where."
+    if whole is None:
+        return "No earlier checkpoint is intact. "
+    return f"{whole} is intact: `leftoff resume {whole}` continues from there. "
 
 
 def incomplete_write(world: World) -> Iterator[Finding]:

@@ -705,9 +705,9 @@ INSERT INTO quarantine (repair, source, kept) VALUES ($1, 'unplaced', $2::jsonb)
 SELECT size, stored, encoding FROM blob WHERE hash = $1
 
 -- name: refer_to_blob
--- A record refers to it, so it has a row; where it had none, it is one that is not known.
-INSERT INTO blob (hash, size, stored, encoding, upload, touched) VALUES ($1, 0, 0, 'raw', 0, 'infinity')
-ON CONFLICT (hash) DO NOTHING
+-- A record refers to it, so it has a row, which stays; where it had none, it is one that is not known.
+INSERT INTO blob AS b (hash, size, stored, encoding, upload, touched) VALUES ($1, 0, 0, 'raw', 0, 'infinity')
+ON CONFLICT (hash) DO UPDATE SET touched = 'infinity' WHERE NOT b.known
 
 -- name: pieces_aside
 -- What is there of a blob that cannot be read.
