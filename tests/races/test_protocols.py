@@ -10,6 +10,7 @@ import pytest
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.resume.answers import Answerer
+from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.operations.lifecycle import Start, start
 from leftoff.operations.records import set_variables
@@ -17,9 +18,11 @@ from leftoff.operations.resume.resume import Resumed, resume
 from leftoff.operations.runs import target
 from tests.cli.command import succeed
 from tests.dialects.test_resume import workflow
+from tests.dialects.test_start_resume import follow
 from tests.races.between import Seam, here, note, notes
 
 RUN = "checkout-flow"
+FIRST, SECOND = "REQUIREMENTS", "ARCHITECTURE"
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
 
 
@@ -90,3 +93,59 @@ def test_a_report_behind_the_greeting(project: Path, seam: Seam) -> None:
         done = start(ours, Caller(), Start("dotagent", resume=True))
     assert done.report is not None
     assert ["variables.redacted"] == [found.code for found in done.report.findings if found.level == "ask"]
+
+
+class Approver(Answerer):
+    """Who approves whatever is asked, and goes on; ``asked``: what they saw."""
+
+    present = True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def tell(self, *words: Any) -> None:
+        """Nobody looks."""
+
+    def show(self, group: list[Finding]) -> None:
+        self.asked += [str(finding.subject) for finding in group]
+
+    def decide(self, finding: Finding) -> str:
+        return "approve"
+
+    def says_yes(self, question: str, *, default: bool) -> bool:
+        return True
+
+
+@pytest.fixture
+def unapproved(project: Path) -> Path:
+    """Two phases are complete, and a person has to approve them."""
+    follow(project, "dotagent")
+    with (project / "leftoff.toml").open("a") as file:
+        file.write('approvals = ["REQUIREMENTS", "ARCHITECTURE"]\n')
+    succeed("start", "dotagent", "--run-id", RUN, cwd=project)
+    for phase in (FIRST, SECOND):
+        succeed("step", "done", phase, cwd=project)
+    return project
+
+
+@pytest.mark.parametrize(
+    ("number", "asked"),
+    [(1, [FIRST, SECOND, FIRST, SECOND]), (2, [FIRST, SECOND, SECOND]), (3, [FIRST, SECOND])],
+)
+def test_a_report_before_an_approval(unapproved: Path, seam: Seam, number: int, asked: list[str]) -> None:
+    """What somebody approves is what they saw; of two that were asked together, the second goes on from the first."""
+    calls: list[None] = []
+
+    def meanwhile() -> None:
+        calls.append(None)
+        if len(calls) == number:
+            note(unapproved, RUN)
+
+    seam.before("leftoff.engine.steps.approvals.decide", meanwhile, 3)
+    person = Approver()
+    resumed(unapproved, person)
+    assert asked == person.asked
+    found = succeed("show", RUN, "--json", cwd=unapproved).json["records"]["approval"]
+    assert {FIRST: "approved", SECOND: "approved"} == {
+        phase: about["status"] for phase, about in found.items()
+    }

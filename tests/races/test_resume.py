@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.resume.answers import CLEAR, Answerer
+from leftoff.engine.resume.answers import CLEAR, GO_ON, Answerer
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, LeaseHeld
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import SALVAGED
 from leftoff.operations.records import set_variables
+from leftoff.operations.reports import this_run
 from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
 from leftoff.operations.runs import target
+from leftoff.store.base import Tx
+from leftoff.store.rows import RunRow
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
@@ -108,30 +115,64 @@ def test_one_that_never_stands_still(paused: Path, seam: Seam) -> None:
     assert "paused" == status(paused)
 
 
-class Clears(Answerer):
-    """A person who says that what blocks the run is resolved; ``asked``: what they saw."""
+class Person(Answerer):
+    """Who gives one answer to everything; ``asked``: what they saw."""
 
     present = True
 
-    def __init__(self) -> None:
+    def __init__(self, answer: str) -> None:
         self.asked: list[str] = []
+        self._answer = answer
 
     def show(self, group: list[Finding]) -> None:
         self.asked += [finding.message for finding in group]
 
     def decide(self, finding: Finding) -> str:
-        return CLEAR
+        return self._answer
+
+    def tell(self, *_: object) -> None:
+        """Nobody looks."""
 
 
-def test_what_blocks_it_since_is_not_cleared(paused: Path, seam: Seam) -> None:
-    """Somebody said that one thing is resolved; another one, reported meanwhile, is asked about."""
+@pytest.mark.parametrize("answer", [CLEAR, "go on without"])
+@pytest.mark.parametrize(
+    ("since", "told"), [("b no review", "a: no token; b: no review"), ("a no quota", "a: no quota")]
+)
+def test_what_blocks_it_since_is_asked_about(
+    paused: Path, seam: Seam, answer: str, since: str, told: str
+) -> None:
+    """What somebody said of one error is said of no other, reported meanwhile: not even of the same step."""
     succeed("resume", "r", cwd=paused)
     succeed("step", "block", "a", "--error", "no token", "--run", "r", cwd=paused)
+    step, _, error = since.partition(" ")
     seam.before(
         CARRIED_OUT,
-        lambda: succeed("step", "block", "b", "--error", "no review", "--run", "r", cwd=paused),
+        lambda: succeed("step", "block", step, "--error", error, "--run", "r", cwd=paused),
     )
-    person = Clears()
+    person = Person(answer)
     with here(paused) as project:
         resume(project, Caller(), ResumeRequest(target(project, Caller(), "r")), person)
-    assert ["The run is blocked: a: no token.", "The run is blocked: b: no review."] == person.asked
+    again = "b: no review" if answer == CLEAR and step == "b" else told
+    assert ["The run is blocked: a: no token.", f"The run is blocked: {again}."] == person.asked
+
+
+def test_what_repair_noted_since_is_not_forgotten(paused: Path, seam: Seam) -> None:
+    """Somebody accepted what one repair could not prove; another one, meanwhile, is asked about."""
+    salvage(paused, "One page.")
+    seam.before(CARRIED_OUT, lambda: salvage(paused, "Two pages."))
+    person = Person(GO_ON)
+    with here(paused) as project:
+        resume(project, Caller(), ResumeRequest(target(project, Caller(), "r")), person)
+    told = [f"What the run did last may be lost. {pages}" for pages in ("One page.", "Two pages.")]
+    assert told == person.asked
+
+
+def salvage(folder: Path, told: str) -> None:
+    """A repair notes what it could not prove."""
+    with here(folder) as project:
+        row = target(project, Caller(), "r").row
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+            changes.put("context", SALVAGED, {"message": told})
+
+        report(project.store, this_run(row.run, "r"), make, Terms(project.now))

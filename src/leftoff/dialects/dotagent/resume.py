@@ -10,7 +10,7 @@ from itertools import pairwise
 from leftoff.clock import iso
 from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.words import meaning
-from leftoff.engine.resume.finding import STOP, WAITING, Finding
+from leftoff.engine.resume.finding import STOP, UNAPPROVED, WAITING, Finding
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
@@ -148,8 +148,9 @@ def _ended(step: dict[str, Any], project: str) -> tuple[str | None, str]:
 
 
 def doubt(codes: Collection[str]) -> str | None:
-    """What is asked first: merely old state is not corrupted, and whoever has to choose a design is asked for that."""
-    others = set(codes) - {WAITING}
+    """What is asked first: merely old state is not corrupted, and whoever has to approve a phase, or choose a design, is
+    asked for that."""
+    others = set(codes) - {WAITING, UNAPPROVED}
     return None if not others else STALE if others == {"age.stale"} else CORRUPTED
 
 

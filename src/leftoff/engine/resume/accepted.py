@@ -14,6 +14,7 @@ from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as report_to
+from leftoff.engine.write.unmoved import is_seen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def _take_in(world: World, findings: list[Finding], at: int, redactor: Redactor)
             got.put(changes)
         put(changes, seen)
         for collection, key in cleared:
-            if tx.row(row.run, collection, key) is not None:
+            known = tx.row(row.run, collection, key) is not None
+            if known and is_seen(tx, row.run, collection, key, world.row.seq):
                 changes.delete(collection, key)
 
     blobs = [*found.blobs, *(got.blob for got in outputs if got.blob is not None)]

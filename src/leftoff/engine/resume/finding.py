@@ -120,6 +120,11 @@ class Finding(Fields):
             super().__init__(*values, **named)
             self.level = self.level or CODES[self.code]
 
+    @property
+    def asked(self) -> tuple[str, str | None, str]:
+        """What somebody is asked by it: of one subject several things may be said."""
+        return self.code, self.subject, self.message
+
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
             "level": self.level,

@@ -42,12 +42,14 @@ _SHOWN = 20
 
 
 class Decided(Fields):
-    """What was decided of a step; ``changed`` is False where it had been decided just so before."""
+    """What was decided of a step; ``changed`` is False where it had been decided just so before. ``row``: the run as
+    it was found, ``left``: as the decision left it."""
 
     row: RunRow
     step: str
     choice: str
     changed: bool
+    left: RunRow
 
     @property
     def rejected(self) -> bool:
@@ -147,7 +149,7 @@ def decide(
     done = report(store, find, make, Terms(decision.at, guard), scrubber=scrubber)
     if late:
         raise late[0]
-    return Decided(done.row, step, taken[0], done.version is not None)
+    return Decided(done.row, step, taken[0], done.version is not None, done.left)
 
 
 def _of_phase(step: str, decision: Decision) -> str:

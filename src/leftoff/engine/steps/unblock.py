@@ -7,6 +7,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import Steps, retry
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
+from leftoff.engine.write.unmoved import is_seen
 from leftoff.errors import Conflict, NotFound
 from leftoff.host import user
 from leftoff.model.fields import Fields
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.write.report import Find, Reported
     from leftoff.model.changes import ChangeSet, Scrubber
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow
 
 
@@ -46,35 +47,42 @@ def unblock(
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
-        writer = Steps(reader, changes, at)
-        steps = writer.all()
-        blocked = [path for path, record in steps.items() if record.get("status") == "blocked"]
-        _check(steps, blocked, step, row)
-        known = [path for path in blocked if _is_seen(tx, row, "step", path, seen)]
-        cleared[:] = [step] if step is not None else known
-        for path in cleared:
-            writer.move(path, retry(steps[path]))
-            if tx.row(row.run, "error", path) is not None:
-                changes.delete("error", path)
-        if row.status == "blocked" and set(blocked) <= set(cleared):
-            status_changes(changes, "running", at)
+        cleared[:] = _clear_steps(reader, row, changes, (step, seen), at)
         if step is None:
-            for key in reader.raw("error"):
-                if key not in steps and _is_seen(tx, row, "error", key, seen):
-                    changes.delete("error", key)
-        return (
-            Seal("manual", cleared[0] if cleared else None, f"unblocked by {user()}")
-            if changes.changes
-            else None
-        )
+            _clear_errors(reader, changes, seen)
+        if not changes.changes:
+            return None
+        return Seal("manual", cleared[0] if cleared else None, f"unblocked by {user()}")
 
     return Unblocked(report(store, find, make, Terms(at), scrubber=scrubber), cleared)
 
 
-def _is_seen(view: View, row: RunRow, collection: str, key: str, seen: int | None) -> bool:
-    """Whether a record is as it was at a version."""
-    record = view.record(row.run, collection, key) if seen is not None else None
-    return seen is None or (record is not None and record.seq <= seen)
+def _clear_steps(
+    reader: Reader, row: RunRow, changes: ChangeSet, which: tuple[str | None, int | None], at: int
+) -> list[str]:
+    """The steps that are to be done again: the one that is named, or all that were blocked at that version."""
+    step, seen = which
+    writer = Steps(reader, changes, at)
+    steps = writer.all()
+    blocked = [path for path, record in steps.items() if record.get("status") == "blocked"]
+    _check(steps, blocked, step, row)
+    known = [path for path in blocked if is_seen(reader.view, row.run, "step", path, seen)]
+    cleared = [step] if step is not None else known
+    for path in cleared:
+        writer.move(path, retry(steps[path]))
+        if reader.view.row(row.run, "error", path) is not None:
+            changes.delete("error", path)
+    if row.status == "blocked" and set(blocked) <= set(cleared):
+        status_changes(changes, "running", at)
+    return cleared
+
+
+def _clear_errors(reader: Reader, changes: ChangeSet, seen: int | None) -> None:
+    """Those that are of no step."""
+    steps = reader.raw("step")
+    for key in reader.raw("error"):
+        if key not in steps and is_seen(reader.view, reader.run, "error", key, seen):
+            changes.delete("error", key)
 
 
 def _check(steps: dict[str, Any], blocked: list[str], step: str | None, row: RunRow) -> None:

@@ -11,6 +11,7 @@ from leftoff.engine.write.head import Head, need_store
 from leftoff.engine.write.lease import sign_of_life
 from leftoff.model.changes import ChangeSet
 from leftoff.model.upgrades import current as current_schema
+from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import RunRow
 
     Find = Callable[[View], RunRow]
     Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
@@ -43,6 +43,13 @@ class Reported:
     @property
     def seq(self) -> int:
         return self.version.seq if self.version is not None else self.row.seq
+
+    @property
+    def left(self) -> RunRow:
+        """Where the run stands by this report, for whoever goes on from there: see ``need_unmoved``."""
+        if self.version is None:
+            return self.row
+        return RunRow((*self.row[:3], self.version.seq, self.version.digest, *self.row[5:]))
 
     def to_json(self) -> dict[str, Any]:
         return {"run_id": self.row.run_id, "seq": self.seq}

@@ -49,6 +49,12 @@ def unmoved_run(row: RunRow) -> Find:
     return find
 
 
+def is_seen(view: View, run: int, collection: str, key: str, seen: int | None) -> bool:
+    """Whether a record is as it was at a version, which somebody was asked about; ``None``: they saw them all."""
+    record = view.record(run, collection, key) if seen is not None else None
+    return seen is None or (record is not None and record.seq <= seen)
+
+
 def until_unmoved(work: Callable[[], T]) -> T:
     """Do the work, again from its beginning for as long as the run moves under it."""
     for _ in range(TRIES - 1):

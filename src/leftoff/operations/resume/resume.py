@@ -222,7 +222,7 @@ def _resume(
         return Resumed(GIVEN_UP, report, request, fresh=_start_over(project, caller, decided))
     dialect = dialect_of(row, project.folder, project.settings)
     if dialect is not None:
-        _approve(project, request.target, answers.approved, dialect)
+        _approve(project, Target(decided, request.target.version), answers.approved, dialect)
         state, greeted = _greet(project, dialect, request.target)
         if dialect.is_over(state):
             return Resumed(GIVEN_UP, report, request)
@@ -277,10 +277,10 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
 def _judged_again(project: Project, caller: Caller, agreed: Resumed) -> RunRow:
     """The run as what was agreed to has left it. ``Moved`` where something stands in its way by now that nobody was
     asked about."""
-    known = {(finding.code, finding.subject) for finding in agreed.report.findings}
+    known = {finding.asked for finding in agreed.report.findings}
     now = verify(project, caller, agreed.request)
     for finding in now.findings:
-        if finding.level in (ASK, REFUSE) and (finding.code, finding.subject) not in known:
+        if finding.level in (ASK, REFUSE) and finding.asked not in known:
             raise Moved(f"Somebody worked on run {now.world.run_id} meanwhile: {finding.message}")
     return now.world.row
 
@@ -427,16 +427,17 @@ def _goes_on(dialect: Dialect, state: State, request: ResumeRequest, answerer: A
 
 
 def _approve(project: Project, target: Target, approved: dict[str, str], dialect: Dialect) -> None:
-    """What a person said of the protocol's phases when asked."""
+    """What a person said of the protocol's phases when asked, of the run as they saw it: else ``Moved``."""
     from leftoff.engine.steps import approvals
     from leftoff.host import user
 
-    find = this_run(target.row.run, target.row.run_id)
+    row = target.row
     for phase, choice in approved.items():
         options = dialect.options(phase, state_of(project.store, target, dialect), project.folder)
         if choice in options:
             said = approvals.Decision(choice, user(), project.now, options=options)
-            approvals.decide(project.store, find, phase, said, scrubber=project.redactor)
+            done = approvals.decide(project.store, unmoved_run(row), phase, said, scrubber=project.redactor)
+            row = done.left
 
 
 def _greet(project: Project, dialect: Dialect, target: Target) -> tuple[State, RunRow]:
