@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from tests.postgres.proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300.0
+_BRIDGE = "leftoff{}"
 
 
 class Line(Protocol):
@@ -49,21 +51,24 @@ class ProxyLine:
 
 
 class Network:
-    """Namespaces of their own for some machines, on a bridge that the server listens on."""
+    """Namespaces of their own for some machines, on a bridge that the server listens on.
 
-    address = "10.213.71.1"
+    ``addresses``: those of this network, which nobody else has: its bridge is called by its number.
+    """
 
     def __init__(self, machines: int) -> None:
-        self.name = f"lo{os.getpid() % 100_000}"
+        number = _free_bridge()
+        self.name = _BRIDGE.format(number)
         self._names = [f"{self.name}n{n}" for n in range(machines)]
-        _ip("link", "add", self.name, "type", "bridge")
+        self._prefix = f"10.213.{number}."
+        self.address, self.addresses = f"{self._prefix}1", f"{self._prefix}0/24"
         _ip("addr", "add", f"{self.address}/24", "dev", self.name)
         _ip("link", "set", self.name, "up")
         for number, name in enumerate(self._names):
             _ip("netns", "add", name)
             _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
             _ip("link", "set", name, "master", self.name, "up")
-            _ip("-n", name, "addr", "add", f"10.213.71.{number + 10}/24", "dev", "eth0")
+            _ip("-n", name, "addr", "add", f"{self._prefix}{number + 10}/24", "dev", "eth0")
             _ip("-n", name, "link", "set", "eth0", "up")
 
     def line(self, number: int, project: str) -> NamespaceLine:
@@ -75,6 +80,15 @@ class Network:
             subprocess.run(["ip", "link", "delete", name], check=False)
             subprocess.run(["ip", "netns", "delete", name], check=False)
         subprocess.run(["ip", "link", "delete", self.name], check=False)
+
+
+def _free_bridge() -> int:
+    """The number of a bridge that is made here: of two who try the same one, the second fails."""
+    for number in range(256):
+        with suppress(subprocess.CalledProcessError):
+            _ip("link", "add", _BRIDGE.format(number), "type", "bridge")
+            return number
+    raise AssertionError("No bridge can be made: `ip link add leftoff0 type bridge` says why.")
 
 
 class NamespaceLine:

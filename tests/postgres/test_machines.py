@@ -89,9 +89,9 @@ def network() -> Iterator[tuple[Network, Server]]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leftoff-network-")))
         folder.chmod(0o755)  # for the server's user
         server = Server(folder / "server")
-        server.make({**SETTINGS, "listen_addresses": f"'{Network.address}'", "fsync": "on"})
+        server.make({**SETTINGS, "listen_addresses": f"'{net.address}'", "fsync": "on"})
         with open(server.data / "pg_hba.conf", "a") as file:
-            file.write("host all all 10.213.71.0/24 trust\n")
+            file.write(f"host all all {net.addresses} trust\n")
         server.start()
         stack.callback(server.stop)
         yield net, server

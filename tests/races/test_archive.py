@@ -361,7 +361,7 @@ def test_an_archive_too_many_that_moved_meanwhile(
             with here(over) as other:
                 archive(other, NOBODY, "old")
 
-    seam.before("leftoff.engine.retention.archive.discard", work)
+    seam.before("leftoff.engine.retention.archive_trash.discard", work)
     with here(over) as project:
         assert [] == [gone for gone in prune(project).removed if gone["kind"] == "archive"]
         assert [] == trash(project)
@@ -413,7 +413,7 @@ def test_a_bundle_is_brought_back_while_the_trash_is_emptied(discarded: Path, se
 def test_the_trash_is_emptied_while_a_bundle_is_brought_back(discarded: Path, seam: Seam) -> None:
     """It is told where it was, and not which file is missing."""
     seam.before(
-        "leftoff.engine.retention.archive.take_back",
+        "leftoff.engine.retention.archive_trash.take_back",
         lambda: succeed("prune", "--empty-trash", cwd=discarded),
     )
     with here(discarded) as project, pytest.raises(Conflict, match="no longer in the trash"):
@@ -431,3 +431,9 @@ def test_a_bundle_that_is_taken_out_while_its_page_is_made_again(over: Path, sea
     with here(over) as project:
         check_archive(project.store, found_nothing(), repair=True)
     assert not page.exists()
+
+
+def test_started_by_an_id_that_is_archived_meanwhile(over: Path, seam: Seam) -> None:
+    """A run that left the store since its id was looked up still has it."""
+    seam.after("leftoff.operations.lifecycle._free_of_archive", lambda: succeed("archive", "old", cwd=over))
+    assert "old-2" == succeed("start", "w", "--run-id", "old", cwd=over).out.strip()

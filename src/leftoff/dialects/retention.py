@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.core.registry import mirrored
-from leftoff.engine.retention import archive, trash
+from leftoff.engine.retention import archive, archive_trash, trash
 from leftoff.engine.retention.disk import disk_use, given_back, store_size
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, outlived, plan, policy
 from leftoff.engine.retention.prune import sweep
@@ -186,7 +186,7 @@ class Upkeep:
         if rules.archives is None:
             return
         for each in archive.oldest(self.store, rules.archives):
-            if archive.discard(self.store, each, self.now):
+            if archive_trash.discard(self.store, each, self.now):
                 done.removed.append(_old_archive(each, rules))
 
     # -- by itself

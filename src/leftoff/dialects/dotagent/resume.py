@@ -148,8 +148,7 @@ def _ended(step: dict[str, Any], project: str) -> tuple[str | None, str]:
 
 
 def doubt(codes: Collection[str]) -> str | None:
-    """What is asked first: merely old state is not corrupted, and whoever has to approve a phase, or choose a design, is
-    asked for that."""
+    """What is asked first: merely old state is not corrupted, and who has to approve or choose is asked for that."""
     others = set(codes) - {WAITING, UNAPPROVED}
     return None if not others else STALE if others == {"age.stale"} else CORRUPTED
 

@@ -24,11 +24,8 @@ from leftoff.engine.retention.export import export, import_bundle
 from leftoff.engine.retention.names import NAMES, carries, carries_longer, is_called, is_of, with_checkpoint
 from leftoff.engine.retention.page import (
     DAMAGED,
-    PAGE,
     SUFFIX,
-    TRASH,
     bundles_in,
-    free_stem,
     is_bundle,
     page_of,
     read_page,
@@ -58,9 +55,8 @@ if TYPE_CHECKING:
     Check = Callable[[RunRow], None]
     Several = Callable[[list[dict[str, Any]], str], dict[str, Any]]
 
+ORDER = "n"  # on the page: the store-wide number of its last commit
 OURS = "ours"  # on the page: what shows that this user made it, as it is in the bundle
-ORDER = "n"  # on the page: the store-wide number of its last commit; in the trash, of the newest one when it came there
-SINCE = "trashed_at"  # on the page: since when it lies in the trash
 
 
 def folder_of(store: Store) -> str | None:
@@ -135,7 +131,7 @@ def _archive(
 
             freed = take_away(store, row.run, f"Run {run_id} is archived", allowed)
     finally:
-        _unlink(aside)
+        unlink(aside)
     logs = remove_attempts(store, run_id)
     return Archived(path, about, freed + logs, logs)
 
@@ -155,7 +151,7 @@ def _held(part: str) -> Iterator[os.stat_result]:
     try:
         flock(fd, LOCK_EX)
         written = os.fstat(fd)
-        if not _same_file(part, written):
+        if not same_file(part, written):
             raise _swept(part)
         yield written
     finally:
@@ -171,13 +167,13 @@ def _place(aside: str, path: str, written: os.stat_result, page: dict[str, Any])
     try:
         os.replace(aside, path)
     except FileNotFoundError:
-        if not _same_file(path, written):
+        if not same_file(path, written):
             raise _swept(path) from None
     write_page(page_of(path), page)
     sync_folder(os.path.dirname(path))
 
 
-def _same_file(path: str, written: os.stat_result) -> bool:
+def same_file(path: str, written: os.stat_result) -> bool:
     """Whether a file is the one that we wrote: whoever took the run out of the archive meanwhile took it away, and a
     new one may have got its number."""
     try:
@@ -330,14 +326,14 @@ def _drop_taken(store: Store, path: str, run_id: str, opened: os.stat_result | N
     aside = _aside(path)
 
     def work(tx: Tx) -> None:
-        same = os.path.exists(path) if opened is None else _same_file(path, opened)
+        same = os.path.exists(path) if opened is None else same_file(path, opened)
         row = tx.find_run(run_id) if same else None
         if row is not None and tx.head(row.run) is not None:  # held: what takes it away on a server is over
             os.rename(path, aside)  # at once, however large it is
-            _unlink(page_of(path))
+            unlink(page_of(path))
 
     store.write(work)
-    _unlink(aside)
+    unlink(aside)
 
 
 def remove(store: Store, found: Kept) -> int:
@@ -350,20 +346,20 @@ def _remove(store: Store, path: str, seen: os.stat_result) -> int:
 
     def work(tx: Tx) -> None:
         if not os.path.exists(aside):  # else this is tried again
-            if not _same_file(path, seen):
+            if not same_file(path, seen):
                 raise Conflict(
                     f"The bundle {path} is not the one that was asked about.",
                     hint="Somebody worked on its run meanwhile. Nothing was removed; look again.",
                 )
             os.rename(path, aside)
-            _unlink(page_of(path))
+            unlink(page_of(path))
 
     store.write(work)
-    _unlink(aside)
+    unlink(aside)
     return size
 
 
-def _unlink(path: str) -> None:
+def unlink(path: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -378,77 +374,8 @@ def drop(path: str) -> int:
     size = 0
     for name in (path, page_of(path)):
         size += disk_use(name)
-        _unlink(name)
+        unlink(name)
     return size
-
-
-# -- its trash
-
-
-def discard(store: Store, found: Kept, now: int) -> bool:
-    """An archived run goes into the trash, as it was found; whether it did."""
-    if found.run:
-        return shelf.discard(store, found.run, found.seen, now)
-    return _discard(store, found.path, found.seen, now)
-
-
-def _discard(store: Store, path: str, seen: os.stat_result, now: int) -> bool:
-    """Not a bundle that was taken out, or written anew, since it was chosen."""
-    page = page_of(path)
-    try:
-        about = read_page(page)
-    except FileNotFoundError:
-        return False
-    folder = os.path.join(os.path.dirname(path), TRASH)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0))
-    stem = free_stem(os.path.join(folder, os.path.basename(path).removesuffix(SUFFIX)), newest)
-    write_page(stem + PAGE, {**about, SINCE: now, ORDER: newest})
-
-    def work(tx: Tx) -> bool:
-        if _same_file(path, seen) and not os.path.exists(stem + SUFFIX):
-            os.rename(path, stem + SUFFIX)
-            _unlink(page)
-        return _same_file(stem + SUFFIX, seen)  # also where this is tried again
-
-    done = store.write(work)
-    if not os.path.exists(stem + SUFFIX):
-        _unlink(stem + PAGE)
-    sync_folder(folder)
-    return done
-
-
-def trashed(store: Store) -> list[dict[str, Any]]:
-    """The pages of the bundles in the trash, each with where it is. Of one that is damaged, what the file tells."""
-    found = []
-    for path in in_trash(store):
-        try:
-            page = read_page(page_of(path))
-        except (OSError, ValueError):
-            page = {}
-        with suppress(FileNotFoundError):  # it went meanwhile
-            whole = {"run_id", SINCE, ORDER} <= page.keys()
-            found.append({**(page if whole else _told_by_file(path)), "path": path})
-    return found
-
-
-def _told_by_file(path: str) -> dict[str, Any]:
-    """What is known of a bundle in the trash without its page."""
-    run_id, _, n = os.path.basename(path).removesuffix(SUFFIX).rpartition("~")
-    since = int(os.stat(path).st_ctime * 1000)
-    return {"run_id": run_id, "status": "unknown", SINCE: since, ORDER: int(n) if n.isdigit() else 0}
-
-
-def in_trash(store: Store) -> list[str]:
-    """The bundles in the trash."""
-    folder = folder_of(store)
-    return bundles_in(os.path.join(folder, TRASH)) if folder is not None else []
-
-
-def take_back(store: Store, path: str, now: int, driver: tuple[Process, str]) -> None:
-    """A bundle in the trash becomes a run of the store again; ``NotFound`` where it is gone."""
-    take_in(store, path, now, driver)
-    drop(path)
 
 
 def oldest(store: Store, keep: int) -> list[Kept]:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.info import LIMITS, run_info
-from leftoff.engine.retention import archive
+from leftoff.engine.retention import archive, archive_trash
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.names import NAMES
 from leftoff.engine.retention.page import SUFFIX, TRASH, page_of, read_page, write_page
@@ -32,7 +32,7 @@ QUARANTINE = "quarantine"
 
 def check_archive(store: Store, found: dict[str, Any], *, repair: bool) -> None:
     """What is wrong with the archive is added to what fsck found in the store."""
-    paths = [*archive.bundles(store), *archive.in_trash(store)]
+    paths = [*archive.bundles(store), *archive_trash.in_trash(store)]
     if paths:
         found["checked"]["bundles"] = len(paths)
     for path in paths:
@@ -110,7 +110,7 @@ def _make_page(store: Store, path: str) -> None:
 
     def work(tx: Tx) -> None:
         if _is_same(path, seen):  # else it was taken out, or archived anew with a page of its own
-            write_page(page_of(path), {**about, archive.SINCE: now} if _is_trash(path) else about)
+            write_page(page_of(path), {**about, archive_trash.SINCE: now} if _is_trash(path) else about)
 
     store.write(work)
 

@@ -6,6 +6,7 @@ import os
 from functools import partial
 
 from leftoff.engine.retention import archive
+from leftoff.engine.retention.archive_trash import SINCE, trashed
 from leftoff.engine.retention.page import SUFFIX, TRASH, page_of
 from leftoff.errors import Conflict, NotFound
 from leftoff.files import ARCHIVE, make_archive, sync_file, sync_folder
@@ -77,7 +78,7 @@ def _need_unmoved(source: Store, target: Store, known: str | None) -> None:
 
 def _files(store: Store) -> list[str]:
     """The bundles of the archive, and of its trash."""
-    return [*archive.bundles(store), *(page["path"] for page in archive.trashed(store))]
+    return [*archive.bundles(store), *(page["path"] for page in trashed(store))]
 
 
 def _copy_archive(source: Store, target: Store, now: int, driver: tuple[Process, str]) -> None:
@@ -88,8 +89,8 @@ def _copy_archive(source: Store, target: Store, now: int, driver: tuple[Process,
     _refuse_namesakes(source, target)
     for path in sorted(archive.bundles(source), key=lambda path: archive.order_of(path) or (-1, "")):
         archive.take_in(target, path, now, driver, lambda tx, run, _: tx.archive(run))
-    for page in sorted(archive.trashed(source), key=lambda page: page[archive.ORDER]):
-        hide = partial(_into_trash, page[archive.SINCE])
+    for page in sorted(trashed(source), key=lambda page: page[archive.ORDER]):
+        hide = partial(_into_trash, page[SINCE])
         archive.take_in(target, page["path"], now, driver, hide)
 
 
@@ -101,7 +102,7 @@ def _refuse_namesakes(source: Store, target: Store) -> None:
     """Files of the trash may have the name of another run; in a store each name is there once."""
     taken = {os.path.basename(path).removesuffix(SUFFIX) for path in archive.bundles(source)}
     taken |= set(source.read(lambda view: [row.run_id for row in view.list_runs({})]))
-    for page in archive.trashed(source):
+    for page in trashed(source):
         if page["run_id"] in taken:
             raise Conflict(
                 f"The trash of {source.name} has a run {page['run_id']}, and there is another one of that name: "

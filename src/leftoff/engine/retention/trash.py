@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.read.which import only_archived
-from leftoff.engine.retention import archive
+from leftoff.engine.retention import archive, archive_trash
 from leftoff.engine.retention.age import Time
 from leftoff.engine.retention.disk import attempts_folder, disk_use
 from leftoff.engine.retention.names import is_called
@@ -75,7 +75,9 @@ def contents(store: Store) -> list[InTrash]:
         return []
     runs = [_in_store(each) for each in store.read(lambda view: view.trashed())]
     return sorted(
-        [*runs, *map(_bundled, archive.trashed(store))], key=lambda each: (each.n, each.at), reverse=True
+        [*runs, *map(_bundled, archive_trash.trashed(store))],
+        key=lambda each: (each.n, each.at),
+        reverse=True,
     )
 
 
@@ -87,7 +89,7 @@ def _in_store(each: Trashed) -> InTrash:
 
 def _bundled(page: dict[str, Any]) -> InTrash:
     words = (str(page.get("workflow", "")), page.get("title"), str(page.get("status", "")))
-    since = (page[archive.SINCE], page[archive.ORDER])
+    since = (page[archive_trash.SINCE], page[archive.ORDER])
     return InTrash(page["run_id"], *words, *since, path=page["path"], issue=page.get("issue"))
 
 
@@ -104,7 +106,7 @@ def undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) -> 
         return _unarchive(store, found, now, driver)
     if found.path:
         try:
-            archive.take_back(store, found.path, now, driver)
+            archive_trash.take_back(store, found.path, now, driver)
         except NotFound:  # emptied, or brought back by somebody else
             raise _no_longer(found) from None
     store.write(lambda tx: _back(tx, found, now))
