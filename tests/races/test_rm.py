@@ -75,6 +75,23 @@ def test_an_archived_run_that_went_on_stays(failed: Path) -> None:
     assert ["precious"] == notes(failed, "r")
 
 
+def test_an_archived_run_that_went_on_before_it_was_shown(
+    failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same between the look at the run and the question about it."""
+    succeed("archive", "r", cwd=failed)
+
+    def work() -> None:
+        succeed("undelete", "r", cwd=failed)
+        note(failed, "r", "precious")
+        succeed("archive", "r", cwd=failed)
+
+    Seam(monkeypatch).after("leftoff.operations.upkeep.retention.target", work)
+    with here(failed) as project, pytest.raises(Conflict, match="not the one"):
+        remove(project, Caller(), "r", lambda row: True)
+    assert ["precious"] == notes(failed, "r")
+
+
 def test_another_run_that_got_the_id(failed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the attempts of a new run leave is not removed with those of the old one."""
     seam, log = Seam(monkeypatch), failed / ".leftoff/attempts/r/token/log"

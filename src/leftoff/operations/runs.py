@@ -249,7 +249,7 @@ def _look_aside(project: Project, bundle: Kept, find: Callable[[Store], Target])
         aside.close(soon=True)
         folder.cleanup()
         raise
-    project.look_aside(aside, folder, bundle.run_id)
+    project.look_aside(aside, folder, bundle)
     return found
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.config.trust import Item
     from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.retention.archive import Kept
     from leftoff.engine.workspace.workspace import Workspace
     from leftoff.errors import NotFound
     from leftoff.store.base import Store, View
@@ -214,7 +215,7 @@ class Project:
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None
-        self._aside: tuple[Store, Any, str] | None = None  # see `look_aside`
+        self._aside: tuple[Store, Any, Kept] | None = None  # see `look_aside`
 
     @property
     def now(self) -> int:
@@ -317,18 +318,18 @@ class Project:
         """The project's, also while an archived run is looked at."""
         return self.store if self._aside is None else self._aside[0]
 
-    def look_aside(self, store: Store, folder: Any, run_id: str) -> None:
+    def look_aside(self, store: Store, folder: Any, kept: Kept) -> None:
         """From now on a store is meant that has nothing but an archived run, until the call ends, or that run is taken
-        back. It is gone with its ``folder``."""
-        self._aside, self._store = (self.store, folder, run_id), store
+        back. It is gone with its ``folder``. ``kept``: which one it is, as it was found."""
+        self._aside, self._store = (self.store, folder, kept), store
 
     def look_back(self) -> str:
         """The project's own store is meant again; the id of the archived run that was looked at."""
         assert self._aside is not None
         self.store.close(soon=True)
-        (self._store, folder, run_id), self._aside = self._aside, None
+        (self._store, folder, kept), self._aside = self._aside, None
         folder.cleanup()
-        return run_id
+        return kept.run_id
 
     def once_more(self) -> Project:
         """The same project, for a look that may lead to an archived run while this one stays where it is."""
@@ -340,6 +341,12 @@ class Project:
     def is_aside(self) -> bool:
         """Whether what is looked at is an archived run, in a store of its own."""
         return self._aside is not None
+
+    @property
+    def archived(self) -> Kept:
+        """The archived run that is looked at, as it was found."""
+        assert self._aside is not None
+        return self._aside[2]
 
     def move_to_worktree(self, row: RunRow) -> None:
         """From now on the folder is where the run's files are: a run keeps to its own work tree."""

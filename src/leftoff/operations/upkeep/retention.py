@@ -140,24 +140,21 @@ def remove(
                 hint=f"`leftoff rm {row.run_id}` removes all of it.",
             )
         if project.store is not store:
-            return _remove_archived(store, row, agree)
+            return _remove_archived(project, store, row, agree)
         check_removable(project.store, row.run_id, project.now)
         return remove_run(project, row) if agree(row) else None
 
     return until_unmoved(work)
 
 
-def _remove_archived(store: Store, row: RunRow, agree: Callable[[RunRow], bool]) -> Removed | None:
+def _remove_archived(
+    project: Project, store: Store, row: RunRow, agree: Callable[[RunRow], bool]
+) -> Removed | None:
     """``store``: where it is archived; the project has the archived run's instead."""
     from leftoff.engine.retention import archive
 
     try:
-        found = archive.kept(store, row.run_id)
-        if found is None:
-            raise Conflict(
-                f"Run {row.run_id} is no longer archived.", hint="Nothing was removed; look again."
-            )
-        return Removed(row.run_id, archive.remove(store, found)) if agree(row) else None
+        return Removed(row.run_id, archive.remove(store, project.archived)) if agree(row) else None
     finally:
         store.close(soon=True)
 
