@@ -56,6 +56,21 @@ def test_steps_of_a_driver_that_came_since(project: Path, orphan: Process, seam:
     assert ALIVE == orphan.state()
 
 
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_driver_that_came_since_it_was_given_up(
+    project: Path, orphan: Process, seam: Seam, lives: bool
+) -> None:
+    """What its steps left is not tidied away under it, whether any lives or not."""
+    script = project / ".leftoff/attempts/r/left/script-a"
+    script.parent.mkdir(parents=True)
+    script.write_text("true")
+    if not lives:
+        os.kill(orphan.pid, signal.SIGKILL)
+    seam.before("leftoff.operations.lifecycle.forsake", lambda: taken_up(project, "r"))
+    succeed("finish", "--status", "abandoned", "--run", "r", cwd=project)
+    assert (lives, "true") == (orphan.state() == ALIVE, script.read_text())
+
+
 def test_nobody_drives_it_while_its_steps_end(project: Path, orphan: Process, seam: Seam) -> None:
     """Whoever resumes meanwhile is told, instead of following steps that are being ended."""
     seen: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from leftoff.engine.config.git_head import git_head
@@ -16,7 +17,7 @@ from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import describe, free, held, refuse_driven, release, state, take
 from leftoff.engine.write.report import report
-from leftoff.errors import LeaseHeld, StoreUnavailable
+from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE, this_process
 from leftoff.model.words import FINISHED
 from leftoff.workflow.processes import groups
@@ -26,7 +27,7 @@ from leftoff.workflow.run.leftovers import tidy
 from leftoff.workflow.run.turn import GRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from leftoff.host import Process
     from leftoff.model.changes import ChangeSet, Scrubber
@@ -115,14 +116,25 @@ def end_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float 
     its own. Nobody becomes the driver before they have ended."""
     if not left_running(store, row, folder):
         return []
+    with _alone(store, row, now):
+        return _end(store, row, folder, grace)
+
+
+def _end(store: Store, row: RunRow, folder: str, grace: float) -> list[str]:
+    alive = left_running(store, row, folder)
+    end_processes([process for found in alive.values() for process in found], grace)
+    return list(alive)
+
+
+@contextmanager
+def _alone(store: Store, row: RunRow, now: int) -> Iterator[None]:
+    """Nobody drives a run, and nobody will meanwhile: ``LeaseHeld`` where somebody does."""
     epoch = store.write(lambda tx: _hold(tx, row, now))
     try:
-        alive = left_running(store, row, folder)
-        end_processes([process for found in alive.values() for process in found], grace)
+        yield
     finally:
         if epoch is not None:
             store.write(lambda tx: free(tx, row.run, epoch))
-    return list(alive)
 
 
 def _hold(tx: Tx, row: RunRow, now: int) -> int | None:
@@ -137,11 +149,18 @@ def _hold(tx: Tx, row: RunRow, now: int) -> int | None:
 def forsake_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
     """Nobody will go on with this run: end what lives of it, and keep of its attempts what they printed.
 
-    What a step had set may hold a secret: it is masked when it is taken in, and nobody takes it in any more.
+    What a step had set may hold a secret: it is masked when it is taken in, and nobody takes it in any more. Where
+    somebody goes on with it after all, its attempts are theirs.
     """
-    ended = end_attempts(store, row, folder, now, grace)
-    for attempt in store.read(lambda view: view.attempts(row.run)):
-        tidy(folder_of(attempt, folder))
+    if not store.read(lambda view: view.attempts(row.run)):
+        return []
+    try:
+        with _alone(store, row, now):
+            ended = _end(store, row, folder, grace)
+            for attempt in store.read(lambda view: view.attempts(row.run)):
+                tidy(folder_of(attempt, folder))
+    except (LeaseHeld, NotFound):
+        return []
     return ended
 
 
