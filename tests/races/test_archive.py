@@ -435,5 +435,5 @@ def test_a_bundle_that_is_taken_out_while_its_page_is_made_again(over: Path, sea
 
 def test_started_by_an_id_that_is_archived_meanwhile(over: Path, seam: Seam) -> None:
     """A run that left the store since its id was looked up still has it."""
-    seam.after("leftoff.operations.lifecycle._free_of_archive", lambda: succeed("archive", "old", cwd=over))
+    seam.after("leftoff.operations.lifecycle._opening", lambda: succeed("archive", "old", cwd=over))
     assert "old-2" == succeed("start", "w", "--run-id", "old", cwd=over).out.strip()

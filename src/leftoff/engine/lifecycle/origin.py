@@ -110,7 +110,8 @@ def _name(run: int) -> str:
 
 
 def _text(run: int, run_id: str, said: str) -> str:
-    return f"run {run} {run_id} {said}"
+    """What is signed. Of a run that was begun here, what earlier versions signed: its mark stays good."""
+    return f"run {run} {run_id}" if said == BEGUN else f"run {run} {run_id} {said}"
 
 
 def _left(run_id: str, digest: bytes, said: str) -> str:
