@@ -143,3 +143,21 @@ def test_nobody_reads_an_encoded_item(project: Path) -> None:
     with pytest.raises(NeedsPerson, match=r"Step ask \[x/y \[z\]\] is a decision"):
         Tools(str(project), None).report_step("ask [x/y [z]]", "completed")
     succeed("approve", "w", "ask [x/y [z]]", cwd=project)
+
+
+def test_items_of_a_python_loop(project: Path) -> None:
+    """Whether the name had to be encoded or not, and however the items come; a step beside them is none."""
+    with leftoff.open(project / ".leftoff") as store, store.start("loop", run_id="l") as run:
+        for _ in run.each("listed", ["a", "b/c"]):
+            pass
+        for _ in run.each("made", (name for name in ("p", "q"))):
+            pass
+        with run.step("outer"), run.step("outer/inner"):
+            pass
+        run.pause()
+    expected = {"listed/a": "a", "listed/b%2Fc": "b/c", "made/p": "p", "made/q": "q"}
+    records = succeed("show", "l", "--json", cwd=project).json["step_records"]
+    plan = succeed("verify", "l", "--json", cwd=project).json["plan"]
+    for document in (*records, *plan):
+        assert expected.get(document["step"]) == document.get("item"), document
+    assert expected.keys() <= {document["step"] for document in plan}

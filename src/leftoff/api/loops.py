@@ -16,6 +16,7 @@ from leftoff.clock import iso
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
+from leftoff.model.words import EACH
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -90,7 +91,9 @@ class Each(Iterator[T], Generic[T]):
         record = self._run._buffer.steps.get(self._path)
         if record is None or record["status"] != "running":
             now = iso(self._run._buffer.clock.now())
-            self._run._buffer.steps.change(self._path, lambda record: lifecycle.enter(record, now))
+            self._run._buffer.steps.change(
+                self._path, lambda record: lifecycle.enter({**record, EACH: True}, now)
+            )
         step = self._run._item(below, self._path)
         self._run._enter(step)
         self._step, self._ran = step, True

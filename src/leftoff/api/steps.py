@@ -22,7 +22,7 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.codec import JSON, payload
 from leftoff.model.frozen import freeze, freeze_holed
 from leftoff.model.ids import check_step, quote_part, shown_step, step_readings
-from leftoff.model.words import STEP_ENDED
+from leftoff.model.words import EACH, STEP_ENDED
 
 if TYPE_CHECKING:
     import logging
@@ -226,7 +226,7 @@ class StepsMixin:
         pairs = [(item, check_step(name(item))) for item in items]
         new = [below for _, below in pairs if self._buffer.steps.get(below) is None]
         if new and self._buffer.steps.get(path) is None:
-            self._declare(path)
+            self._declare(path, {EACH: True})
         for start in range(0, len(new), DECLARED_AT_ONCE):
             some = new[start : start + DECLARED_AT_ONCE]
             for below in some:
@@ -234,8 +234,8 @@ class StepsMixin:
             self._buffer.commit(None, only=[path, *some])
         return pairs
 
-    def _declare(self, path: str) -> None:
-        self._buffer.steps.change(path, lambda record: lifecycle.declare(record["order"]))
+    def _declare(self, path: str, known: dict[str, Any] | None = None) -> None:
+        self._buffer.steps.change(path, lambda record: lifecycle.declare(record["order"], known))
 
     # -- the life of one step
 

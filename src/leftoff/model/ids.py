@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.errors import Invalid, Usage
+from leftoff.model.words import EACH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,13 +122,18 @@ def item_of(path: str) -> str | None:
 
 
 def with_item(
-    document: dict[str, Any], path: str | None, record: Mapping[str, Any] | None = None
+    document: dict[str, Any],
+    path: str | None,
+    record: Mapping[str, Any] | None = None,
+    above: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A document about a step, with the plain text of the item that it is for. That a name which needs no encoding is
-    an item's, only its ``record`` says."""
+    an item's, only its ``record`` says, or that of the step ``above`` it."""
     item = item_of(path) if path else None
     if item is None and record is not None and isinstance(record.get("item"), str | int | float):
         item = record["item"]
+    if item is None and path and above is not None and above.get(EACH) is True:
+        item = path.rpartition("/")[2]
     return document if item is None else {**document, "item": item}
 
 

@@ -53,6 +53,7 @@ STEP_STATUS = ("pending", "running", "waiting", "completed", "failed", "blocked"
 EXPECTED = (
     "expected"  # in a run's own record: how many steps were announced below which, and are not there yet
 )
+EACH = "each"  # in the record of a step that a Python loop goes through: what is below it are the items, by their names
 STEP_ENDED = ("completed", "skipped")
 
 # In a step's record: it was done, and is to be done again, so that what needs it may be done already.

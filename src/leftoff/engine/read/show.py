@@ -86,7 +86,7 @@ def _document(
         **info.to_json(),
         "version": version.to_json(),
         "variables": reader.plain("variable") if whole is None else reader.beginnings(BEGINNING),
-        "step_records": [step_record(path, steps[path]) for path in ordered],
+        "step_records": [step_record(path, steps[path], steps.get(parent_of(path))) for path in ordered],
         "artifacts": [_named("name", key, about) for key, about in reader.plain("artifact").items()],
         "files": [_named("path", key, about) for key, about in reader.plain("file").items()],
         "records": _others(reader, whole),
@@ -110,14 +110,15 @@ def in_order(steps: Mapping[str, Any]) -> list[str]:
     return sorted(steps, key=rank)
 
 
-def step_record(path: str, record: dict[str, Any]) -> dict[str, Any]:
-    """A step as documents have it: the keys that are always there, then whatever else is known of it."""
+def step_record(path: str, record: dict[str, Any], above: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A step as documents have it: the keys that are always there, then whatever else is known of it. ``above``: the
+    record of the step that contains it."""
     record = seen_step(record)
     out = {key: record.get(key) for key in STEP_KEYS}
     out["step"] = path
     out["outputs"] = record.get("outputs") or []
     out.update((key, value) for key, value in record.items() if key not in out and key != "order")
-    return out if "item" in out else with_item(out, path)
+    return out if "item" in out else with_item(out, path, above=above)
 
 
 def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:

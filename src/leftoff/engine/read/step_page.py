@@ -7,7 +7,7 @@ from heapq import merge
 from leftoff.engine.read.show import in_order, inner_steps, step_record
 from leftoff.engine.read.state import Reader
 from leftoff.model.fields import Fields
-from leftoff.model.ids import quote_part, shown_step
+from leftoff.model.ids import parent_of, quote_part, shown_step
 from leftoff.model.versions import counts_of
 from leftoff.model.words import STEP_STATUS
 
@@ -56,7 +56,7 @@ def _now(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepP
     found = list(merge(*pages))
     shown = found[: wanted.limit]
     reader = Reader(store, view, row.run, row.run_id)
-    steps = [step_record(path, _record(reader, path)) for _, path in shown]
+    steps = [step_record(path, _record(reader, path), _record(reader, parent_of(path))) for _, path in shown]
     return StepPage(steps, shown[-1] if len(found) > len(shown) else None, counts)
 
 
@@ -83,5 +83,5 @@ def _then(store: Store, view: View, target: Target, wanted: StepsWanted) -> Step
     ]
     begin = int(wanted.after[0]) if wanted.after[0].isascii() and wanted.after[0].isdigit() else 0
     shown, end = found[begin : begin + wanted.limit], begin + wanted.limit
-    records = [step_record(path, steps[path]) for path in shown]
+    records = [step_record(path, steps[path], steps.get(parent_of(path))) for path in shown]
     return StepPage(records, (str(end), "") if len(found) > end else None, counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.steps.lifecycle import why_failed
-from leftoff.model.ids import with_item
+from leftoff.model.ids import parent_of, with_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def make_plan(
             action, why = "run", "it will run again"
         elif selection.leaves_out(path) and question is None and action in ("run", "ask"):
             action, why = "skip", "it was not asked for"
-        plan.append(with_item({"step": path, "action": action, "why": why}, path, record))
+        above = steps.get(parent_of(path))
+        plan.append(with_item({"step": path, "action": action, "why": why}, path, record, above))
     return plan
 
 
