@@ -103,11 +103,7 @@ def report(
 ) -> Reported:
     """Report on the run that is meant. ``make`` fills the change set inside the transaction; ``changes`` are those that
     do not depend on what is there."""
-    from leftoff.engine.write.report import report as write
-
-    project.need_store()
-    terms = _terms(project, caller, at)
-    return write(project.store, current(project, caller), make, terms, project.redactor, changes)
+    return _write(project, current(project, caller), make, _terms(project, caller, at), changes)
 
 
 def report_on(
@@ -120,12 +116,18 @@ def report_on(
 ) -> Reported:
     """The same with what was found by looking around first. ``looked``: the run that was meant then; ``Moved`` where
     that is another one by now."""
-    from leftoff.engine.write.report import report as write
-
-    project.need_store()
     find: Find = current(project, caller)
     find = find if looked is None else _same_run(find, looked)
-    return write(project.store, find, make, _terms(project, caller, at, blobs), project.redactor)
+    return _write(project, find, make, _terms(project, caller, at, blobs))
+
+
+def _write(
+    project: Project, find: Find, make: Make, terms: Terms, changes: ChangeSet | None = None
+) -> Reported:
+    from leftoff.engine.write.report import report
+
+    project.need_store()
+    return report(project.store, find, make, terms, project.redactor, changes)
 
 
 def _terms(project: Project, caller: Caller, at: int | None, blobs: Sequence[BlobRow] = ()) -> Terms:
