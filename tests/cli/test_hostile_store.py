@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -74,6 +75,31 @@ def test_a_link_leads_to_another_folder(cloned: Path, tmp_path: Path, place: str
     assert [] == [path for path in (cloned / "copied").rglob("*") if path.name == "log"]
     succeed("finish", "--run", "r", "--status", "abandoned", cwd=cloned)
     assert before == untouched(tmp_path)
+
+
+def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
+    """A repository may name any folder of its own for the store: what leftoff did not make there is not swept."""
+    theirs = (
+        "tmp/mine",
+        "trash/mine",
+        "attempts/r/mine",
+        "attempts/other/mine/file",
+        "archive/mine",
+        "hooks/mine",
+    )
+    for name in theirs:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        os.utime(path, (1, 1))
+    (tmp_path / "leftoff.toml").write_text('store = "."\n')
+    succeed("start", "w", "--run-id", "s", cwd=tmp_path)
+    event = {"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(tmp_path), "source": "startup"}
+    succeed("hook", "claude", cwd=tmp_path, input=json.dumps(event))
+    succeed("rm", "s", "--yes", cwd=tmp_path)
+    for words in (("prune",), ("prune", "--empty-trash"), ("fsck", "--repair")):
+        succeed(*words, cwd=tmp_path)
+    assert [] == [name for name in theirs if not (tmp_path / name).exists()]
 
 
 @pytest.mark.parametrize("run_id", ["../../../mine", "..", "a/b"])

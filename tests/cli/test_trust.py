@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.trust import THEIRS
 from leftoff.engine.workspace.hook_order import settled
 from tests.agents.hooking import Session, Spawned
@@ -118,7 +119,15 @@ def test_nothing_is_written_outside(project: Path, tmp_path: Path, how: str) -> 
     assert (tmp_path / "elsewhere").exists() or ("page" in how and "symbolic link" in said)
 
 
-@pytest.mark.parametrize("file", [".git/config", "sub/.git/config", ".leftoff/store.db"])
+def test_without_a_home(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is trusted is never looked for in the current folder: a repository would bring it along."""
+    monkeypatch.delenv("XDG_STATE_HOME")
+    for home in ("~", "", "here"):
+        monkeypatch.setenv("HOME", home)
+        assert os.path.isabs(CALLER.user_folder), home
+
+
+@pytest.mark.parametrize("file", [".git/config", "sub/.GIT/config", ".leftoff/store.db", ".Leftoff/store.db"])
 def test_a_page_is_no_file_of_git_or_of_the_store(project: Path, file: str) -> None:
     """Folders below the project that are not the project's."""
     settings(project, f'[status]\nfile = "{file}"\n')

@@ -184,8 +184,8 @@ class Blobs:
         """Unlink what has lain in the trash, or as a temporary file, for longer than the grace. A time far ahead was
         told by a wrong clock."""
         freed = 0
-        for folder in (self._trash, self._temp):
-            for name in _names(folder):
+        for folder, is_ours in ((self._trash, _as_hash), (self._temp, _is_temp)):
+            for name in filter(is_ours, _names(folder)):  # others may have a folder of that name there, too
                 path = os.path.join(folder, name)
                 try:
                     facts = os.stat(path)
@@ -357,6 +357,12 @@ def _unlink(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
+
+
+def _is_temp(name: str) -> bool:
+    """Whether this is the name of a file that is being written."""
+    pid, _, rest = name.partition("-")
+    return pid.isdecimal() and len(rest) == 12 and all(char in "0123456789abcdef" for char in rest)
 
 
 def _as_hash(name: str) -> list[bytes]:

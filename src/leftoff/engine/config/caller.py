@@ -174,7 +174,10 @@ class Caller:
         """Where leftoff keeps what a user, and no project, has said."""
         state = self.variable("XDG_STATE_HOME") or ""
         if not os.path.isabs(state):
-            state = os.path.join(os.path.expanduser("~"), ".local", "state")
+            home = os.path.expanduser(
+                "~"
+            )  # of whoever has none, that is no path: never one of the current folder's
+            state = os.path.join(os.sep, home, ".local", "state")
         return os.path.join(state, "leftoff")
 
     def trusts(self, project: str) -> bool:

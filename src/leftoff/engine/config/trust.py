@@ -123,7 +123,8 @@ def _outside(folder: str, path: str, *, own: bool = False) -> str:
     base, real = os.path.realpath(folder), os.path.realpath(os.path.join(folder, path))
     below = os.path.relpath(real, base).split(os.sep)
     taboo = _OTHERS[:1] if own else _OTHERS
-    return real if below[0] == ".." or any(part in taboo for part in below) else ""
+    named = {part.lower() for part in below}  # a file system may not care
+    return real if below[0] == ".." or not named.isdisjoint(taboo) else ""
 
 
 def _text(value: Any) -> str:

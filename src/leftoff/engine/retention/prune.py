@@ -13,7 +13,7 @@ from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import LeaseHeld, StoreUnavailable
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.ids import of_run, parse_ref, shown_step
-from leftoff.store.rows import ATTEMPTS
+from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
+
+_HEX, _TOKEN = (
+    frozenset("0123456789abcdef"),
+    16,
+)  # what the folder of an attempt is called, and how long that is
 
 
 def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
@@ -120,8 +125,15 @@ def _sweep_attempts(store: Store) -> int:
     """Delete the folders of runs that are gone: whoever removed them died before it was done."""
     folder = os.path.join(store.folder, ATTEMPTS)
     names = os.listdir(folder) if os.path.isdir(folder) else []
+    names = [name for name in names if _is_of_attempts(os.path.join(folder, name))]
     gone = store.read(lambda view: [name for name in names if view.find_run(name, hidden=True) is None])
     return sum(remove_attempts(store, name) for name in gone)
+
+
+def _is_of_attempts(folder: str) -> bool:
+    """Whether a folder has what attempts leave, and nothing else: the store may be in a folder that others use, too."""
+    inside = os.listdir(folder) if os.path.isdir(folder) else [""]
+    return all(name == PYTHON_LOGS or (len(name) == _TOKEN and not set(name) - _HEX) for name in inside)
 
 
 def _delete(folder: str) -> int:
