@@ -79,6 +79,18 @@ def is_led_away(path: str, top: str) -> bool:
     return os.path.islink(path)
 
 
+def open_below(path: str, top: str) -> int:
+    """A descriptor to read a plain file below a folder of the store's that is called ``top``. A link on the way, or
+    anything else in its place, may have come along with a repository: it is not there, and nobody waits for it."""
+    if f"{os.sep}{top}{os.sep}" in path and is_led_away(path, top):
+        raise FileNotFoundError(errno.ENOENT, "a link is in its place", path)
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if os.fstat(fd).st_mode & 0o170000 != 0o100000:
+        os.close(fd)
+        raise FileNotFoundError(errno.ENOENT, "it is no plain file", path)
+    return fd
+
+
 def stranger(path: str) -> int | None:
     """The user that a file or folder, or a link to it, belongs to, where that is neither whoever asks nor the machine's
     own; for that one nobody is."""

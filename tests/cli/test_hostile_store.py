@@ -10,6 +10,7 @@ import pytest
 
 from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import call, succeed
+from tests.web.client import serving
 
 pytestmark = pytest.mark.damages_store
 
@@ -100,6 +101,25 @@ def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
     for words in (("prune",), ("prune", "--empty-trash"), ("fsck", "--repair")):
         succeed(*words, cwd=tmp_path)
     assert [] == [name for name in theirs if not (tmp_path / name).exists()]
+
+
+@pytest.mark.parametrize("what", ["a link", "a folder that is a link", "a pipe"])
+def test_a_log_is_no_way_to_other_files(cloned: Path, tmp_path: Path, what: str) -> None:
+    """What a link in its place leads to is not shown as what a step printed; nor is a pipe waited for."""
+    write(cloned, "UPDATE attempt SET log = 'attempts/r/x'")
+    folder = cloned / ".leftoff/attempts/r/x"
+    folder.parent.mkdir(exist_ok=True)
+    if what == "a folder that is a link":
+        folder.symlink_to(tmp_path / "mine")
+    else:
+        folder.mkdir()
+        os.mkfifo(folder / "log") if what == "a pipe" else (folder / "log").symlink_to(tmp_path / "mine/log")
+    for words in (("logs", "r"), ("logs", "r", "--failed", "--json"), ("status",), ("brief", "r")):
+        done = call(*words, cwd=cloned, timeout=60)
+        assert done.code in (0, 3) and "mine" not in done.out, str(done)
+    with serving(cloned) as page:
+        for path in ("/", f"/p/{cloned.name}/runs/r", f"/p/{cloned.name}/runs/r/step?step=a"):
+            assert ">mine<" not in page.get(path).text
 
 
 @pytest.mark.parametrize("run_id", ["../../../mine", "..", "a/b"])

@@ -13,10 +13,12 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.read.timing import timing
 from leftoff.engine.steps.approvals import is_rejected, waiting
 from leftoff.engine.write.lease import state as lease_state
+from leftoff.files import open_below
 from leftoff.host import GONE
 from leftoff.model.fields import Fields
 from leftoff.model.versions import counts_of
 from leftoff.model.words import UNFINISHED
+from leftoff.store.rows import ATTEMPTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def last_words(store: Store, reader: Reader) -> str:
 
 def _last_line(path: str) -> str:
     try:
-        with open(path, "rb") as file:
+        with open(open_below(path, ATTEMPTS), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:

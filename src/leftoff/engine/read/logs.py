@@ -20,14 +20,14 @@ from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
-from leftoff.files import write_private
+from leftoff.files import is_led_away, write_private
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.fields import Fields
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
 from leftoff.model.times import millis
 from leftoff.model.versions import counts_of
-from leftoff.store.rows import PYTHON_LOGS
+from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -283,6 +283,8 @@ def _path(store: Store, view: View, attempt: Attempt) -> str | None:
     if not attempt.log:
         return None
     path = os.path.join(store.folder, attempt.log, FILE)
+    if is_led_away(path, ATTEMPTS):  # what lies behind a link is no log of ours
+        return None
     if attempt.ended_at is not None and not os.path.exists(path):
         last, whole = view.kept_log(attempt.token)
         if whole is not None:

@@ -6,6 +6,9 @@ more when it is shown, by the rules of today.
 
 from __future__ import annotations
 
+from leftoff.files import open_below
+from leftoff.store.rows import ATTEMPTS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +40,7 @@ class LogFile:
     def read(self, *, ended: bool) -> Iterator[bytes]:
         """Blocks that end with a line; what comes behind the last end of line only where nothing more will."""
         try:
-            file = open(self.path, "rb")  # noqa: SIM115 - closed below, whoever stops reading
+            file = open(open_below(self.path, ATTEMPTS), "rb")  # noqa: SIM115 - closed below, whoever stops reading
         except (FileNotFoundError, NotADirectoryError):
             return
         with file:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from leftoff.errors import NotFound
 from leftoff.operations import Project
 from leftoff.operations.pages.one_run import step
+from leftoff.operations.watching.log_files import LogFile
 from leftoff.operations.watching.logs import Choice, logs_of
 from leftoff.web.asking import Asked
 from leftoff.web.views.ansi import parts
@@ -62,10 +62,9 @@ def _tail(path: str | None) -> tuple[str, bool]:
     """The last bytes of a file as text, and whether there was more before them."""
     if path is None:
         return "", False
+    file = LogFile(path)
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - TAIL))
-            return file.read(TAIL).decode(errors="replace"), size > TAIL
+        cut = file.skip_to(TAIL)
+        return b"".join(file.read(ended=True)).decode(errors="replace"), cut > 0
     except OSError:
         return "", False
