@@ -84,7 +84,12 @@ def open_below(path: str, top: str) -> int:
     anything else in its place, may have come along with a repository: it is not there, and nobody waits for it."""
     if f"{os.sep}{top}{os.sep}" in path and is_led_away(path, top):
         raise FileNotFoundError(errno.ENOENT, "a link is in its place", path)
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return open_plain(path, os.O_NOFOLLOW)
+
+
+def open_plain(path: str, flags: int = 0) -> int:
+    """A descriptor to read a plain file. Anything else in its place is not there: a pipe would be waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     if os.fstat(fd).st_mode & 0o170000 != 0o100000:
         os.close(fd)
         raise FileNotFoundError(errno.ENOENT, "it is no plain file", path)

@@ -101,6 +101,27 @@ def test_a_commit_that_git_would_take_for_an_option(verb: str, tmp_path: Path) -
     assert {"bundle", "ours", "theirs"} == {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/packed-refs"])
+def test_a_pipe_in_the_place_of_git(project: Path, name: str) -> None:
+    """It is no repository: a verb, or an agent's session, does not wait for whoever would write into it."""
+    (project / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(project / name)
+    if name == ".git/packed-refs":
+        (project / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    assert 0 == call("start", "w", "--run-id", "g", cwd=project, timeout=30).code
+
+
+@pytest.mark.parametrize("issue", ["../outside/issue", "link", "pipe"])
+def test_an_issue_is_no_path_to_another_file(project: Path, tmp_path: Path, issue: str) -> None:
+    """`[issues] file` inside of the project stays there, whatever an issue is called, or its file leads to."""
+    (project / "leftoff.toml").write_text('[issues]\nfile = "{issue}.json"\n')
+    (tmp_path / "outside/issue.json").write_text('{"title": "mine"}')
+    (project / "link.json").symlink_to(tmp_path / "outside/issue.json")
+    os.mkfifo(project / "pipe.json")
+    succeed("start", "w", "--run-id", "i", "--issue", issue, cwd=project, timeout=30)
+    assert "mine" not in succeed("show", "i", "--json", cwd=project).out
+
+
 def test_a_head_that_is_no_commit(project: Path) -> None:
     """What stands in `.git/HEAD` in the place of a commit is not remembered as one."""
     (project / ".git").mkdir()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
+from leftoff.files import open_plain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _HEX = frozenset("0123456789abcdef")
 _SHORTEST, _LONGEST = 4, 64  # of the id of a commit
+_LINE = 1 << 13  # characters of one that says where a repository is
 
 
 def upward(folder: str) -> list[str]:
@@ -33,8 +36,8 @@ def _git_dir(folder: str) -> str:
 
 def _first_line(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
+        with open(open_plain(path), encoding="utf-8", errors="replace") as file:
+            return file.readline(_LINE).strip()
     except OSError:
         return ""
 
@@ -93,7 +96,7 @@ def _ref(git: str, name: str) -> str | None:
     if found:
         return found
     try:
-        with open(os.path.join(git, "packed-refs"), encoding="utf-8", errors="replace") as file:
+        with open(open_plain(os.path.join(git, "packed-refs")), encoding="utf-8", errors="replace") as file:
             return next((line[:40] for line in file if line.rstrip("\n").endswith(f" {name}")), None)
     except OSError:
         return None

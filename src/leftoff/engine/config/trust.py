@@ -77,7 +77,7 @@ def store_items(folder: str, store: str = LINK) -> list[Item]:
     """A link in the place of the store's folder that leads outside of the project, or a folder of somebody else, who
     would have what is kept there; else every link that lies in it, for it is written through."""
     path = os.path.join(folder, store)
-    target = _outside(folder, store, own=True) if os.path.islink(path) else ""
+    target = outside(folder, store, own=True) if os.path.islink(path) else ""
     if target:
         return [Item(store, os.readlink(path), LEADS, target)]
     if not os.path.isdir(path):
@@ -114,11 +114,11 @@ def _path(folder: str, key: str, value: Any) -> list[Item]:
     path = folder_of(value)
     if path is None:
         return [Item(key, shown(value), LEADS, shown(value))]
-    target = _outside(folder, path, own=key == "store")
+    target = outside(folder, path, own=key == "store")
     return [Item(key, value, LEADS, target)] if target else []
 
 
-def _outside(folder: str, path: str, *, own: bool = False) -> str:
+def outside(folder: str, path: str, *, own: bool = False) -> str:
     """Where a path leads, links followed, if that is no place of the project's; ``own``: its store's folder is one."""
     base, real = os.path.realpath(folder), os.path.realpath(os.path.join(folder, path))
     below = os.path.relpath(real, base).split(os.sep)

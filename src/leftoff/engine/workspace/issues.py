@@ -9,7 +9,9 @@ import os
 
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.trust import outside
 from leftoff.errors import Invalid
+from leftoff.files import open_plain
 from leftoff.model.words import ISSUE
 
 TYPE_CHECKING = False
@@ -26,6 +28,7 @@ COMMAND = "gh issue view {issue} --json title,body,labels,assignees,state"
 SECONDS = 15.0
 _KEYS = ("command", "file", "timeout", "update")
 _STATE = "state:"
+_MOST = 1 << 24  # characters of a file
 
 
 class Offline(Exception):
@@ -72,10 +75,15 @@ class Issues:
         return found
 
     def _read(self, project: str, issue: str) -> str:
-        path = os.path.join(project, str(self.file).replace("{issue}", issue))
+        named = str(self.file)
+        path = os.path.join(project, filled := named.replace("{issue}", issue))
         try:
-            with open(path, encoding="utf-8") as file:
-                return file.read()
+            if outside(project, filled) and not outside(
+                project, named
+            ):  # by the issue, or a link of its name
+                raise Offline(f"{path} leads outside of the project")
+            with open(open_plain(path), encoding="utf-8") as file:
+                return file.read(_MOST)
         except (OSError, ValueError) as error:
             raise Offline(f"{path} cannot be read: {error}") from None
 
