@@ -174,10 +174,8 @@ class Caller:
         """Where leftoff keeps what a user, and no project, has said."""
         state = self.variable("XDG_STATE_HOME") or ""
         if not os.path.isabs(state):
-            home = os.path.expanduser(
-                "~"
-            )  # of whoever has none, that is no path: never one of the current folder's
-            state = os.path.join(os.sep, home, ".local", "state")
+            # The home of whoever has none is no path: it must not become one of the current folder's.
+            state = os.path.join(os.sep, os.path.expanduser("~"), ".local", "state")
         return os.path.join(state, "leftoff")
 
     def trusts(self, project: str) -> bool:

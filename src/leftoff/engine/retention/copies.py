@@ -130,9 +130,8 @@ def _copy_file(path: str, target: str) -> None:
 
     part = f"{target}.part"
     try:
-        if not os.path.exists(target) and not os.path.islink(
-            path
-        ):  # a link may have come along with a repository
+        # A link may have come along with a repository.
+        if not os.path.exists(target) and not os.path.islink(path):
             copyfile(path, part)
             os.chmod(part, 0o600)
             sync_file(part)

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
-_HEX, _TOKEN = (
-    frozenset("0123456789abcdef"),
-    16,
-)  # what the folder of an attempt is called, and how long that is
+_HEX, _TOKEN = frozenset("0123456789abcdef"), 16  # the name of an attempt's folder, and how long it is
 
 
 def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
