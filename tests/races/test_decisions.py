@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,6 +125,31 @@ def test_another_question_than_the_page_showed(project: Path) -> None:
     with here(project) as here_:
         plan = preview(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
         assert "approved" in act(here_, NOBODY, "approve", "r", {**said, "plan": plan}).told
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("resume", {"answers": {"blocked.errors:a": "clear them"}}),
+        ("resume", {"accept": ["blocked.errors"]}),
+        ("unblock", {}),
+        ("unblock", {"step": "a"}),
+    ],
+)
+def test_another_error_than_the_page_showed(project: Path, action: str, said: dict[str, Any]) -> None:
+    """What somebody says of one error is said of no other, told while their page was open."""
+    succeed("start", "w", "--run-id", "r", "--steps", "a,b", cwd=project)
+    succeed("step", "block", "a", "--error", "no token", cwd=project)
+    with here(project) as here_:
+        plan = preview(here_, NOBODY, action, "r", {}).plan
+    succeed("step", "block", "a", "--error", "no quota", cwd=project)
+    with here(project) as here_, pytest.raises(Conflict):
+        act(here_, NOBODY, action, "r", {**said, "plan": plan})
+    assert "no quota" in succeed("show", "r", cwd=project).out
+    with here(project) as here_:
+        plan = preview(here_, NOBODY, action, "r", {}).plan
+        act(here_, NOBODY, action, "r", {**said, "plan": plan})
+    assert "running" == succeed("show", "r", "--json", cwd=project).json["status"]
 
 
 def test_another_question_while_somebody_picks(project: Path) -> None:

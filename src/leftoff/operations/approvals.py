@@ -241,8 +241,14 @@ class Unblocked(Fields):
         return self.info.to_json()
 
 
-def unblock(project: Project, caller: Caller, ref: str | None = None, step: str | None = None) -> Unblocked:
-    """What blocks a run, or one step of it, is resolved."""
+def unblock(
+    project: Project,
+    caller: Caller,
+    ref: str | None = None,
+    step: str | None = None,
+    seen: int | None = None,
+) -> Unblocked:
+    """What blocks a run, or one step of it, is resolved. ``seen``: as far as it was there at that version."""
     from leftoff.engine.steps.unblock import unblock as clear
 
     blocked = Fit(
@@ -255,7 +261,7 @@ def unblock(project: Project, caller: Caller, ref: str | None = None, step: str 
 
     def work(found: Target) -> Cleared:
         find = this_run(found.row.run, found.row.run_id)
-        return clear(project.store, find, path, project.now, scrubber=project.redactor)
+        return clear(project.store, find, path, project.now, seen=seen, scrubber=project.redactor)
 
     done = tried_first(project, found, work, lambda done: done.done.version is not None)
     return Unblocked(info(project, done.done.row), done.done.version is not None, done.steps)

@@ -19,7 +19,7 @@ from leftoff.engine.resume.finding import (
     WARN,
     check_codes,
 )
-from leftoff.errors import NeedsPerson, Usage
+from leftoff.errors import Conflict, NeedsPerson, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ def take_answers(
     report: Report, request: ResumeRequest, answerer: Answerer, quiet: Collection[str] = ()
 ) -> Answers | None:
     """What to go on with; ``None``: it does not go on, and was said why. ``quiet``: codes that somebody else tells."""
+    if request.seen is not None and report.stamp != request.seen:
+        raise Conflict(
+            f"What stands in the way of run {report.world.run_id} is not what was shown.",
+            hint="Nothing was changed. Look at it again, then answer.",
+        )
     answers = Answers(request.accept)
     report.accept({*answers.accepted, "step.waiting"})  # what goes without that person is done
     if request.answers and not _take_given(report, request.answers, answers):

@@ -121,9 +121,9 @@ class Finding(Fields):
             self.level = self.level or CODES[self.code]
 
     @property
-    def asked(self) -> tuple[str, str | None, str]:
+    def asked(self) -> tuple[str, str | None, str, str]:
         """What somebody is asked by it: of one subject several things may be said."""
-        return self.code, self.subject, self.message
+        return self.code, self.subject, self.message, self.digest
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {

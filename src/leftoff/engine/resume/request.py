@@ -32,7 +32,8 @@ class ResumeRequest(Fields):
     runs of a step is ended, not followed.
     ``workflow``: the definition as it shall be from now on, where its file was given. ``deep``: every file is hashed.
     Not ``resumes``: somebody only looks. ``decided``: the run as it was when that was agreed to. ``shown``: the digest
-    of the definition that was shown then, where it came from elsewhere.
+    of the definition that was shown then, where it came from elsewhere. ``seen``: what stands for the questions that
+    they were shown, which the answers are about.
     """
 
     target: Target
@@ -51,6 +52,7 @@ class ResumeRequest(Fields):
     decided: RunRow | None = None
     answers: Mapping[str, str] = {}
     shown: str = ""
+    seen: str | None = None
 
     @property
     def goes_on(self) -> bool:

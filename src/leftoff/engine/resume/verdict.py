@@ -19,6 +19,7 @@ from leftoff.engine.resume.finding import (
 )
 from leftoff.engine.resume.plan import make_plan, resume_from
 from leftoff.engine.resume.request import select
+from leftoff.model.codec import sha256, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,6 +131,12 @@ class Report:
         for finding in self.findings:
             if finding.level == ASK and finding.code in codes:
                 finding.level = WARN
+
+    @property
+    def stamp(self) -> str:
+        """What stands for the questions as they are put, before any is answered: other ones have another."""
+        asked = [list(finding.asked) for finding in self.findings if finding.level in (ASK, REFUSE)]
+        return sha256(text(asked).encode()).hexdigest()[:32]
 
     def end(self, over: str) -> None:
         """Nothing is left to do."""

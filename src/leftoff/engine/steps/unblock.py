@@ -7,7 +7,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import Steps, retry
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
-from leftoff.engine.write.unmoved import is_seen
+from leftoff.engine.write.unmoved import Moved, is_seen
 from leftoff.errors import Conflict, NotFound
 from leftoff.host import user
 from leftoff.model.fields import Fields
@@ -67,7 +67,9 @@ def _clear_steps(
     blocked = [path for path, record in steps.items() if record.get("status") == "blocked"]
     _check(steps, blocked, step, row)
     known = [path for path in blocked if is_seen(reader.view, row.run, "step", path, seen)]
-    cleared = [step] if step is not None else known
+    cleared = [path for path in known if step in (None, path)]
+    if blocked and not cleared:
+        raise Moved(f"What blocks run {row.run_id} was reported since.")
     for path in cleared:
         writer.move(path, retry(steps[path]))
         if reader.view.row(row.run, "error", path) is not None:

@@ -61,7 +61,7 @@ TEXT, WORDS, FLAG, MAP = "text", "words", "flag", "map"  # what a field holds
 ACTIONS: dict[str, dict[str, str]] = {
     "approve": {"step": TEXT, "choice": TEXT, "note": TEXT, "plan": TEXT},
     "reject": {"step": TEXT, "note": TEXT, "plan": TEXT},
-    "unblock": {"step": TEXT},
+    "unblock": {"step": TEXT, "plan": TEXT},
     "resume": {
         "accept": WORDS,
         "answers": MAP,
@@ -168,9 +168,12 @@ def _decide(
 
 
 def _unblock(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
-    done = unblock(project, caller, ref, said.get("step"))
+    seen = said.get("plan", "")
+    if seen and not seen.isdecimal():
+        raise _another_plan()
+    done = unblock(project, caller, ref, said.get("step"), int(seen) if seen else None)
     if done.changed:
-        write_down(project, caller, done.info.row, "unblock", said)
+        write_down(project, caller, done.info.row, "unblock", _without_plan(said))
     told = "What blocked it is resolved." if done.changed else "Nothing blocks it."
     return Acted(done.info.run_id, told, done.to_json())
 
@@ -288,9 +291,7 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
         raise CannotResume(request.over, hint="Choose a step to begin again from.")
     if is_driven(project, row):
         found = verify(project, caller, request)
-        content = untrusted(found)
-        if content and said.get("plan", content) != content:
-            raise _another_plan()
+        content = _untrusted(found)
         if take_answers(found, request, Answerer()) is None:
             raise _not_now(found)
         row = taken_back(project, request.target).row
@@ -305,11 +306,11 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     if done.outcome != RUNNING:
         raise _not_now(done.report)
     row = done.request.target.row
-    write_down(project, caller, row, "resume", said)
+    write_down(project, caller, row, "resume", _without_plan(said))
     return Acted(row.run_id, f"Run {row.run_id} is running again.", info(project, row).to_json())
 
 
-def untrusted(found: Report) -> str:
+def _untrusted(found: Report) -> str:
     """What stands for the definition of a run from elsewhere that somebody is shown; empty where that is trusted."""
     return next((finding.digest for finding in found.findings if finding.digest), "")
 
@@ -338,6 +339,7 @@ def request_of(project: Project, caller: Caller, ref: str, said: Given) -> Resum
         accept=check_codes(said.get("accept", ())),
         answers=said.get("answers", {}),
         yes=bool(said.get("yes")),
+        seen=said.get("plan"),
     )
 
 

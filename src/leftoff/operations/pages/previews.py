@@ -10,7 +10,7 @@ from leftoff.model.ids import shown_step
 from leftoff.model.words import in_words
 from leftoff.operations.execution.workflow_file import is_driven
 from leftoff.operations.files import plan_rollback
-from leftoff.operations.pages.actions import checked, known, of_run, plan_of, request_of, untrusted, way_back
+from leftoff.operations.pages.actions import checked, known, of_run, plan_of, request_of, way_back
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
 
@@ -88,13 +88,11 @@ def _preview_decide(project: Project, caller: Caller, ref: str, said: Given) -> 
 def _preview_unblock(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     row = _one(project, caller, ref)
     what = shown_step(said["step"]) if "step" in said else "What blocks the run"
-    return Preview(
-        row.run_id,
-        [
-            f"{what} counts as resolved, and is to be done again.",
-            "Nothing starts by itself: resume continues.",
-        ],
-    )
+    says = [
+        f"{what} counts as resolved, and is to be done again.",
+        "Nothing starts by itself: resume continues.",
+    ]
+    return Preview(row.run_id, says, plan=str(row.seq))
 
 
 def _preview_stop(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
@@ -154,6 +152,7 @@ def _preview_resume(project: Project, caller: Caller, ref: str, said: Given) -> 
     request = request_of(project, caller, ref, said)
     row = request.target.row
     found = verify(project, caller, request)
+    plan = found.stamp
     says = [finding.message for finding in found.findings if finding.code == WITHOUT]
     found.accept({*request.accept, WITHOUT})  # what goes without that person is done
     again = [entry for entry in found.plan if entry["action"] != "skip"]
@@ -166,7 +165,7 @@ def _preview_resume(project: Project, caller: Caller, ref: str, said: Given) -> 
         says.append("It runs in the background, on the machine that serves this page.")
     asks = [finding.to_json() for finding in found.findings if finding.level in (ASK, REFUSE)]
     lines = [f"{entry['action']} {shown_step(entry['step'])} ({entry['why']})" for entry in again]
-    return Preview(row.run_id, says, lines, asks, plan=untrusted(found))
+    return Preview(row.run_id, says, lines, asks, plan=plan)
 
 
 _PREVIEWS: dict[str, Callable[[Project, Caller, str, Given], Preview]] = {
