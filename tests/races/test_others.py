@@ -267,3 +267,17 @@ def test_another_run_is_meant_by_then(project: Path, seam: Seam, words: str) -> 
     refused = call(*words.split(), cwd=project)
     assert (5, True) == (refused.code, "Run a was meant" in refused.err), str(refused)
     assert 1 == succeed("show", "b", "--json", cwd=project).json["head"]["seq"]
+
+
+def test_an_event_of_bmad_while_another_run_begins(project: Path, seam: Seam) -> None:
+    """The number of a step is one of the run that was meant when it was looked up."""
+    succeed("start", "w", "--run-id", "a", "--steps", "x", cwd=project)
+
+    def next_one() -> None:
+        succeed("finish", "--run", "a", cwd=project)
+        succeed("start", "v", "--run-id", "b", "--steps", "y,x", cwd=project)
+
+    seam.after("leftoff.operations.protocols.bmad.current_row", next_one)
+    event = "<checkpoint-update><step-completed>1</step-completed></checkpoint-update>"
+    call("compat", "bmad-event", cwd=project, input=event)
+    assert 1 == succeed("show", "b", "--json", cwd=project).json["head"]["seq"]

@@ -49,6 +49,7 @@ def _update(project: Project, caller: Caller, event: Event) -> Reported:
     if number is None:
         raise Usage("<checkpoint-update> needs a <step-completed>.", hint="Its number, from 1.")
     row, output = current_row(project, caller), event.fields.get("artefact", "").strip()
+    caller.named = row.run_id  # the step is one of this run
     done = StepReport("done", store.read(lambda view: compat.step_at(store, view, row, number)))
 
     def announce(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> None:
