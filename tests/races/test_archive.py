@@ -13,6 +13,7 @@ import leftoff
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import Kept, kept, take_out
 from leftoff.engine.retention.archive_check import check_archive
+from leftoff.engine.write.unmoved import Moved
 from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
 from leftoff.files import sync_folder
 from leftoff.host import this_process
@@ -103,6 +104,38 @@ def test_archived_again_while_it_is_taken_out(over: Path, seam: Seam) -> None:
         assert path is not None
         take_out(project.store, path, project.store, project.now, (this_process(), "somebody"))
     assert ["before"] == notes(over, "old")
+
+
+def went_on(folder: Path) -> None:
+    """Somebody takes a run out of the archive, reports on it, and archives it again."""
+    succeed("undelete", "old", cwd=folder)
+    note(folder, "old")
+    succeed("archive", "old", cwd=folder)
+
+
+HIDDEN = "leftoff.engine.retention.export._Replay.put_in_order"  # all of it is in, and nobody sees it yet
+
+
+def test_archived_again_with_more_while_it_is_brought_back(over: Path, seam: Seam) -> None:
+    """The older state of a run is not seen beside the newer one in the archive: that one is brought back."""
+    succeed("archive", "old", cwd=over)
+    seam.after(HIDDEN, lambda: went_on(over))
+    with here(over) as project:
+        undelete(project, "old")
+    assert ["before", "in between"] == notes(over, "old")
+    assert ["old"] == [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=over).json["runs"]]
+
+
+def test_archived_again_with_more_while_it_is_taken_back(over: Path, seam: Seam) -> None:
+    """Whoever changes an archived run is told: what they looked at is not what is there."""
+    succeed("archive", "old", cwd=over)
+    with here(over) as project:
+        found = target(project, NOBODY, "old")
+        seam.after(HIDDEN, lambda: went_on(over))
+        with pytest.raises(Moved):
+            taken_back(project, found)
+    assert ["before", "in between"] == notes(over, "old")
+    assert ["old"] == [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=over).json["runs"]]
 
 
 def test_archived_again_once_it_is_taken_out(over: Path, monkeypatch: pytest.MonkeyPatch) -> None:

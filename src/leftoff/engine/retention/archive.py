@@ -277,24 +277,43 @@ def take_out(store: Store, found: Kept, into: Store, now: int, driver: tuple[Pro
     elif found.run:
         shelf.copy_out(store, found.run, into, now, driver)
     else:
-        opened = take_in(into, found.path, now, driver)
+        opened = take_in(into, found.path, now, driver, own=into is store)
         if into is store:
             _drop_taken(store, found.path, found.run_id, opened)
     return found.run_id
 
 
 def take_in(
-    into: Store, path: str, now: int, driver: tuple[Process, str], hide: Mark | None = None
+    into: Store,
+    path: str,
+    now: int,
+    driver: tuple[Process, str],
+    hide: Mark | None = None,
+    *,
+    own: bool = False,
 ) -> os.stat_result:
-    """The run of a bundle becomes one of a store; which file that was. ``hide``: it is not seen there."""
+    """The run of a bundle becomes one of a store; which file that was. ``hide``: it is not seen there. ``own``: the
+    archive is that store's. Then ``Moved`` where the bundle is not there any more when the run would be seen: somebody
+    took it back, and may have archived it again, with more in it."""
+    opened = os.stat(path) if os.path.exists(path) else None
     bundle = open_bundle(path)
     try:
-        opened = os.stat(path)
+        if opened is None:
+            raise _swept(path)
         if hide is None or not _is_hidden(into, bundle):
-            import_bundle(into, bundle, now, driver, _both(_mark(path, bundle), hide))
+            still = _still(path, opened) if own else None
+            import_bundle(into, bundle, now, driver, _both(still, _mark(path, bundle), hide))
     finally:
         bundle.close()
     return opened
+
+
+def _still(path: str, opened: os.stat_result) -> Mark:
+    def still(tx: Tx, run: int, run_id: str) -> None:
+        if not same_file(path, opened):
+            raise _swept(path)
+
+    return still
 
 
 def _is_hidden(store: Store, bundle: Bundle) -> bool:

@@ -17,7 +17,7 @@ from leftoff.engine.retention.page import TRASH
 from leftoff.engine.retention.prune import refuse_driven, remove_attempts
 from leftoff.engine.write.commit import Seal, Terms, commit_in
 from leftoff.engine.write.head import Head
-from leftoff.engine.write.unmoved import need_unmoved
+from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Ambiguous, Conflict, NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
@@ -99,15 +99,20 @@ def _bundled(page: dict[str, Any]) -> InTrash:
 def undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
     """Bring a run back, by its id, or by a workflow, title or issue that only one has; an archived one, too. Its id.
 
-    That is a checkpoint of its own: the rules count its age from here.
+    That is a checkpoint of its own: the rules count its age from here. One that was brought back and archived again
+    meanwhile is looked up anew.
     """
+    return until_unmoved(lambda: _undelete(store, name, now, driver))
+
+
+def _undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
     found = _named(store, name)
     if isinstance(found, archive.Kept):
         return _unarchive(store, found, now, driver)
     if found.path:
         try:
             archive_trash.take_back(store, found.path, now, driver)
-        except NotFound:  # emptied, or brought back by somebody else
+        except (NotFound, Moved):  # emptied, or brought back by somebody else
             raise _no_longer(found) from None
     store.write(lambda tx: _back(tx, found, now))
     return found.run_id
