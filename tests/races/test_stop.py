@@ -66,6 +66,7 @@ def test_a_driver_that_came_since_it_was_given_up(
     script.write_text("true")
     if not lives:
         os.kill(orphan.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, orphan.pid, os.WEXITED | os.WNOWAIT)
     seam.before("leftoff.operations.lifecycle.forsake", lambda: taken_up(project, "r"))
     succeed("finish", "--status", "abandoned", "--run", "r", cwd=project)
     assert (lives, "true") == (orphan.state() == ALIVE, script.read_text())
