@@ -102,3 +102,69 @@ def test_a_bundle_in_the_trash_comes_back_without_its_page(archived: Path) -> No
     assert "old" == succeed("undelete", "old", "--json", cwd=archived).json["run_id"]
     assert {"n": 1} == succeed("show", "old", "--json", cwd=archived).json["variables"]
     assert "Clean." in succeed("fsck", cwd=archived).out
+
+
+@pytest.mark.parametrize("where", ["archive", "trash"])
+@pytest.mark.parametrize("instead", ["nothing", "folder", "link"])
+def test_a_bundle_that_is_gone_is_missed(archived: Path, where: str, instead: str) -> None:
+    """Its page tells of it: no listing leaves its run out without a word, who names it is told what is wrong, and a
+    repair names the run as lost, once."""
+    bundle = archived / ".leftoff/archive/old.leftoff"
+    if where == "trash":
+        bundle.parent.joinpath("trash").mkdir()
+        bundle = bundle.rename(bundle.parent / "trash/old~3.leftoff")
+        (archived / ".leftoff/archive/old.json").rename(bundle.with_suffix(".json"))
+    bundle.unlink()
+    if instead == "folder":
+        bundle.mkdir()
+    elif instead == "link":
+        bundle.symlink_to("older.leftoff")
+    for words in (("ls", "--all"), ("undelete",)):
+        assert "the bundle of the archived run old is gone" in succeed(*words, cwd=archived).err, words
+    for words in (("show", "old"), ("undelete", "old"), ("rm", "old", "--yes")):
+        done = call(*words, cwd=archived)
+        assert (4, True) == (done.code, "run old is gone" in done.err), words
+    assert [("archive", bundle.with_suffix(".json").name)] == problems(call("fsck", "--json", cwd=archived))
+    done = succeed("fsck", "--repair", "--json", cwd=archived)
+    assert ["old"] == [loss["run_id"] for loss in done.json["salvaged"]]
+    assert [] == problems(succeed("fsck", "--json", cwd=archived))
+    assert 3 == call("show", "old", cwd=archived).code
+    assert "" == succeed("ls", "--all", cwd=archived).err
+
+
+def test_a_run_that_is_elsewhere_is_not_missed(archived: Path) -> None:
+    """A page without its bundle, as a kill leaves it: of a run that is in the store, or in the other place."""
+    folder = archived / ".leftoff/archive"
+    page = (folder / "old.json").read_bytes()
+    succeed("undelete", "old", cwd=archived)
+    (folder / "old.json").write_bytes(page)
+    (folder / "trash").mkdir()
+    (folder / "trash/older~1.json").write_bytes((folder / "older.json").read_bytes())
+    assert "" == succeed("ls", "--all", cwd=archived).err
+    assert [] == problems(succeed("fsck", "--json", cwd=archived))
+
+
+def test_what_to_do_with_a_damaged_bundle(archived: Path) -> None:
+    """It is the only copy of its run: nobody is told to export that again."""
+    (archived / ".leftoff/archive/old.leftoff").write_bytes(b"")
+    for words in (("show", "old"), ("undelete", "old")):
+        done = call(*words, cwd=archived)
+        assert (4, False, True) == (done.code, "export" in done.err, "fsck --repair" in done.err), words
+    succeed("fsck", "--repair", cwd=archived)
+    assert "" == succeed("ls", "--all", cwd=archived).err
+
+
+def test_a_folder_in_the_place_of_a_blob(archived: Path) -> None:
+    """Nothing is kept in it, and it stops no sweep: who needs the blob is told, and a repair moves it aside."""
+    (archived / "a.txt").write_text("text")
+    succeed("track", "a.txt", "--run", "new", cwd=archived)
+    (blob,) = (archived / ".leftoff/blobs").rglob("*/*")
+    blob.unlink()
+    blob.mkdir()
+    succeed("start", "w", "--run-id", "other", cwd=archived)
+    done = call("track", "a.txt", "--run", "other", cwd=archived)
+    assert (8, True) == (done.code, "fsck --repair" in done.err)
+    succeed("rm", "new", "--yes", cwd=archived)
+    for _ in range(2):
+        succeed("prune", cwd=archived)
+    assert 0 == call("fsck", cwd=archived).code

@@ -92,8 +92,10 @@ def _archived(project: Project, wanted: Wanted) -> list[dict[str, Any]]:
     from leftoff.engine.read.missing import out_of_sight
     from leftoff.engine.retention.archive import archived
     from leftoff.engine.retention.page import DAMAGED
+    from leftoff.operations.runs import tell_gone
 
     there = archived(project.store)
+    tell_gone(project)
     if away := out_of_sight(project.store):
         project.say(f"leftoff: {away}")
     for about in there:

@@ -303,3 +303,11 @@ def tell_lost(project: Project, row: Known) -> None:
     parts = project.store.read(lambda view: lost_parts(view, row.run))
     if parts:
         project.say(f"leftoff: {told(row.run_id, parts)}")
+
+
+def tell_gone(project: Project) -> None:
+    """Say which archived runs, and which in the trash, no listing has any more, as their bundles are gone."""
+    from leftoff.engine.retention.archive_check import gone_from_archive
+
+    for run_id in gone_from_archive(project.store):
+        project.say(f"leftoff: the bundle of the archived run {run_id} is gone. `leftoff fsck` tells more.")

@@ -95,7 +95,13 @@ class Blobs:
             sync_folder(self._folder)
             sync_folder(os.path.dirname(self._folder))
         for temp, path in paths.items():
-            os.replace(temp, path)
+            try:
+                os.replace(temp, path)
+            except IsADirectoryError as error:
+                raise StoreUnavailable(
+                    f"{path} is a folder, and a blob should be there.",
+                    hint="leftoff makes no such thing. Move it away; or `leftoff fsck --repair` does, if it is missed.",
+                ) from error
         for parent in parents:
             sync_folder(parent)
 
@@ -149,18 +155,20 @@ class Blobs:
     def present(self, hash: bytes) -> bool:
         """Whether the file is in its place; one that is in the trash is taken back."""
         path = self.path(hash)
-        if os.path.exists(path):
+        if os.path.isfile(path):
             return True
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             os.rename(self.trash_path(hash), path)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return False
         sync_folder(os.path.dirname(path))
         return True
 
     def discard(self, hash: bytes) -> None:
-        """To the trash, inside the transaction that forgets the blob."""
+        """To the trash, inside the transaction that forgets the blob. A folder in its place stays: it is not ours."""
+        if os.path.isdir(self.path(hash)):
+            return
         os.makedirs(self._trash, mode=0o700, exist_ok=True)
         try:
             # The grace begins now, and before the name changes.
@@ -192,7 +200,7 @@ class Blobs:
                     if abs(now - facts.st_mtime) > grace or grace == 0:
                         os.unlink(path)
                         freed += facts.st_size
-                except FileNotFoundError:
+                except (FileNotFoundError, IsADirectoryError):
                     pass
         try:
             os.rmdir(self._trash)  # so that one look tells whether anything is left

@@ -18,7 +18,7 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.lifecycle.origin import came_back, note_leaving
 from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention import shelf
-from leftoff.engine.retention.bundle_check import open_bundle
+from leftoff.engine.retention.bundle_check import open_bundle, open_kept
 from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.export import export, import_bundle
 from leftoff.engine.retention.names import NAMES, carries, carries_longer, is_called, is_of, with_checkpoint
@@ -258,7 +258,7 @@ def find_archived(store: Store, text: str, several: Several, *, whole: bool = Fa
         found = [about for about in pages if fits(about, name)]
         if found:
             return kept(store, str(several(found, name)["run_id"]))
-    refuse_unknown(pages, text)
+    refuse_unknown(pages, text, folder_of(store))
     return None
 
 
@@ -296,7 +296,7 @@ def take_in(
     archive is that store's. Then ``Moved`` where the bundle is not there any more when the run would be seen: somebody
     took it back, and may have archived it again, with more in it."""
     opened = os.stat(path) if os.path.exists(path) else None
-    bundle = open_bundle(path)
+    bundle = open_kept(path)
     try:
         if opened is None:
             raise _swept(path)
@@ -370,8 +370,8 @@ def _remove(store: Store, path: str, seen: os.stat_result) -> int:
                     f"The bundle {path} is not the one that was asked about.",
                     hint="Somebody worked on its run meanwhile. Nothing was removed; look again.",
                 )
+            unlink(page_of(path))  # before its bundle: a page alone tells of a run that is lost
             os.rename(path, aside)
-            unlink(page_of(path))
 
     store.write(work)
     unlink(aside)
@@ -379,7 +379,7 @@ def _remove(store: Store, path: str, seen: os.stat_result) -> int:
 
 
 def unlink(path: str) -> None:
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, IsADirectoryError):  # a folder is none of ours
         os.unlink(path)
 
 
@@ -389,11 +389,10 @@ def size_of(store: Store, found: Kept) -> int:
 
 
 def drop(path: str) -> int:
-    """Delete a bundle and its page; the bytes that they took on disk."""
-    size = 0
-    for name in (path, page_of(path)):
-        size += disk_use(name)
-        unlink(name)
+    """Delete a bundle and its page, that first; the bytes that they took on disk."""
+    size = disk_use(path) + disk_use(page_of(path))
+    unlink(page_of(path))
+    unlink(path)
     return size
 
 

@@ -7,6 +7,7 @@ names the run as lost.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from tempfile import TemporaryDirectory
 
 from leftoff.engine.lifecycle.opening import find
@@ -14,7 +15,7 @@ from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention import archive, archive_trash
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.names import NAMES
-from leftoff.engine.retention.page import SUFFIX, TRASH, page_of, read_page, write_page
+from leftoff.engine.retention.page import TRASH, lost_bundles, page_of, read_page, run_of, write_page
 from leftoff.errors import BadData, Unsupported
 from leftoff.files import sync_folder
 from leftoff.host import this_process
@@ -43,6 +44,23 @@ def check_archive(store: Store, found: dict[str, Any], *, repair: bool) -> None:
             found["problems"].append(_problem(path, wrong))
         else:
             _check_page(store, path, found, repair=repair)
+    for run_id, page in gone_from_archive(store).items():
+        _gone(store, run_id, page, found, repair=repair)
+
+
+def gone_from_archive(store: Store) -> dict[str, str]:
+    """By run, the pages of archived runs whose bundle is gone, and that are not in the store either."""
+    lost = lost_bundles(archive.folder_of(store))
+    return {run_id: page for run_id, page in lost.items() if not _is_there(store, page, hidden=True)}
+
+
+def _gone(store: Store, run_id: str, page: str, found: dict[str, Any], *, repair: bool) -> None:
+    """Only the page of an archived run is left."""
+    message = f"The bundle of the archived run {run_id} is gone; this page tells of it."
+    if repair:
+        _put_aside(store, page, "Its bundle in the archive is gone.", found)
+    else:
+        found["problems"].append(_problem(page, message))
 
 
 def _problem(path: str, message: str) -> dict[str, Any]:
@@ -77,18 +95,13 @@ def _check_page(store: Store, path: str, found: dict[str, Any], *, repair: bool)
     found["repaired" if repair else "problems"].append(_problem(page, wrong))
 
 
-def _run_id(path: str) -> str:
-    name = os.path.basename(path).removesuffix(SUFFIX)
-    return name.rpartition("~")[0] if _is_trash(path) else name
-
-
 def _is_trash(path: str) -> bool:
     return os.path.basename(os.path.dirname(path)) == TRASH
 
 
-def _is_there(store: Store, path: str) -> bool:
+def _is_there(store: Store, path: str, *, hidden: bool = False) -> bool:
     """Whether the run of a bundle is in the store as well."""
-    return store.exists() and store.read(lambda view: view.find_run(_run_id(path))) is not None
+    return store.exists() and store.read(lambda view: view.find_run(run_of(path), hidden=hidden)) is not None
 
 
 def _make_page(store: Store, path: str) -> None:
@@ -121,6 +134,22 @@ def _is_same(path: str, seen: os.stat_result) -> bool:
 
 def _set_aside(store: Store, path: str, wrong: str, found: dict[str, Any]) -> None:
     """A damaged bundle goes to the quarantine; its run is lost, unless the store has it."""
+    if not _is_there(store, path):
+        _put_aside(store, path, "Its bundle in the archive is damaged: it is left out.", found)
+    elif _into_quarantine(store, path, found):
+        found["repaired"].append(_problem(path, wrong))
+
+
+def _put_aside(store: Store, path: str, message: str, found: dict[str, Any]) -> None:
+    """What is left of a run that is lost goes to the quarantine."""
+    there = _into_quarantine(store, path, found)
+    if there:
+        lost: dict[str, Any] = {"run_id": run_of(path), "kept": None, "newest": None, "unproved": []}
+        found["salvaged"].append({**lost, "aside": there, "message": message})
+
+
+def _into_quarantine(store: Store, path: str, found: dict[str, Any]) -> str:
+    """Where it is now; empty where somebody was faster."""
     root = os.path.dirname(archive.folder_of(store) or "")
     folder = os.path.join(root, QUARANTINE, CODE)
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -129,15 +158,12 @@ def _set_aside(store: Store, path: str, wrong: str, found: dict[str, Any]) -> No
     def work(tx: Tx) -> None:
         if _is_same(path, seen):
             os.rename(path, there)
+            with suppress(FileNotFoundError):  # its page goes along; or it is one itself
+                os.rename(page_of(path), page_of(there))
 
     store.write(work)
     sync_folder(folder)
-    if not os.path.exists(there):  # somebody was faster
-        return
+    if not os.path.exists(there):
+        return ""
     found["quarantined"].append(there)
-    if _is_there(store, path):
-        found["repaired"].append(_problem(path, wrong))
-        return
-    message = "Its bundle in the archive is damaged: it is left out."
-    lost: dict[str, Any] = {"run_id": _run_id(path), "kept": None, "newest": None, "unproved": []}
-    found["salvaged"].append({**lost, "aside": there, "message": message})
+    return there

@@ -92,6 +92,17 @@ def open_bundle(path: str) -> Bundle:
         raise
 
 
+def open_kept(path: str) -> Bundle:
+    """The same of a bundle in an archive, which is the only copy of its run: nobody can export that again."""
+    try:
+        return open_bundle(path)
+    except Unsupported:
+        raise
+    except BadData as error:
+        error.hint = "Look for a backup of that file. `leftoff fsck --repair` moves it to the quarantine."
+        raise
+
+
 class Check:
     """One pass over everything in a bundle."""
 
@@ -322,4 +333,4 @@ def climbs(path: str) -> bool:
     return not os.path.isabs(path) and os.path.normpath(path).split(os.sep)[0] == os.pardir
 
 
-__all__ = ["AGAIN", "Bundle", "climbs", "open_bundle", "sniff"]
+__all__ = ["AGAIN", "Bundle", "climbs", "open_bundle", "open_kept", "sniff"]

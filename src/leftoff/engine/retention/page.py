@@ -10,9 +10,10 @@ import errno
 import os
 
 from leftoff.engine.workspace.project_files import ProjectFiles
-from leftoff.errors import Corrupt
+from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.model.codec import decode, text
 from leftoff.model.hashing import sha256
+from leftoff.model.ids import parse_ref
 from leftoff.store.bundle.write import open_part
 
 TYPE_CHECKING = False
@@ -29,6 +30,24 @@ def bundles_in(folder: str) -> list[str]:
     """The files of archived runs in a folder."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return [path for name in names if is_bundle(path := os.path.join(folder, name))]
+
+
+def lost_bundles(folder: str | None) -> dict[str, str]:
+    """By run, the pages of an archive and its trash whose bundle is in neither: whoever takes one away takes its page
+    first, or has put its run elsewhere."""
+    places = [] if folder is None else [folder, os.path.join(folder, TRASH)]
+    there = {run_of(path) for place in places for path in bundles_in(place)}
+    pages = [
+        os.path.join(place, name) for place in places if os.path.isdir(place) for name in os.listdir(place)
+    ]
+    found = {run_of(path): path for path in sorted(pages) if path.endswith(PAGE)}
+    return {run_id: path for run_id, path in found.items() if run_id not in there and os.path.isfile(path)}
+
+
+def run_of(path: str) -> str:
+    """The run of a bundle, or of a page, by its name."""
+    name = os.path.basename(path).removesuffix(SUFFIX).removesuffix(PAGE)
+    return name.rpartition("~")[0] if os.path.basename(os.path.dirname(path)) == TRASH else name
 
 
 def is_bundle(path: str) -> bool:
@@ -51,6 +70,11 @@ def page_of(path: str) -> str:
 
 def write_page(path: str, about: dict[str, Any]) -> None:
     """Durably, at once or not at all."""
+    if os.path.isdir(path):
+        raise StoreUnavailable(
+            f"{path} is a folder, and a page of the archive should be there.",
+            hint="leftoff makes no such thing. Move it away, then try again.",
+        )
     temp, fd = open_part(os.path.dirname(path))
     with open(fd, "w", encoding="utf-8") as file:
         file.write(text({**about, SUM: _sum(about)}))
@@ -76,8 +100,15 @@ def _sum(about: dict[str, Any]) -> str:
     return sha256(text(about).encode()).hexdigest()[:16]
 
 
-def refuse_unknown(pages: list[dict[str, Any]], text: str) -> None:
-    """Nothing is not there only because the page that it is found by is damaged."""
+def refuse_unknown(pages: list[dict[str, Any]], text: str, folder: str | None) -> None:
+    """Nothing is not there only because the page that it is found by is damaged, or its bundle is gone."""
+    base = parse_ref(text).base
+    if base in lost_bundles(folder):
+        raise Corrupt(
+            f"The bundle of the archived run {base} is gone.",
+            where=str(folder),
+            hint="Nothing else has that run: look for a backup of the archive. `leftoff fsck --repair` notes the loss.",
+        )
     unknown = [str(about["run_id"]) for about in pages if about.get(DAMAGED)]
     if unknown:
         raise Corrupt(

@@ -8,7 +8,7 @@ from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import in_words
-from leftoff.operations.runs import target, tell_lost
+from leftoff.operations.runs import target, tell_gone, tell_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,6 +180,7 @@ def trash(project: Project) -> list[InTrash]:
     """What retention removed, and can be brought back."""
     from leftoff.engine.retention.trash import contents
 
+    tell_gone(project)
     return contents(project.store)
 
 
