@@ -308,7 +308,22 @@ def failure(error: OSError, where: str) -> StoreUnavailable:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         hint = "Nothing was changed. Raise the limit (`ulimit -n`), or close what keeps so many open; then try again."
         return StoreUnavailable(f"{place}: {error.strerror}.", hint=hint)
+    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+        return _in_the_way(error, os.fsdecode(error.filename2 or place))
     return StoreUnavailable(f"{place}: {error.strerror or error}")
+
+
+def _in_the_way(error: OSError, path: str) -> StoreUnavailable:
+    """A folder where we would write a file, or a file where we would go into a folder."""
+    what, wanted = "a folder", "a file"
+    if error.errno != errno.EISDIR:
+        what, wanted = "no folder", "one"
+        while not os.path.lexists(path) and os.path.dirname(path) != path:
+            path = os.path.dirname(path)
+    return StoreUnavailable(
+        f"{path} is {what}, and {wanted} should be there.",
+        hint="leftoff makes no such thing. Move it away, then try again; `leftoff fsck` tells what is missed.",
+    )
 
 
 def _denied(place: str, why: str) -> StoreUnavailable:

@@ -119,11 +119,11 @@ def test_a_bundle_that_is_gone_is_missed(archived: Path, where: str, instead: st
         bundle.mkdir()
     elif instead == "link":
         bundle.symlink_to("older.leftoff")
-    for words in (("ls", "--all"), ("undelete",)):
-        assert "the bundle of the archived run old is gone" in succeed(*words, cwd=archived).err, words
-    for words in (("show", "old"), ("undelete", "old"), ("rm", "old", "--yes")):
-        done = call(*words, cwd=archived)
-        assert (4, True) == (done.code, "run old is gone" in done.err), words
+    for listing in (("ls", "--all"), ("undelete",)):
+        assert "the bundle of the archived run old is gone" in succeed(*listing, cwd=archived).err, listing
+    for verb in ("show", "undelete", "rm"):
+        done = call(verb, "old", cwd=archived)
+        assert (4, True) == (done.code, "run old is gone" in done.err), verb
     assert [("archive", bundle.with_suffix(".json").name)] == problems(call("fsck", "--json", cwd=archived))
     done = succeed("fsck", "--repair", "--json", cwd=archived)
     assert ["old"] == [loss["run_id"] for loss in done.json["salvaged"]]
@@ -168,3 +168,47 @@ def test_a_folder_in_the_place_of_a_blob(archived: Path) -> None:
     for _ in range(2):
         succeed("prune", cwd=archived)
     assert 0 == call("fsck", cwd=archived).code
+
+
+def test_bundles_and_pages_in_each_others_place(archived: Path) -> None:
+    """A bundle has the name of its run, and so has a page: no run comes back, or is listed, as another one."""
+    folder = archived / ".leftoff/archive"
+
+    def swap(suffix: str) -> None:
+        (folder / f"old{suffix}").rename(folder / "aside")
+        (folder / f"older{suffix}").rename(folder / f"old{suffix}")
+        (folder / "aside").rename(folder / f"older{suffix}")
+
+    swap(".json")
+    done = succeed("ls", "--all", "--json", cwd=archived)
+    assert [None, None] == [run.get("title") for run in done.json["runs"] if run["run_id"] != "new"]
+    swap(".json")
+    swap(".leftoff")
+    for verb in ("show", "undelete", "log"):
+        done = call(verb, "old", cwd=archived)
+        assert (4, True) == (done.code, "holds another run: older" in done.err), verb
+    assert 4 == call("fsck", cwd=archived).code
+    done = succeed("fsck", "--repair", "--json", cwd=archived)
+    assert ["old", "older"] == sorted(loss["run_id"] for loss in done.json["salvaged"])
+    for path in done.json["quarantined"]:
+        succeed("import", path, cwd=archived)
+    assert {"old", "older", "new"} == {
+        run["run_id"] for run in succeed("ls", "--json", cwd=archived).json["runs"]
+    }
+
+
+@pytest.mark.parametrize("name", ["blobs", "archive", "attempts"])
+def test_a_file_in_the_place_of_a_folder(archived: Path, name: str) -> None:
+    """Who needs the folder is told what is there and what to do."""
+    place = archived / ".leftoff" / name
+    if place.exists():
+        place.rename(archived / "away")
+    place.write_text("")
+    (archived / "a.txt").write_text("text")
+    (archived / "flow.yaml").write_text("name: flow\nsteps:\n  - id: a\n    run: 'true'\n")
+    succeed("start", "w", "--run-id", "done", cwd=archived)
+    succeed("finish", "--run", "done", cwd=archived)
+    verbs = {"blobs": ("track", "a.txt", "--run", "new"), "archive": ("archive", "done")}
+    done = call(*verbs.get(name, ("run", "flow.yaml")), cwd=archived)
+    assert (8, True) == (done.code, "Move it away" in done.err), done
+    place.unlink()

@@ -79,6 +79,10 @@ def _unforeseen(error: Exception) -> LeftoffError:
 
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return NotFound("The current folder is gone.", hint="Change to an existing folder: cd FOLDER")
+    if isinstance(error, (IsADirectoryError, NotADirectoryError, FileExistsError)) and error.filename:
+        from leftoff.files import failure
+
+        return failure(error, "")
     if isinstance(error, OSError):
         what = error.filename if isinstance(error.filename, str) else "The output"
         hint = "Check the disk, and where the output goes; then try again."

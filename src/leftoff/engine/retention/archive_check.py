@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention import archive, archive_trash
-from leftoff.engine.retention.bundle_check import open_bundle
+from leftoff.engine.retention.bundle_check import open_kept
 from leftoff.engine.retention.names import NAMES
 from leftoff.engine.retention.page import TRASH, lost_bundles, page_of, read_page, run_of, write_page
 from leftoff.errors import BadData, Unsupported
@@ -70,7 +70,7 @@ def _problem(path: str, message: str) -> dict[str, Any]:
 def _bundle(path: str) -> str:
     """What is wrong with a bundle. One of a newer leftoff is not judged, nor one that went meanwhile."""
     try:
-        open_bundle(path).close()
+        open_kept(path).close()
     except Unsupported:
         return ""
     except (BadData, FileNotFoundError) as error:
@@ -135,7 +135,7 @@ def _is_same(path: str, seen: os.stat_result) -> bool:
 def _set_aside(store: Store, path: str, wrong: str, found: dict[str, Any]) -> None:
     """A damaged bundle goes to the quarantine; its run is lost, unless the store has it."""
     if not _is_there(store, path):
-        _put_aside(store, path, "Its bundle in the archive is damaged: it is left out.", found)
+        _put_aside(store, path, f"{wrong} It is left out.", found)
     elif _into_quarantine(store, path, found):
         found["repaired"].append(_problem(path, wrong))
 

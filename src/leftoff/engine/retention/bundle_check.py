@@ -11,6 +11,7 @@ import os
 from bisect import bisect_left
 
 from leftoff.engine.read.lost import lost_part
+from leftoff.engine.retention.page import run_of
 from leftoff.errors import BadData, Corrupt, Unsupported
 from leftoff.model.changes import LOST_STEP, check_address, step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, REDACTED, decode, holes, payload
@@ -95,12 +96,20 @@ def open_bundle(path: str) -> Bundle:
 def open_kept(path: str) -> Bundle:
     """The same of a bundle in an archive, which is the only copy of its run: nobody can export that again."""
     try:
-        return open_bundle(path)
+        bundle = open_bundle(path)
     except Unsupported:
         raise
     except BadData as error:
         error.hint = "Look for a backup of that file. `leftoff fsck --repair` moves it to the quarantine."
         raise
+    if bundle.run_id == run_of(path):
+        return bundle
+    bundle.close()
+    raise Corrupt(
+        f"{path} holds another run: {bundle.run_id}.",
+        where=path,
+        hint="`leftoff fsck --repair` moves it to the quarantine, from where `leftoff import` takes that run in.",
+    )
 
 
 class Check:

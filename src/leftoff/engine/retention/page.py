@@ -93,6 +93,8 @@ def read_page(path: str) -> dict[str, Any]:
     said = found.pop(SUM, None) if isinstance(found, dict) else ""
     if said is not None and said != _sum(found):
         raise ValueError(f"{path} is not what was written")
+    if str(found.get("run_id", run_of(path))) != run_of(path):
+        raise ValueError(f"{path} is the page of another run")
     return dict(found)
 
 
