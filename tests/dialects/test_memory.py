@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.errors import Invalid
+from tests.cli.command import succeed
 
 KEEPER = Keeper(Redactor(), dialect("bmad"))
 
@@ -106,3 +108,26 @@ def test_copies_of_a_large_document_are_small(tmp_path: Path) -> None:
         kept = max(copies, key=lambda path: path.stat().st_size)
         kept.write_bytes(kept.read_bytes()[:100])
         assert data != memory.base("state.json")
+
+
+def test_memories_of_two_files_in_each_others_place(tmp_path: Path) -> None:
+    """A copy that is not what was kept of its file counts as lost: what somebody writes into the file is taken in, as
+    without any memory, and was once taken for another run's, and written over."""
+    (tmp_path / "leftoff.toml").write_text('[mirror]\ndialect = "bmad"\n')
+    for run, branch in (("m1", "main"), ("m2", "other")):
+        succeed("start", "plan", "--run-id", run, "--branch", branch, "--steps", "a,b", cwd=tmp_path)
+        succeed("step", "done", "a", "--run", run, cwd=tmp_path)
+    one, two = (path for path in (tmp_path / ".leftoff/mirror").iterdir() if len(path.name) == 32)
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    file = tmp_path / "_bmad-output/.runs/main/m1/state.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "session_variables": {"edited": "yes"}}))
+    succeed("set", "n=1", "--run", "m1", cwd=tmp_path)
+    assert {"edited": "yes", "n": 1} == succeed("show", "m1", "--json", cwd=tmp_path).json["variables"]
+    assert {"edited": "yes", "n": 1} == json.loads(file.read_text())["session_variables"]
+    assert ["a"] == [
+        step["step"]
+        for step in succeed("show", "m1", "--json", cwd=tmp_path).json["step_records"]
+        if step["status"] == "completed"
+    ]

@@ -135,16 +135,19 @@ class Memory:
         return _stat(self.project_files, path)
 
     def base(self, path: str) -> bytes | None:
-        """What was last known to be in a file."""
-        return _unpacked(_bytes(self._base(path)))
+        """What was last known to be in a file; ``None`` also where that is not what was kept of it."""
+        data, about = _unpacked(_bytes(self._base(path))), self.files.get(path, {})
+        return data if data is None or about.get("kept", digest(data)) == digest(data) else None
 
     def _base(self, path: str) -> str:
         return os.path.join(self.folder, digest(path.encode())[:32])
 
     def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> None:
         """This is in the file now, and the store knows it."""
-        _keep(self._base(path), _packed(self.keeper.keep(path, data)))
-        self.files[path] = {"run": run_id, "part": part, "stat": None, "hash": digest(data)}
+        kept = self.keeper.keep(path, data)
+        _keep(self._base(path), _packed(kept))
+        known = {"run": run_id, "part": part, "stat": None, "hash": digest(data)}
+        self.files[path] = {**known, "kept": digest(kept)}
 
     def forget(self, path: str) -> None:
         self.files.pop(path, None)
@@ -217,7 +220,7 @@ class Memory:
         name, path = self._name(about), about["path"]
         if os.path.exists(name + NEXT):  # else that was done already, and not saved
             os.replace(name + NEXT, self._base(path))
-        self.files[path] = {"run": about["run"], "part": about["part"], "stat": None, "hash": about["hash"]}
+        self.files[path] = {key: about[key] for key in ("run", "part", "hash", "kept")} | {"stat": None}
         self._done.append(name + INTENT)
         if not displaced:
             _forget(name + BASE)
