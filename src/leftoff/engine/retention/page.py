@@ -36,11 +36,12 @@ def lost_bundles(folder: str | None) -> dict[str, str]:
     """By run, the pages of an archive and its trash whose bundle is in neither: whoever takes one away takes its page
     first, or has put its run elsewhere."""
     places = [] if folder is None else [folder, os.path.join(folder, TRASH)]
-    there = {run_of(path) for place in places for path in bundles_in(place)}
     pages = [
         os.path.join(place, name) for place in places if os.path.isdir(place) for name in os.listdir(place)
     ]
     found = {run_of(path): path for path in sorted(pages) if path.endswith(PAGE)}
+    # Only now: the bundle of a page is there before it.
+    there = {run_of(path) for place in places for path in bundles_in(place)} if found else set()
     return {run_id: path for run_id, path in found.items() if run_id not in there and os.path.isfile(path)}
 
 
