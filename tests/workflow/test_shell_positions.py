@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from leftoff.errors import BadTemplate
 from leftoff.workflow.template.check import refused
+from leftoff.workflow.template.environment import check_environment
 from leftoff.workflow.template.render import Templates, is_ksh
-from leftoff.workflow.template.shell_quote import check_counted
 from tests.cli.command import call
 
 REFUSED = {
@@ -238,7 +238,7 @@ NOT_COUNTED = [
 def test_what_looks_like_counting_and_is_none(text: str) -> None:
     """Programs of other languages, patterns and sentences: any text may be in a variable beside them."""
     Templates().shell("n={{ x }}; " + text, {"x": "a[$(touch pwned)]"}, "step: run")
-    check_counted(text, {"n": "two words"}, "step")
+    check_environment([text], {"n": "two words"}, "step")
     assert refused("n={{ x }}; " + text) is None
 
 

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.workflow.processes.job import Job
-from leftoff.workflow.template.render import is_posix
-from leftoff.workflow.template.shell_quote import check_counted
+from leftoff.workflow.template.environment import check_environment, is_filled
+from leftoff.workflow.template.render import is_ksh, is_posix
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step
@@ -44,9 +44,9 @@ def own_environment(active: ActiveRun, step: Step, values: dict[str, Any]) -> di
         name: active.templates.render(text, values, f"{step.path}: env: {name}")
         for name, text in step.env.items()
     }
-    filled = {name: own[name] for name, text in step.env.items() if own[name] != text}
-    if is_posix(step.shell):
-        check_counted(step.run, filled, step.path)
+    filled = {name: own[name] for name, text in step.env.items() if is_filled(text)}
+    if filled and is_posix(step.shell):
+        check_environment(step.scripts, filled, step.path, ksh=is_ksh(step.shell))
     return own
 
 

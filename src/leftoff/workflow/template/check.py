@@ -12,6 +12,7 @@ import re
 from leftoff.model.fields import Fields
 from leftoff.workflow.definition.problems import nearest
 from leftoff.workflow.definition.source import position
+from leftoff.workflow.template.environment import evaluated_there, last_filter, marked
 from leftoff.workflow.template.names import (
     ASKS_STEP,
     FILTERS,
@@ -27,7 +28,6 @@ from leftoff.workflow.template.names import (
     unquoted,
 )
 from leftoff.workflow.template.render import Templates, expands, how_to_hand_over, is_ksh, is_posix
-from leftoff.workflow.template.shell_commands import AS_COUNTED, counted_names
 from leftoff.workflow.template.shell_frames import QuoteError
 from leftoff.workflow.template.shell_quote import Script, Value
 from leftoff.workflow.template.sites import EXPRESSION, SHELL, TEST
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step, Workflow
     from leftoff.workflow.definition.problems import Problems
     from leftoff.workflow.template.names import Expression
+    from leftoff.workflow.template.shell_flow import Graph as Flow
     from leftoff.workflow.template.sites import Site
 
 _WORDS = re.compile(r"[^\W\d]\w*")
@@ -101,7 +102,7 @@ class _Checker:
         if site.mode == SHELL and step is not None:
             self._quoting(site, step)
         if site.key == "env" and step is not None:
-            self._counting(site, step)
+            self._environment(site, step)
         if step is not None and self.graph is not None:
             self._variables(site, step, self.graph)
 
@@ -154,9 +155,8 @@ class _Checker:
             if found is not None:
                 start, word = found.expression.start, _opening(site.text, found.expression)
                 tell = self.problems.place if found.sure else self.problems.doubt
-                hint = (
-                    found.hint if found.sure else f"One with blanks or quotes will be an error. {found.hint}"
-                )
+                bad = "that is no number" if "counts with" in found.message else "with blanks or quotes"
+                hint = found.hint if found.sure else f"One {bad} will be an error. {found.hint}"
                 tell(*self._place(site, start, word), found.message, hint)
             return
         for expression in expressions(site.text):
@@ -168,17 +168,22 @@ class _Checker:
                 message = f"leftoff cannot quote a value for `{shell}`"
                 self._add(site, expression.start, _opening(site.text, expression), message, hint)
 
-    def _counting(self, site: Site, step: Step) -> None:
-        """A value in the environment that the script counts with: when the step starts, one that is no number is an
-        error."""
+    def _environment(self, site: Site, step: Step) -> None:
+        """A value in the environment that a script of the step evaluates."""
         name = site.name.removeprefix("env.")
-        if not is_posix(step.shell) or name not in counted_names(step.run):
+        values = [word for word in expressions(site.text) if not word.block and last_filter(word) != "raw"]
+        if not is_posix(step.shell) or not values:
             return
-        for expression in expressions(site.text):
-            if not expression.block and not _stand_in(expression, _OTHER).number:
-                place = self._place(site, expression.start, _opening(site.text, expression))
-                message = f"a value for ${name}, which the script counts with"
-                self.problems.doubt(*place, message, f"One that is no number will be an error. {AS_COUNTED}")
+        alone = values[0].start == 0 and values[0].end == len(site.text)
+        for text in (_PLAIN, _OTHER):
+            held = _stand_in(values[0], text) if alone else Value(text, number=False)
+            for found in evaluated_there(step.scripts, {name: held}, ksh=is_ksh(step.shell)):
+                place = self._place(site, values[0].start, _opening(site.text, values[0]))
+                if text == _PLAIN:
+                    self.problems.place(*place, found.message, found.hint)
+                else:
+                    hint = f"One that is no {found.only} will be an error. {found.hint}"
+                    self.problems.doubt(*place, found.message, hint)
                 return
 
     # -- steps
@@ -395,36 +400,25 @@ def refused(text: str, *, ksh: bool = False) -> Refused | None:
     The reader that quotes values when a step starts is given stand-ins here: one that is safe everywhere, so that what
     it refuses is always wrong; then one that is not, so that what it refuses now may fail later.
     """
-    mark = next(chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in text)
-    values: list[Expression] = []
-    pieces, at = [], 0
-    for expression in expressions(text):
-        pieces.append(text[at : expression.start])
-        at = expression.end
-        if not expression.block and _last_filter(expression) != "raw":
-            values.append(expression)
-            pieces.append(mark)
-    script = "".join([*pieces, text[at:]])
+    script, mark, values = marked(text)
+    graph: Flow | None = None  # the same both times
     for stand_in in (_PLAIN, _OTHER):
-        held = [_stand_in(expression, stand_in) for expression in values]
-        found = _try(Script(script, mark, held, ksh=ksh), values, sure=stand_in == _PLAIN)
+        reader = Script(script, mark, [_stand_in(expression, stand_in) for expression in values], ksh=ksh)
+        reader.graph = graph
+        found = _try(reader, values, sure=stand_in == _PLAIN)
+        graph = reader.graph
         if found is not None:
             return found
     return None
 
 
-def _last_filter(expression: Expression) -> str:
-    last = [word.text for word in expression.words[-2:]]
-    return last[1] if last[:1] == ["|"] else ""
-
-
 def _stand_in(expression: Expression, text: str) -> Value:
     """What is known of a value: numbers are what ``int`` and ``length`` give, and what is written as one."""
     words = expression.words
-    number = _last_filter(expression) in ("int", "length", "count") or (
+    number = last_filter(expression) in ("int", "length", "count") or (
         len(words) == 1 and words[0].kind == "number" and words[0].text.isdigit()
     )
-    return Value("1" if number else text, quoted=_last_filter(expression) == "quote", number=number)
+    return Value("1" if number else text, quoted=last_filter(expression) == "quote", number=number)
 
 
 def _try(reader: Script, values: list[Expression], *, sure: bool) -> Refused | None:

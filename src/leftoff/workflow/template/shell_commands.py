@@ -35,6 +35,8 @@ AS_PRINTED = (
 AS_COUNTED = (
     "Give a number, or write {{ n | int }}: a whole number, or an error. Text goes under another name."
 )
+AS_DIGITS = "Write {{ n | int }}: a whole number, or an error; or keep its digits alone: ${n//[!0-9]/}."
+AS_WORD = 'Put the variable in quotes, as in: "$name".'
 AS_INPUT = "Put the commands into the script itself, or the value into a file or `env:`."
 
 _KEYWORDS = frozenset("if then else elif do while until ! { time coproc always".split())
@@ -44,10 +46,10 @@ _PREFIXES = frozenset("command builtin exec noglob nocorrect -".split())
 _RUNNERS = frozenset(
     "env nice ionice sudo doas timeout nohup setsid stdbuf docker podman kubectl nsenter chroot time xargs exec".split()
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=", re.ASCII)
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=", re.ASCII)
 # Expanded when they are used, or numbers to bash.
 _SPECIAL = re.compile(
-    r"(PS[0-4]|PROMPT\d?|PROMPT_COMMAND|BASH_ENV|ENV|RANDOM|SRANDOM|SECONDS|OPTIND|HISTCMD|LINENO)\+?=",
+    r"(PS[0-4]|PROMPT\d?|PROMPT_COMMAND|BASH_ENV|RANDOM|SRANDOM|SECONDS|OPTIND|HISTCMD|LINENO)\+?=",
     re.ASCII,
 )
 _PIECE = re.compile(
@@ -61,6 +63,8 @@ _PRINTS_NO_ARGUMENT = re.compile(r"(wc|cat|jq|awk|sed|date|nproc|grep\s+-\w*c\w*
 _NUMBER_TESTS = frozenset("-eq -ne -lt -le -gt -ge -t".split())
 _COUNTING = frozenset("break bye continue exit logout return shift".split())
 _COUNTING_FORMAT = re.compile(r"%[^%sbqc]*[^%sbqc0-9.+ -]|\*")
+# Options whose next word is no name: `read -p PROMPT`.
+_SETTINGS = {"read": re.compile(r"-[a-zA-Z]*[dinNptu]"), "mapfile": re.compile(r"-[a-zA-Z]*[dnOsu]")}
 _NAME_TESTS = frozenset(("-v", "-R"))
 _SSH_TAKES = frozenset("-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w".split())
 # As they are called, with what they have a shell read.
@@ -73,30 +77,6 @@ _TAKE_SCRIPT = {"su": "-c", "runuser": "-c", "script": "-c", "flock": "-c", "sg"
 # Before a value in a place whose commands are not read one by one.
 _ANYWHERE = "eval|trap|source|unset|read|printf|declare|typeset|local|export|let|alias|ssh|su|watch|parallel"
 READS_AGAIN = re.compile(rf"\b({_ANYWHERE}|{'|'.join(sorted(SHELLS))})\b|(^|[\s;|&(])\.\s", re.ASCII)
-_TYPED = re.compile(
-    r"\b(?:(?:declare|typeset|local|export|readonly)\b[^\n;&|]*?\s[-+]\w*[in]\w*|integer|float|nameref)\s+([^\n;&|]*)"
-)
-
-
-# What a shell counts with, told from what other languages write alike: scripts have programs of those in them, too. A
-# command inside, or the length of a text, is no variable's content.
-_NAMED = (
-    r"(?:\bunset|\bread|(?:\bprintf|\btest|\[)\s+-v)\s(?:[^\n;&|]*?[\s\"'])?\w+"  # commands that take a name
-)
-_COUNTED = re.compile(
-    r"(?<![\w.])\(\((.*?)\)\)|\blet\s+(?=[\"']|\S*(?:=|\+\+|--))([^\n;&|]*)"
-    r"|\$\{\w+:\s*([^-=+?}\s][^}]*)\}"
-    rf"|(?:\$\{{[!#]?\w+|(?<![^\s;&|({{])\w*(?=\[[^\]\n]*\]\+?=)|{_NAMED})\[([^\]\n]*)\]",
-    re.ASCII | re.DOTALL,
-)
-_TESTED = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
-_DECLARED = re.compile(
-    r"\b(?:(?:declare|typeset|local|export|readonly)\b[^\n;&|]*?\s[-+]\w*i\w*|integer)\s+([^\n;&|]*)"
-)
-_NOT_CONTENT = re.compile(r"\$\([^()]*\)|`[^`]*`|\$\{#[^}]*\}")
-_COMPARED = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
-_NAMES = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_BY_TEXT = re.compile(r"\b(?:declare|typeset|local)\s[^\n;&|]*-\w*A")  # lists whose subscripts are no numbers
 
 
 class Word(Fields):
@@ -108,6 +88,13 @@ class Word(Fields):
     redirect: str = ""  # the operator, where it names a file or is the text of <<<
     # The command inside it prints a number, or what is in a file, whatever its arguments are.
     counts: bool = False
+    start: int = -1  # where it stands in the script
+    end: int = -1
+    descriptor: str = ""  # the number before the operator
+    expands: bool = True  # the body of a here-document in which variables are put in
+
+    def place(self, start: int, end: int, descriptor: str) -> None:
+        self.start, self.end, self.descriptor = start, end, descriptor
 
 
 class Evaluated(Fields):
@@ -118,33 +105,7 @@ class Evaluated(Fields):
     hint: str
     number: bool = False  # it may be one that is surely a number
     counted: bool = False  # it may be one that looks like a number
-
-
-def typed_names(script: str) -> frozenset[str] | None:
-    """The variables that are numbers or references somewhere in a script; None: it cannot be told."""
-    words = [word for found in _TYPED.finditer(script) for word in found[1].split()]
-    names = frozenset(word.partition("=")[0] for word in words)
-    return names if all(re.fullmatch(r"\w+|[-+]\w+", name, re.ASCII) for name in names) else None
-
-
-def counted_names(script: str) -> frozenset[str]:
-    """The variables whose content a script counts with: bash executes the ``$(…)`` in a subscript there."""
-    spans = [
-        word
-        for test in _TESTED.findall(script)
-        for pair in _COMPARED.findall(_content(test))
-        for word in pair
-    ]
-    declared = [word for found in _DECLARED.findall(script) for word in found.split()]
-    spans += [_content(word.partition("=")[2]) for word in declared]  # declare -i n=$m
-    for *plain, subscript in _COUNTED.findall(script):
-        spans += map(_content, plain)
-        spans += [] if _BY_TEXT.search(script) else [_content(subscript)]
-    return frozenset(name for span in spans for name in _NAMES.findall(span))
-
-
-def _content(text: str) -> str:
-    return _NOT_CONTENT.sub("", text)
+    path: bool = False  # it names a file, which a variable may do
 
 
 def counts(source: str) -> bool:
@@ -183,15 +144,15 @@ def evaluated(
     """
     for word in words:
         name = word.text.partition("=")[0].rstrip("+")
-        if _ASSIGNMENT.match(word.text) and not _ASSIGNMENT.match(word.shape) and _is_prefix(words, word):
+        if ASSIGNMENT.match(word.text) and not ASSIGNMENT.match(word.shape) and _is_prefix(words, word):
             yield from _found([word], "a value in the name of a variable", AS_NAME)
         elif _SPECIAL.match(word.text):
             yield from _found([word], f"a value for ${name}, which the shell expands or counts with", AS_FILE)
-        elif _ASSIGNMENT.match(word.text):
+        elif ASSIGNMENT.match(word.text):
             yield from kept({name}, [word], typed, counted)
     for names, given in _set_by(words):
         yield from kept(names, given, typed, counted)
-    name, arguments = _command([word for word in words if not word.redirect])
+    name, arguments = command_of([word for word in words if not word.redirect])
     if ksh:
         yield from _counted(name, arguments, words)
     if name in ("[[", "[", "test"):
@@ -223,26 +184,30 @@ def kept(
 
 def _set_by(words: Sequence[Word]) -> Iterator[tuple[set[str], list[Word]]]:
     """Variables that a command other than an assignment puts values into."""
-    name, arguments = _command([word for word in words if not word.redirect])
+    name, arguments = command_of([word for word in words if not word.redirect])
     if name in ("for", "select"):
         yield {word.text for word in arguments[:1]}, arguments[2:]
     elif name in ("read", "readarray", "mapfile"):
-        names = {word.text for word in arguments if not word.text.startswith("-")}
-        yield names, [word for word in words if word.redirect == "<<<"]
+        yield set(names_read(arguments)), [word for word in words if word.redirect == "<<<"]
     elif name == "printf" and len(arguments) > 2 and arguments[0].text == "-v":
         yield {arguments[1].text}, arguments[2:]
 
 
+def names_read(arguments: Sequence[Word]) -> list[str]:
+    """The variables that `read` or `mapfile` fills."""
+    return [word.text for word in arguments if not word.text.startswith("-")]
+
+
 def _is_prefix(words: Sequence[Word], word: Word) -> bool:
     """Whether a word stands before the name of a command."""
-    name, arguments = _command(words)
+    name, arguments = command_of(words)
     return word not in arguments and word.text != name
 
 
 def reads_commands(words: Sequence[Word]) -> bool:
     """Whether a command is a shell that takes its commands from its input."""
     plain = [word for word in words if not word.redirect]
-    name, arguments = _command(plain)
+    name, arguments = command_of(plain)
     if name in ("source", "."):
         return bool(arguments) and _is_open_file(arguments[0])
     if name in ("at", "batch"):
@@ -264,7 +229,7 @@ def reads_commands(words: Sequence[Word]) -> bool:
         return not any(word.text.startswith(("-c", "--command")) for word in arguments)
     if _base(name) not in SHELLS:
         return False
-    script, file = _of_shell(arguments)
+    script, file = of_shell(arguments)
     return script is None and (
         file is None or "-s" in (word.text for word in arguments) or _is_open_file(file)
     )
@@ -275,14 +240,14 @@ def _is_open_file(word: Word) -> bool:
     return word.text in ("-", "/dev/stdin") or word.text.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
-def _command(words: Sequence[Word]) -> tuple[str, list[Word]]:
+def command_of(words: Sequence[Word]) -> tuple[str, list[Word]]:
     """The name of what a simple command executes, and its arguments."""
     rest = list(words)
     while rest:
         word = rest[0].text.lstrip("{") or rest[0].text
         if word in _SKIP_ONE:
             del rest[:2]
-        elif word in _KEYWORDS or _ASSIGNMENT.match(word):
+        elif word in _KEYWORDS or ASSIGNMENT.match(word):
             del rest[0]
         elif word in _PREFIXES:
             del rest[0]
@@ -326,12 +291,27 @@ def _as_names(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
     return _found(arguments, f"a value after `{name}`, which takes it for the name of a variable", AS_NAME)
 
 
+def _filled(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
+    setting = _SETTINGS["read" if name == "read" else "mapfile"]
+    pairs = zip([None, *arguments], arguments, strict=False)
+    return _as_names(
+        name, [word for before, word in pairs if not (before and setting.fullmatch(before.text))]
+    )
+
+
+def _option_read(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
+    return _as_names(name, arguments[1:2])
+
+
 def _let(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
     return _numbers(arguments, f"a value after `{name}`, which counts with it")
 
 
 def _sourced(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
-    return _found(arguments[:1], f"a value after `{name}`, which reads commands from there", AS_FILE)
+    for word in arguments[:1]:
+        for value, nested in word.values:
+            message = f"a value after `{name}`, which reads commands from there"
+            yield Evaluated(value, message, AS_FILE, path=not nested)
 
 
 def _printed(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
@@ -358,11 +338,15 @@ def _option_name(option: str) -> Callable[[str, list[Word]], Iterator[Evaluated]
 def _declared(name: str, arguments: list[Word]) -> Iterator[Evaluated]:
     """``export NAME={{ x }}`` is well; a name, a list, a number or a reference is not."""
     flags = "".join(word.text for word in arguments if re.match(r"[-+][A-Za-z]", word.text))
-    typed = name in ("integer", "float", "nameref") or any(letter in flags for letter in "aAinEF")
+    named = name == "nameref" or any(letter in flags for letter in "aAn")
+    number = name in ("integer", "float") or any(letter in flags for letter in "iEF")
+    called = f"{name} -{flags.strip('-+')}" if (named or number) and flags else name
     for word in arguments:
         left, _, right = word.text.partition("=")
-        if typed or not _ASSIGNMENT.match(word.shape) or "[" in left or right.lstrip().startswith("("):
-            yield from _as_names(f"{name} -{flags.strip('-+')}" if typed and flags else name, [word])
+        if named or not ASSIGNMENT.match(word.shape) or "[" in left or right.lstrip().startswith("("):
+            yield from _as_names(called, [word])
+        elif number:
+            yield from _numbers([word], f"a value after `{called}`, which counts with it")
 
 
 def _counted(name: str, arguments: list[Word], words: Sequence[Word]) -> Iterator[Evaluated]:
@@ -370,6 +354,8 @@ def _counted(name: str, arguments: list[Word], words: Sequence[Word]) -> Iterato
     for before, word in pairwise(words):
         if before.text == "repeat":
             yield from _numbers([word], "a value after `repeat`, which counts with it")
+    if name == "read":  # its -p takes nothing
+        yield from _as_names(name, arguments)
     formatted = name in ("printf", "print") and any(_COUNTING_FORMAT.search(word.shape) for word in arguments)
     if formatted or name in _COUNTING:
         yield from _numbers(arguments, f"a value after `{name}`, which counts with it")
@@ -404,7 +390,9 @@ _RULES: dict[str, Callable[[str, list[Word]], Iterator[Evaluated]]] = {
         _as_commands,
     ),
     **dict.fromkeys("bind complete compgen compopt compadd enable vared".split(), _as_commands),
-    **dict.fromkeys("unset read readarray mapfile getopts getln zformat".split(), _as_names),
+    **dict.fromkeys("unset getln zformat".split(), _as_names),
+    **dict.fromkeys("read readarray mapfile".split(), _filled),
+    "getopts": _option_read,
     **dict.fromkeys("declare typeset local private export readonly integer float nameref".split(), _declared),
     **dict.fromkeys(("source", "."), _sourced),
     **dict.fromkeys(("printf", "print"), _printed),
@@ -425,7 +413,7 @@ def _scripts(words: list[Word]) -> Iterator[Evaluated]:
     for index, word in enumerate(words):
         name = _base(word.text)
         if name in SHELLS:
-            script, file = _of_shell(words[index + 1 :])
+            script, file = of_shell(words[index + 1 :])
             if script is not None:
                 yield from _found([script], f"a value in the script of `{name} -c`", AS_ARGUMENT)
             if file is not None and _inside(file):
@@ -437,7 +425,7 @@ def _scripts(words: list[Word]) -> Iterator[Evaluated]:
             yield from _found(_remote(words[index + 1 :]), message, AS_INPUT)
 
 
-def _of_shell(words: Sequence[Word]) -> tuple[Word | None, Word | None]:
+def of_shell(words: Sequence[Word]) -> tuple[Word | None, Word | None]:
     """The script that a shell is given with ``-c``, or else the file that it reads."""
     takes, at = False, 0
     while at < len(words):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from leftoff.model.fields import Fields
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.workflow.template.shell_commands import Word
@@ -32,8 +34,8 @@ class Frame:
     """Something that is open, since which line; where commands are read, also what was read of the current one."""
 
     __slots__ = (
-        "array", "cases", "command", "depth", "duplicates", "feeds", "heres", "inner", "kind", "line", "members",
-        "opened", "redirect", "seen", "start", "test", "values", "word", "words",
+        "array", "cases", "command", "depth", "descriptor", "duplicates", "events", "feeds", "heres", "inner", "kind",
+        "line", "members", "opened", "redirect", "seen", "start", "test", "values", "word", "words",
     )  # fmt: skip
 
     def __init__(self, kind: str, line: int, opened: int = 0) -> None:
@@ -48,11 +50,31 @@ class Frame:
         self.test = False  # in [[ … ]]
         self.array = ""  # in name=(…): the name, and what is behind it
         self.duplicates = False  # after >&
-        self.heres: list[tuple[str, bool, bool]] = []
+        self.heres: list[tuple[str, bool, bool, Word]] = []
         self.start = -1  # of the word that is read
         self.values: list[tuple[int, bool]] = []  # in that word
         self.seen: list[int] = []  # all values so far
         self.redirect = ""  # what the next word is for
+        self.descriptor = ""  # the number before that
         self.feeds = False  # a shell in >(…) reads what it prints
         self.words: list[Word] = []  # of the simple command that is read
         self.members: list[list[Word]] = []  # of its pipeline, before it
+        self.events: list[Event] = []  # what was read in it
+
+
+class Event(Fields):
+    """A pipeline that was read, or a piece of one: up to a group, ``f()`` or ``((…))``, whose inside has a span."""
+
+    members: list[list[Word]]
+    opened: int = -1  # of the group or count that follows
+    defines: bool = False  # the last word is the name of a function
+    pattern: bool = False  # of a `case`
+    list_of: str = ""  # the words are entries of this list, name=(…)
+
+
+class Span(Fields):
+    """Something that was opened and closed: which kind, where its inside ends, what was read there."""
+
+    kind: str
+    end: int
+    events: list[Event]

@@ -14,23 +14,20 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from leftoff.errors import BadTemplate
 from leftoff.model.fields import Fields
 from leftoff.workflow.template.shell_commands import (
     AS_COMMANDS,
-    AS_COUNTED,
     AS_INPUT,
     AS_NUMBER,
     READS_AGAIN,
     UNKNOWN,
     Word,
-    counted_names,
     counts,
     evaluated,
     kept,
     literal,
-    typed_names,
 )
+from leftoff.workflow.template.shell_flow import PRINTS, READS, Graph, Place
 from leftoff.workflow.template.shell_frames import (
     ANSI,
     ARITH,
@@ -44,15 +41,18 @@ from leftoff.workflow.template.shell_frames import (
     USE_ENV,
     QuoteError,
 )
+from leftoff.workflow.template.shell_names import counted_names, typed_names
+from leftoff.workflow.template.shell_parts import VALUE
+from leftoff.workflow.template.shell_reach import PLAIN, Reach
 from leftoff.workflow.template.shell_reader import Reader
+from leftoff.workflow.template.shell_walk import Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from leftoff.workflow.template.shell_commands import Evaluated
 
-PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)  # means itself wherever it stands
 _WORD = re.compile(r"[A-Za-z0-9_@%+:,./-]+", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
 _COUNTS = re.compile(r"\s*([-+]?[0-9][0-9A-Za-z#]*(\.[0-9]+)?)?\s*", re.ASCII)
@@ -98,29 +98,66 @@ class Value(Fields):
     @property
     def may_count(self) -> bool:
         """Whether each of its texts looks like a number."""
-        texts = self.text if isinstance(self.text, list) else [self.text]
-        return all(_COUNTS.fullmatch(text) for text in texts)
+        return all(_COUNTS.fullmatch(text) for text in self._texts)
+
+    @property
+    def plain(self) -> bool:
+        """Whether each of its texts means itself wherever it stands."""
+        return all(PLAIN.fullmatch(text) for text in self._texts)
+
+    @property
+    def _texts(self) -> list[str]:
+        return self.text if isinstance(self.text, list) else [self.text]
 
 
-def check_counted(script: str, given: Mapping[str, str], where: str) -> None:
-    """``BadTemplate`` where a value for the environment is no number, and the script counts with it."""
-    for name in sorted(counted_names(script) & given.keys()):
-        if not Value(given[name]).may_count:
-            raise BadTemplate(
-                f"{where}: env: a value for ${name}, which the script counts with", hint=AS_COUNTED
-            )
+def graph_of(script: Reader, *, ksh: bool) -> Graph:
+    """Where the values of a script go that was read."""
+    graph = Graph(_read_quoted, ksh=ksh)
+    walk = Walk(graph, script)
+    walk.events(script.frames[0].events, Place("", graph.new(READS), graph.new(PRINTS)))
+    graph.finish()
+    return graph
+
+
+def _read_quoted(text: str) -> Reader:
+    """A script in quotes, as far as it can be read."""
+    script = Script(text, _unused(text), [], follow=False)
+    try:
+        script.filled()
+    except QuoteError:
+        pass
+    return script
+
+
+def _unused(text: str) -> str:
+    return next(chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in text)
 
 
 class Script(Reader):
     """A script with a mark at each value, which are given in the order of the marks."""
 
-    def __init__(self, text: str, mark: str, values: Sequence[Value], *, ksh: bool = False) -> None:
+    def __init__(
+        self, text: str, mark: str, values: Sequence[Value], *, ksh: bool = False, follow: bool = True
+    ) -> None:
         super().__init__(text, mark)
+        self.follow = follow  # values that are handed on, too
+        self.graph: Graph | None = None  # where they go
         self.values = values
         self.used = 0
         self.ksh = ksh
         self.typed = typed_names(text)
         self.counted = counted_names(text)
+
+    def filled(self) -> str:
+        out = super().filled()
+        held = {
+            (VALUE, "", str(index)): value for index, value in enumerate(self.values) if not value.is_number
+        }
+        if self.follow and held:
+            self.graph = self.graph or graph_of(self, ksh=self.ksh)
+            for found in Reach(self.text, self.graph, held).found():
+                raise QuoteError(found.message, self.line, found.hint, int(found.value[2]))
+        return out
 
     def _next(self) -> Value:
         """The next value; all that is open around it has it too."""

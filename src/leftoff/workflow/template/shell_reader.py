@@ -23,8 +23,10 @@ from leftoff.workflow.template.shell_frames import (
     SUBST,
     TICK,
     TOP,
+    Event,
     Frame,
     QuoteError,
+    Span,
 )
 
 TYPE_CHECKING = False
@@ -38,6 +40,7 @@ _PLAIN_SUBSCRIPT = re.compile(r"\[[A-Za-z0-9_$@*+!^.,:-]*\]", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _IN_BRACES = re.compile(r"\{[^{}]*(\?[^{}]*,|,[^{}]*\?)")  # brace expansion, with something unknown in it
 _DESCRIPTOR = re.compile(r"\d+|\{\w+\}", re.ASCII)
+_NO_WORDS = re.compile(r"\(\s*\)")
 _HERE_START = re.compile(
     r"""<<(?P<tabs>-?)[ \t]*(?:(?P<plain>[\w.+:-]+)|'(?P<single>[^'\n]+)'|"(?P<double>[^"\\$`\n]+)\""""
     r"""|\\(?P<escaped>[\w.+:-]+))(?=[\s;&|<>()]|$)"""
@@ -54,6 +57,7 @@ class Reader:
         self.line = 1
         self.out: list[str] = []
         self.frames = [Frame(TOP, 1)]
+        self.spans: dict[int, Span] = {}  # what was closed again, by where its inside began
         self.lost = 0  # the line from which the quotes cannot be followed
         self.broken = 0  # the line that bash would stumble over, to go on with the next one, in quotes or not
         self.trusted = False  # whether a value was inserted whose safety hangs on the quotes
@@ -135,6 +139,7 @@ class Reader:
     def _pop(self, count: int = 1) -> None:
         fed = self.frames[-1].kind in COMMANDS and self._end_pipeline(self.frames[-1])
         ended = self.frames.pop()
+        self.spans[ended.opened] = Span(ended.kind, self.at, ended.events)
         if fed and ended.inner and self.text[ended.opened - 2] == ">":
             self.frames[-1].feeds = True
         if ended.heres:
@@ -230,14 +235,15 @@ class Reader:
         frame.duplicates = self._peek() == "&"
         if frame.array:
             self.broken = self.broken or self.line
-        self._aim(frame, self.text[self.at])
+        self._aim(frame, self.text[self.at] + "&" * frame.duplicates)
         self._take(2 if frame.duplicates or self._peek() == "|" else 1)
 
     def _aim(self, frame: Frame, operator: str) -> None:
         """The next word is no argument; neither is a number right before the operator."""
         touches = self.text[self.at - 1 : self.at] not in ("", " ", "\t")
+        frame.descriptor = ""
         if frame.words and touches and _DESCRIPTOR.fullmatch(frame.words[-1].text):
-            frame.words.pop()
+            frame.descriptor = frame.words.pop().text
         frame.redirect = operator
 
     def _in_word(self, frame: Frame, char: str) -> None:
@@ -265,7 +271,9 @@ class Reader:
         direct = [value for value, nested in frame.values if not nested]
         if frame.start >= 0 or frame.values:
             source = self.text[frame.start : self.at] if frame.start >= 0 else ""
-            frame.words += self._read(source, frame.values, frame.redirect)
+            for read in self._read(source, frame.values, frame.redirect):
+                read.place(frame.start, self.at, frame.descriptor if frame.redirect else "")
+                frame.words.append(read)
             frame.start, frame.values, frame.redirect = -1, [], ""
         word, frame.word = frame.word, ""
         if direct and _IN_BRACES.search(word):
@@ -303,7 +311,9 @@ class Reader:
         frame.words = [Word("[[", "[[")] if frame.test else []
         if frame.array:
             self._judge_list(frame.array.rstrip("+="), members[-1])
+            self.frames[-2].events.append(Event([members[-1]], list_of=frame.array.rstrip("+=")))
             return False
+        frame.events.append(Event(members))
         before: list[int] = []
         fed = feeds = frame.feeds
         frame.feeds = False
@@ -334,6 +344,7 @@ class Reader:
             self._open_parenthesis(frame, word)
         elif frame.cases:  # the end of a pattern: case x in a) …
             self._end_command(frame)
+            frame.events[-1].pattern = True
             self._take()
         elif frame.kind == TOP:  # one too many; the shell will say so
             self._lose()
@@ -345,9 +356,14 @@ class Reader:
         array = word.endswith("=")
         if not array:
             self._end_pipeline(frame)
+            last = frame.events[-1]
+            last.defines = bool(last.members[-1]) and _NO_WORDS.match(self.text, self.at) is not None
         if self._peek() == "(" and not word:
+            frame.events[-1].opened = self.at + 2
             self._push(COUNT, 2)
         else:
+            if not array:
+                frame.events[-1].opened = self.at + 1
             self._push(GROUP, 1)
             self.frames[-1].array = word if array else ""
 
@@ -440,14 +456,18 @@ class Reader:
             raise QuoteError("a here-document whose end is no plain word", self.line, "For example: <<'EOF'")
         quoted = found["plain"] is None
         delimiter = found["plain"] or found["single"] or found["double"] or found["escaped"] or ""
-        frame.heres.append((delimiter, bool(found["tabs"]), quoted))
+        self._aim(frame, "")
+        frame.words.append(Word("", "", redirect="<<", expands=not quoted))
+        frame.heres.append((delimiter, bool(found["tabs"]), quoted, frame.words[-1]))
         self._take(found.end() - self.at)
 
     def _here_bodies(self, frame: Frame, fed: bool) -> None:
         heres, frame.heres = frame.heres, []
-        for delimiter, tabs, quoted in heres:
+        for delimiter, tabs, quoted, word in heres:
             before = len(frame.seen)
+            start = self.at
             self._here_body(delimiter, tabs, quoted)
+            word.place(start, self.at, "")
             if fed:
                 self._judge_input(frame.seen[before:])
             elif frame.members:  # the line ended in `|`
