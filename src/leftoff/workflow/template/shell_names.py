@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _TYPED = re.compile(
-    r"\b(?:(?:declare|typeset|local|export|readonly)\b[^\n;&|]{0,200}?\s([-+]\w*[in]\w*)"
+    r"\b(?:(?:declare|typeset|local|export|readonly)(?:[ \t]+[-+]\w+)*?[ \t]+([-+]\w*[in]\w*)"
     r"|integer|float|nameref)\s+([^\n;&|]*)"
 )
 # What a shell counts with, told from what other languages write alike: scripts have programs of those in them, too. A
@@ -26,7 +26,7 @@ _SUBSCRIPTS = re.compile(
     re.ASCII,
 )
 _DECLARED = re.compile(
-    r"\b(?:(?:declare|typeset|local|export|readonly)\b[^\n;&|]{0,200}?\s[-+]\w*i\w*|integer)\s+([^\n;&|]*)"
+    r"\b(?:(?:declare|typeset|local|export|readonly)(?:[ \t]+[-+]\w+)*?[ \t]+[-+]\w*i\w*|integer)\s+([^\n;&|]*)"
 )
 _NOT_CONTENT = re.compile(r"\$\([^()]{0,500}\)|`[^`]{0,500}`|\$\{#[^}]{0,200}\}")
 _COMPARED = re.compile(r"(\S{1,200})\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S{1,200})")
