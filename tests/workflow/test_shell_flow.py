@@ -50,6 +50,7 @@ COUNTED = [
     "set -- -a {{ x }}; while getopts a: o; do echo $((OPTARG)); done",
     ": {{ x }}; echo $(($_))",
     "n={{ x }}; let n",
+    "echo {{ x }} | read -r n; typeset -i n",
     "main() { f {{ x }}; }; f() { [[ ( $1 -eq 1 ) ]]; }; main",
     "f() { case $1 in a) ;; *) echo $(($1)) ;; esac; }; f {{ x }}",
     'IFS=, read -ra p <<< {{ x }}; for i in "${p[@]}"; do echo $((i)); done',

@@ -62,7 +62,8 @@ class Reach:
         if not self.any:
             return
         keyed = keyed_names(self.script)
-        for name in sorted(counted_names(self.script)):
+        typed = typed_names(self.script)
+        for name in sorted(counted_names(self.script) | (typed or frozenset())):
             yield from self._counted((NAME, "", name))
         for name in sorted(expanded_names(self.script)):
             yield from self._named((NAME, "", name))
@@ -73,7 +74,6 @@ class Reach:
             elif position.kind != COUNTS:
                 for node in position.nodes:
                     yield from self._named(node)
-        typed = typed_names(self.script)
         for command in self.graph.commands:
             yield from self._fed(command)
             if any(node in self.any for word in command.words for node in command.nodes(word)):
