@@ -74,7 +74,7 @@ def _at_start(env: dict[bytes, bytes]) -> dict[bytes, bytes]:
 
 
 _OURS = _at_start(_environment({}))
-open_before: set[str] = set()  # what earlier tests did not close, which no later one sees
+open_before: set[int] = set()  # what earlier tests did not close, which no later one sees
 
 
 def call(
@@ -168,15 +168,10 @@ def _needs_a_process(words: tuple[str | bytes, ...]) -> bool:
     )
 
 
-def open_databases() -> set[str]:
-    """The databases that this process has open; one that another thread is using does not say which it is."""
-    found = set()
-    for db in apsw.connections():
-        try:
-            found.add(db.filename)
-        except apsw.ThreadingViolationError:
-            found.add(f"in use {id(db)}")
-    return found
+def open_databases() -> set[int]:
+    """The connections that this process has open, by who they are: one that another thread is using does not say its
+    file."""
+    return {id(db) for db in apsw.connections()}
 
 
 @contextmanager
