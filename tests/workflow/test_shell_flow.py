@@ -148,6 +148,12 @@ def test_the_error_names_the_way(tmp_path: Path) -> None:
     assert "Write the name of the variable" in done.err
 
 
+def test_the_error_at_run_time_names_the_line() -> None:
+    """Of the value, not the last one of the script."""
+    with pytest.raises(BadTemplate, match=r"^step: run, line 2: a value for \$m, handed on to \$n"):
+        Templates().shell("a=1\nm={{ x }}; n=$m\necho $((n))\n", {"x": HOSTILE}, "step: run")
+
+
 def test_the_environment_of_checks(tmp_path: Path) -> None:
     """The environment of a step is that of its checks; a file that bash reads first is named by plain words."""
     for more in ("checks: ['eval \"$T\"']", "criteria: {c: 'eval \"$T\"'}", "env: {BASH_ENV: '{{ x }}'}"):

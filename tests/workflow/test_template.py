@@ -69,6 +69,23 @@ def test_text(text: str, wanted: str, templates: Templates) -> None:
     assert wanted == templates.render(text, VALUES, "x")
 
 
+@pytest.mark.parametrize(
+    ("value", "number"), [("41", 41), (" -7 ", -7), ("1.9", 1), (2.5, 2), (True, 1), (None, 0), (3, 3)]
+)
+def test_a_whole_number(value: Any, number: int, templates: Templates) -> None:
+    """`| int` reads text, and cuts off what follows the point."""
+    assert number == templates.value("x | int", {"x": value}, "x")
+
+
+@pytest.mark.parametrize("value", ["abc", "", "nan", "1e400", [1]])
+def test_no_whole_number(value: Any, templates: Templates) -> None:
+    """It is named, and what to do."""
+    error = wrong(templates, "{{ x | int }}", {"x": value})
+    shown = value if isinstance(value, str) else "[1]"
+    assert f"convert: run: `| int` of what is no number: {shown!r}" == error.message
+    assert "Give a number" in error.hint
+
+
 @given(st.text())
 def test_text_without_braces_is_untouched(text: str) -> None:
     """What is no template is left alone."""

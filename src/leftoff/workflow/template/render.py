@@ -53,6 +53,9 @@ class Raw(Fields):
         return self.text
 
 
+_WHOLE = re.compile(r"[-+]?[0-9]{1,4000}")
+
+
 class Templates:
     """Renders the templates of a workflow. ``where`` names the place in errors, like ``convert: run``."""
 
@@ -333,7 +336,21 @@ def _quote(value: Any) -> Raw:
     return Raw(quoted_words([shown(entry) for entry in value] if many else shown(value)), quoted=value)
 
 
+def _int(value: Any) -> int:
+    """A whole number, or an error; the engine's own says nothing of the value, and makes a long number another one."""
+    number = 0 if value is None else value
+    text = str.__str__(number).strip() if isinstance(number, str) else ""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    try:
+        return int(float(text)) if isinstance(number, str) else int(number)
+    except (TypeError, ValueError, OverflowError):
+        hint = "Give a number; or write {{ x }} without `| int`, where text is meant."
+        raise BadTemplate(f"`| int` of what is no number: {shown(value)[:80]!r}", hint=hint) from None
+
+
 _FILTERS: dict[str, Callable[..., Any]] = {
+    "int": _int,
     "stem": _stem,
     "basename": _basename,
     "dirname": _dirname,

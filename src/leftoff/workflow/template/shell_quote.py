@@ -156,8 +156,13 @@ class Script(Reader):
         if self.follow and held:
             self.graph = self.graph or graph_of(self, ksh=self.ksh)
             for found in Reach(self.text, self.graph, held).found():
-                raise QuoteError(found.message, self.line, found.hint, int(found.value[2]))
+                index = int(found.value[2])
+                raise QuoteError(found.message, self._line_of(index), found.hint, index)
         return out
+
+    def _line_of(self, index: int) -> int:
+        """Where a value stands."""
+        return 1 + sum(part.count("\n") for part in self.text.split(self.mark, index + 1)[: index + 1])
 
     def _next(self) -> Value:
         """The next value; all that is open around it has it too."""
