@@ -74,7 +74,7 @@ def _at_start(env: dict[bytes, bytes]) -> dict[bytes, bytes]:
 
 
 _OURS = _at_start(_environment({}))
-open_before: set[int] = set()  # what earlier tests did not close, which no later one sees
+open_before: set[str] = set()  # what earlier tests did not close, which no later one sees
 
 
 def call(
@@ -168,10 +168,16 @@ def _needs_a_process(words: tuple[str | bytes, ...]) -> bool:
     )
 
 
-def open_databases() -> set[int]:
-    """The connections that this process has open, by who they are: one that another thread is using does not say its
-    file."""
-    return {id(db) for db in apsw.connections()}
+def open_databases(*, others: bool = True) -> set[str]:
+    """The databases that this process has open. One that another thread is using does not say which it is, and is that
+    thread's: not ``others`` leaves it out."""
+    found = set()
+    for db in apsw.connections():
+        try:
+            found.add(db.filename)
+        except apsw.ThreadingViolationError:
+            found |= {f"in use {id(db)}"} if others else set()
+    return found
 
 
 @contextmanager
@@ -212,7 +218,7 @@ def _inside(
     with _place(cwd), _variables(env), _streams(files):
         _forget()
         code = _main([os.fsdecode(word) for word in words])
-    assert not open_databases() - open_before, f"leftoff {words!r} left a store open"
+    assert not open_databases(others=False) - open_before, f"leftoff {words!r} left a store open"
     return code
 
 

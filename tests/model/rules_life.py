@@ -258,7 +258,7 @@ class LifeRules(Ground):
         keyed = _keyed(path, items)
         new = [below for _, below in keyed if handle.step(below) is None]
         if new and handle.step(path) is None:
-            handle.put_step(path, status="pending")
+            handle.put_step(path, status="pending", each=True)
         for below in new:
             handle.put_step(below, status="pending")
         seen: list[str] = []
@@ -268,7 +268,8 @@ class LifeRules(Ground):
             if (handle.step(path) or {}).get("status") != "running":
                 old = handle.step(path) or {}
                 began = None if old.get("status") in ("completed", "skipped") else old.get("started_at")
-                handle.put_step(path, "completed_at", status="running", started_at=began or self.now)
+                known = {"status": "running", "started_at": began or self.now, "each": True}
+                handle.put_step(path, "completed_at", **known)
             handle.enter(below, self.now)
             seen.append(item)
             if len(seen) == stop:

@@ -426,7 +426,7 @@ def test_what_a_removal_left_behind_is_swept(flow: Flow) -> None:
     """Whoever removed a run may have died before it was done."""
     flow.write("name: w\nsteps:\n  - id: a\n    run: echo words\n")
     flow.run().end(0)
-    flow.file(".leftoff/attempts/gone/token/log", "words")
+    flow.file(".leftoff/attempts/gone/0123456789abcdef/log", "words")
     store = leftoff.open(flow.folder / ".leftoff")
     store.sweep()
     store.close()

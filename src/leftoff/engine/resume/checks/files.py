@@ -163,7 +163,7 @@ def _diff(world: World, paths: list[str]) -> str:
     from leftoff.engine.workspace.content import present
     from leftoff.engine.workspace.copies import CopiesThen
     from leftoff.engine.workspace.differences import present_text, recorded_text, unified
-    from leftoff.errors import Corrupt
+    from leftoff.errors import Corrupt, StoreUnavailable
 
     parts, copies = [], CopiesThen(world.store, (world.row.run, world.row.run_id, world.version.seq))
     for path in paths[:MOST_DIFFS]:
@@ -171,6 +171,9 @@ def _diff(world: World, paths: list[str]) -> str:
             old = recorded_text(copies, world.records["file"][path])
         except Corrupt as error:
             parts.append(f"{path}: {error.message} `leftoff fsck` tells more.")
+            continue
+        except StoreUnavailable as error:  # a difference is a help, and no verdict hangs on it
+            parts.append(f"{path}: {error.message}")
             continue
         new = present_text(world.project, path, present(world.project, path))
         if old is not None and new is not None:
