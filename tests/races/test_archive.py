@@ -13,8 +13,9 @@ import leftoff
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import Kept, kept, take_out
 from leftoff.engine.retention.archive_check import check_archive
+from leftoff.engine.retention.archive_trash import discard
 from leftoff.engine.write.unmoved import Moved
-from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
+from leftoff.errors import Conflict, LeaseHeld, NeedsPerson, StoreUnavailable
 from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.operations.files import Rollback, plan_rollback, rollback
@@ -402,6 +403,26 @@ def test_an_archive_too_many_that_moved_meanwhile(
 
 
 # -- bundles in the trash
+
+
+def test_an_archive_too_many_that_cannot_be_moved(over: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run stays in the archive, and nothing in the trash tells of one that was there."""
+    (over / "leftoff.toml").write_text("[retention]\narchives = 0\n")
+    with here(over) as project:
+        archive(project, NOBODY, "old")
+        found = kept(project.store, "old")
+        assert found is not None
+
+        def busy(work: Any) -> None:
+            raise StoreUnavailable("somebody else writes")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(project.store, "write", busy)
+            with pytest.raises(StoreUnavailable):
+                discard(project.store, found, project.now)
+    assert [] == list((over / ".leftoff" / "archive" / "trash").iterdir())
+    succeed("rm", "old", "--yes", cwd=over)
+    succeed("fsck", cwd=over)
 
 
 @pytest.fixture

@@ -59,11 +59,12 @@ def _discard(store: Store, path: str, seen: os.stat_result, now: int) -> bool:
             unlink(page)
         return same_file(stem + SUFFIX, seen)  # also where this is tried again
 
-    done = store.write(work)
-    if not os.path.exists(stem + SUFFIX):
-        unlink(stem + PAGE)
-    sync_folder(folder)
-    return done
+    try:
+        return store.write(work)
+    finally:
+        if not os.path.exists(stem + SUFFIX):  # a page alone tells of a run that is lost
+            unlink(stem + PAGE)
+        sync_folder(folder)
 
 
 def trashed(store: Store) -> list[dict[str, Any]]:

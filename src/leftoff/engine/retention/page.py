@@ -47,7 +47,8 @@ def lost_bundles(folder: str | None) -> dict[str, str]:
 
 def run_of(path: str) -> str:
     """The run of a bundle, or of a page, by its name."""
-    name = os.path.basename(path).removesuffix(SUFFIX).removesuffix(PAGE)
+    name = os.path.basename(path)
+    name = name.removesuffix(SUFFIX if name.endswith(SUFFIX) else PAGE)  # one of them: an id may end so, too
     return name.rpartition("~")[0] if os.path.basename(os.path.dirname(path)) == TRASH else name
 
 
@@ -58,10 +59,12 @@ def is_bundle(path: str) -> bool:
 
 def has_id(folder: str, run_id: str) -> bool:
     """Whether an archived run has this id, one in the trash included: it is taken."""
-    names = [os.path.basename(path) for path in bundles_in(os.path.join(folder, TRASH))]
-    return is_bundle(os.path.join(folder, run_id + SUFFIX)) or any(
-        name.rpartition("~")[0] == run_id for name in names
-    )
+    if is_bundle(os.path.join(folder, run_id + SUFFIX)):
+        return True
+    trash = os.path.join(folder, TRASH)
+    names = os.listdir(trash) if os.path.isdir(trash) else []
+    # By their names first: there may be many, and somebody waits.
+    return any(name.startswith(f"{run_id}~") and is_bundle(os.path.join(trash, name)) for name in names)
 
 
 def page_of(path: str) -> str:
