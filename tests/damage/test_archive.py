@@ -145,13 +145,29 @@ def test_a_run_that_is_elsewhere_is_not_missed(archived: Path) -> None:
 
 
 def test_what_to_do_with_a_damaged_bundle(archived: Path) -> None:
-    """It is the only copy of its run: nobody is told to export that again."""
-    (archived / ".leftoff/archive/old.leftoff").write_bytes(b"")
-    for words in (("show", "old"), ("undelete", "old")):
+    """It is the only copy of its run: nobody is told to export that again, nor who has a copy of it elsewhere, which
+    comes in once the damaged one is put aside."""
+    bundle = archived / ".leftoff/archive/old.leftoff"
+    (archived / "copy.leftoff").write_bytes(bundle.read_bytes())
+    bundle.write_bytes(b"")
+    for words in (("show", "old"), ("undelete", "old"), ("import", "copy.leftoff")):
         done = call(*words, cwd=archived)
         assert (4, False, True) == (done.code, "export" in done.err, "fsck --repair" in done.err), words
     succeed("fsck", "--repair", cwd=archived)
     assert "" == succeed("ls", "--all", cwd=archived).err
+    succeed("import", "copy.leftoff", cwd=archived)
+
+
+def test_what_is_wrong_is_told_in_a_line(archived: Path) -> None:
+    """Whatever SQLite says of a bundle, and in however many lines."""
+    bundle = archived / ".leftoff/archive/old.leftoff"
+    data = bytearray(bundle.read_bytes())
+    for at in range(4096, len(data), 97):
+        data[at] ^= 255
+    bundle.write_bytes(data)
+    assert 2 == len(call("show", "old", cwd=archived).err.splitlines())
+    (lost,) = succeed("fsck", "--repair", "--json", cwd=archived).json["salvaged"]
+    assert (1, True) == (len(lost["message"].splitlines()), lost["message"].endswith(". It is left out."))
 
 
 def test_a_folder_in_the_place_of_a_blob(archived: Path) -> None:

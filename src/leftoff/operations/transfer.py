@@ -179,13 +179,13 @@ def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, b
 def _refuse_other(project: Project, bundle: Bundle) -> None:
     """An archived run keeps its id: only that very run comes back under it."""
     from leftoff.engine.retention.archive import run_in_archive
-    from leftoff.engine.retention.bundle_check import open_bundle
+    from leftoff.engine.retention.bundle_check import open_kept
     from leftoff.engine.retention.export import hidden
 
     found = run_in_archive(project.store, bundle.run_id)
     if found is None or not found.path:
         return
-    there = open_bundle(found.path)
+    there = open_kept(found.path)
     try:
         if (there.head.seq, there.head.digest) != (bundle.head.seq, bundle.head.digest):
             raise hidden(bundle.run_id)

@@ -135,7 +135,7 @@ def _is_same(path: str, seen: os.stat_result) -> bool:
 def _set_aside(store: Store, path: str, wrong: str, found: dict[str, Any]) -> None:
     """A damaged bundle goes to the quarantine; its run is lost, unless the store has it."""
     if not _is_there(store, path):
-        _put_aside(store, path, f"{wrong} It is left out.", found)
+        _put_aside(store, path, f"{wrong.rstrip('.')}. It is left out.", found)
     elif _into_quarantine(store, path, found):
         found["repaired"].append(_problem(path, wrong))
 

@@ -159,7 +159,7 @@ class BundleReader:
             raise Invalid(f"{self.path} has other tables than a leftoff bundle has.", hint=AGAIN)
         for (line,) in self.db.execute("PRAGMA integrity_check(1)"):
             if line != "ok":
-                raise self.bad(line)
+                raise self.bad(f"{' '.join(str(line).split())}.")  # SQLite tells it in several lines
 
     def facts(self) -> dict[str, str]:
         found: Any = self.db.execute(Q.facts)
