@@ -152,6 +152,28 @@ def test_another_error_than_the_page_showed(project: Path, action: str, said: di
     assert "running" == succeed("show", "r", "--json", cwd=project).json["status"]
 
 
+def test_more_errors_than_the_page_showed(project: Path) -> None:
+    """What was shown is resolved, and it is told that something else is not."""
+    succeed("start", "w", "--run-id", "r", "--steps", "a,b", cwd=project)
+    succeed("step", "block", "a", "--error", "no token", cwd=project)
+    with here(project) as here_:
+        plan = preview(here_, NOBODY, "unblock", "r", {}).plan
+    succeed("step", "block", "b", "--error", "no quota", cwd=project)
+    with here(project) as here_:
+        assert "Something else blocks" in act(here_, NOBODY, "unblock", "r", {"plan": plan}).told
+        plan = preview(here_, NOBODY, "unblock", "r", {}).plan
+        assert "What blocked it is resolved." == act(here_, NOBODY, "unblock", "r", {"plan": plan}).told
+
+
+@pytest.mark.parametrize("plan", ["9" * 5000, "-1", "²", "x"])
+def test_a_plan_that_the_page_never_showed(project: Path, plan: str) -> None:
+    """It is another one, whatever it is."""
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    succeed("step", "block", "a", "--error", "no token", cwd=project)
+    with here(project) as here_, pytest.raises(Conflict, match="not what was shown"):
+        act(here_, NOBODY, "unblock", "r", {"plan": plan})
+
+
 def test_another_question_while_somebody_picks(project: Path) -> None:
     """The same at a terminal, where a choice may be open for long."""
     ask(project, "Delete the copy?")

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 AUDIT = "audit"
 UNTRUSTED = "definition.untrusted"
 LOG = "detached.log"
+_LONGEST_SEQ = 18  # digits of the number of a version
 TEXT, WORDS, FLAG, MAP = "text", "words", "flag", "map"  # what a field holds
 
 # What each action takes.
@@ -169,12 +170,14 @@ def _decide(
 
 def _unblock(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     seen = said.get("plan", "")
-    if seen and not seen.isdecimal():
+    if seen and not (seen.isdecimal() and len(seen) <= _LONGEST_SEQ):
         raise _another_plan()
     done = unblock(project, caller, ref, said.get("step"), int(seen) if seen else None)
     if done.changed:
         write_down(project, caller, done.info.row, "unblock", _without_plan(said))
     told = "What blocked it is resolved." if done.changed else "Nothing blocks it."
+    if done.changed and done.info.row.status == "blocked":
+        told = "That is resolved. Something else blocks the run."
     return Acted(done.info.run_id, told, done.to_json())
 
 
