@@ -19,6 +19,7 @@ from leftoff.operations import Caller, Project
 from leftoff.operations.reports import this_run
 from leftoff.operations.runs import info
 from leftoff.operations.watching.supervision import Supervision
+from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 from tests.dialects.examples import SITEBUILDER
@@ -99,6 +100,26 @@ def test_trust_shows_and_takes_back(away: Path) -> None:
     assert UNTRUSTED not in codes(away)
     assert ["r"] == succeed("trust", "--revoke", "--json", cwd=away).json["runs"]
     assert UNTRUSTED in codes(away)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["a bundle", "in the store"])
+def test_a_yes_to_an_archived_run_is_taken_back(
+    away: Path, monkeypatch: pytest.MonkeyPatch, inside: bool
+) -> None:
+    """Wherever it is archived, and also where it lies in the trash: it asks again when it comes back."""
+    if inside:
+        monkeypatch.setattr(SqliteStore, "archive_folder", lambda self, *, make=False: None)
+    succeed("trust", "--yes", cwd=away)
+    succeed("fork", "r", "--run-id", "f", cwd=away)
+    succeed("finish", "f", "--status", "failed", cwd=away)
+    succeed("archive", "f", cwd=away)
+    (away / "leftoff.toml").write_text("[retention]\narchives = 0\n")
+    succeed("prune", cwd=away)
+    succeed("archive", "r", cwd=away)
+    assert {"f", "r"} == set(succeed("trust", "--revoke", "--json", cwd=away).json["runs"])
+    succeed("undelete", "f", cwd=away)
+    assert UNTRUSTED in codes(away, "f") and UNTRUSTED in codes(away)
+    succeed("fsck", cwd=away)
 
 
 def test_a_yes_is_for_what_was_shown(away: Path) -> None:

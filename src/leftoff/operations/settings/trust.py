@@ -12,6 +12,7 @@ from leftoff.engine.config.settings import FILE, tables_of
 from leftoff.engine.lifecycle.origin import TRUSTED, distrust, how_ours, is_ours, trust_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.retention.archive_trust import distrust_archived
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
@@ -133,11 +134,13 @@ def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
 
 
 def _distrust_runs(project: Project) -> list[str]:
+    """Also those that are archived, or in the trash: they may come back."""
     if trust.not_trusted(*_links(project.folder, tables_of(project.folder))) or not project.store.exists():
         return []
 
     def find(view: View) -> list[RunRow]:
-        marks = [(row, how_ours(view, row)) for row in view.list_runs({}, None)]
+        unseen = [*view.archived(), *(each.row for each in view.trashed())]
+        marks = [(row, how_ours(view, row)) for row in [*view.list_runs({}, None), *unseen]]
         return [row for row, ours in marks if ours is not None and ours.how == TRUSTED]
 
     def forget(tx: Tx) -> None:
@@ -147,4 +150,4 @@ def _distrust_runs(project: Project) -> list[str]:
     theirs = project.store.read(find)
     if theirs:
         project.store.write(forget)
-    return [row.run_id for row in theirs]
+    return [*(row.run_id for row in theirs), *distrust_archived(project.store)]
