@@ -118,6 +118,24 @@ def test_a_lost_value_says_which_and_what_helps(tmp_path: Path) -> None:
     assert 0 == call("resume", "f", "--yes", cwd=tmp_path).code
 
 
+@pytest.mark.parametrize("noted", [False, True], ids=["damaged", "noted as lost"])
+def test_where_to_go_back_to(tmp_path: Path, noted: bool) -> None:
+    """The checkpoint that is named as intact is one, with its values in blobs: the run resumes from there."""
+    (tmp_path / "big").write_text("x" * 1_100_000)
+    assert 0 == call("start", "flow", "--run-id", "r", cwd=tmp_path).code
+    whole = call("save", "--json", cwd=tmp_path).json["seq"]
+    for words in (("set", "big=@big"), ("save",), ("set", "c=1")):
+        assert 0 == call(*words, cwd=tmp_path).code
+    if noted:
+        lose(tmp_path)
+    else:
+        (blob,) = (tmp_path / ".leftoff" / "blobs").rglob("*/*")
+        flip(blob, 20)
+    (finding,) = call("verify", "r", "--json", cwd=tmp_path).json["findings"]
+    assert f"`leftoff resume r@{whole}` continues" in finding["hint"]
+    assert 0 == call("resume", f"r@{whole}", "--yes", cwd=tmp_path).code
+
+
 def test_a_lost_step_goes_along(tmp_path: Path) -> None:
     """The record of a step that lay in a blob: nobody knows how the step ended, and no copy of its run claims to."""
     assert 0 == call("start", "flow", "--run-id", "r", cwd=tmp_path).code

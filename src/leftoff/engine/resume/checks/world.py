@@ -7,7 +7,7 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.config.project import home_of
 from leftoff.engine.read.show import in_order, inner_steps
-from leftoff.engine.read.state import Reader, need_version
+from leftoff.engine.read.state import Reader, need_version, whole
 from leftoff.engine.resume.checks.steps import Steps
 from leftoff.engine.write.head import need_run
 from leftoff.errors import Corrupt, Unsupported
@@ -56,6 +56,7 @@ class World:
         self._adds = request.adds
         self.artifact_rows: list[Row] = []  # as they are stored: most need not be decoded
         self._artifacts: dict[str, Any] | None = None
+        self._sound: set[bytes] = set()  # values in blobs that were read
         self._inner: set[str] | None = None
         self._leaves: list[str] | None = None
         self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
@@ -157,10 +158,21 @@ class World:
     def _is_whole(self, view: View, version: Version) -> bool:
         reader = Reader(self.store, view, self.row.run, self.run_id, version.seq)
         try:
-            total = sum(map(reader.part, reader.collections()))
+            names = reader.collections()
+            total = sum(map(reader.part, names))
+            for name in names:
+                for record in view.records_at(self.row.run, version.seq, name):
+                    self._prove_value(view, record.stored)
         except Corrupt:
             return False
         return (total & MASK).to_bytes(32, "big") == version.digest
+
+    def _prove_value(self, view: View, stored: bytes) -> None:
+        """``Corrupt`` where a value lay in a blob that is damaged or gone; each is read once."""
+        if stored not in self._sound:
+            full = whole(self.store, view, stored, "a value")
+            if full is not stored:
+                self._sound.add(stored)
 
     # -- as the checks ask
 
