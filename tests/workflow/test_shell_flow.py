@@ -135,6 +135,22 @@ def test_from_the_environment(text: str) -> None:
         check_environment([text.replace("{{ x }}", "$X")], {"X": f"-v {HOSTILE}"}, "step")
 
 
+@pytest.mark.parametrize(
+    "text", ["a=(case) {{ x }}", "a+=( case y )\necho {{ x }}", "a=(b (c) {{ x }}", "a=(x ((y {{ x }}"]
+)
+def test_what_cannot_be_read(text: str) -> None:
+    """A list with words or parentheses in it that stand for something else elsewhere is an error of the template."""
+    with pytest.raises(BadTemplate):
+        Templates().shell(text, {"x": "a b"}, "s")
+
+
+def test_patterns_in_a_list() -> None:
+    """zsh's qualifiers are no commands."""
+    assert "a=(*(N)); echo 'a b'" == Templates().shell(
+        "a=(*(N)); echo {{ x }}", {"x": "a b"}, "s", shell="zsh"
+    )
+
+
 def test_the_error_names_the_way(tmp_path: Path) -> None:
     """Line and column of the value, the variables that it goes through, and what to write."""
     flow = (

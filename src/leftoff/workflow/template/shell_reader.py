@@ -281,7 +281,7 @@ class Reader:
             raise QuoteError("a value in {…,…}", self.line, hint, direct[0])
         if not word:
             return
-        if frame.command and word in ("case", "esac"):
+        if frame.command and not frame.array and word in ("case", "esac"):
             frame.cases = max(0, frame.cases + (1 if word == "case" else -1))
         elif word == "case" and frame.kind != TOP:
             self._lose()  # most likely a word like any other
@@ -356,6 +356,8 @@ class Reader:
         array = word.endswith("=")
         if not array:
             self._end_pipeline(frame)
+            if frame.array:  # zsh: name=(*(N))
+                frame.events.append(Event([[]]))
             last = frame.events[-1]
             last.defines = bool(last.members[-1]) and _NO_WORDS.match(self.text, self.at) is not None
         if self._peek() == "(" and not word:
