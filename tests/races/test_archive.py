@@ -22,6 +22,7 @@ from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.pages.actions import act
 from leftoff.operations.pages.previews import preview
 from leftoff.operations.runs import taken_back, target
+from leftoff.operations.transfer import Import, import_runs
 from leftoff.operations.upkeep.retention import archive, prune, trash, undelete
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.store import SqliteStore
@@ -400,6 +401,31 @@ def test_an_archive_too_many_that_moved_meanwhile(
         assert [] == [gone for gone in prune(project).removed if gone["kind"] == "archive"]
         assert [] == trash(project)
     assert ["before"] == notes(over, "old")
+
+
+@pytest.mark.parametrize("when", ["looked for", "taken in"])
+def test_another_run_is_archived_under_the_id_of_an_import(over: Path, seam: Seam, when: str) -> None:
+    """Two of one id are never there: nothing is imported."""
+    succeed("start", "other", "--run-id", "old", "--store", "elsewhere", cwd=over)
+    succeed("export", "old", "-o", "other.bundle", "--store", "elsewhere", cwd=over)
+    if when == "looked for":
+        seam.after(
+            "leftoff.engine.retention.archive.refuse_other", lambda: succeed("archive", "old", cwd=over)
+        )
+    else:
+        succeed("export", "old", "-o", "old.bundle", cwd=over)
+        succeed("rm", "old", "--yes", cwd=over)
+
+        def work() -> None:
+            succeed("import", "old.bundle", cwd=over)
+            succeed("archive", "old", cwd=over)
+
+        seam.before("leftoff.engine.retention.export._Replay.put_in_order", work)
+    with here(over) as project:
+        done = import_runs(project, Import(["other.bundle"]))
+    assert ([], ["conflict"]) == (done.imported, [each["code"] for each in done.rejected])
+    assert ["before"] == notes(over, "old")
+    assert ["old"] == [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=over).json["runs"]]
 
 
 # -- bundles in the trash

@@ -20,7 +20,7 @@ from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention import shelf
 from leftoff.engine.retention.bundle_check import open_bundle, open_kept
 from leftoff.engine.retention.disk import disk_use
-from leftoff.engine.retention.export import export, import_bundle
+from leftoff.engine.retention.export import export, hidden, import_bundle
 from leftoff.engine.retention.names import NAMES, carries, carries_longer, is_called, is_of, with_checkpoint
 from leftoff.engine.retention.page import (
     DAMAGED,
@@ -302,10 +302,29 @@ def take_in(
             raise _swept(path)
         if hide is None or not _is_hidden(into, bundle):
             still = _still(path, opened) if own else None
-            import_bundle(into, bundle, now, driver, _both(still, _mark(path, bundle), hide))
+            import_bundle(into, bundle, now, driver, both(still, _mark(path, bundle), hide))
     finally:
         bundle.close()
     return opened
+
+
+def refuse_other(store: Store, bundle: Bundle) -> Mark:
+    """An archived run keeps its id: only that very run comes back under it, else this is a ``Conflict``. Given back is
+    what looks once more when the run of a bundle would be seen: one of its id may have been archived meanwhile."""
+    found = run_in_archive(store, bundle.run_id)
+    if found is not None and found.path:
+        there = open_kept(found.path)
+        there.close()
+        if (there.head.seq, there.head.digest) != (bundle.head.seq, bundle.head.digest):
+            raise hidden(bundle.run_id)
+
+    def still(tx: Tx, run: int, run_id: str) -> None:
+        path = os.path.join(tx.archive_folder, run_id + SUFFIX) if tx.archive_folder is not None else ""
+        known = found is not None and found.path and same_file(path, found.seen)
+        if is_bundle(path) and not known:
+            raise hidden(run_id)
+
+    return still
 
 
 def _still(path: str, opened: os.stat_result) -> Mark:
@@ -322,7 +341,7 @@ def _is_hidden(store: Store, bundle: Bundle) -> bool:
     return bool(row and row.hidden and (row.seq, row.digest) == (bundle.head.seq, bundle.head.digest))
 
 
-def _both(*marks: Mark | None) -> Mark:
+def both(*marks: Mark | None) -> Mark:
     def mark(tx: Tx, run: int, run_id: str) -> None:
         for each in marks:
             if each is not None:
