@@ -158,6 +158,22 @@ def test_what_to_do_with_a_damaged_bundle(archived: Path) -> None:
     succeed("import", "copy.leftoff", cwd=archived)
 
 
+def test_a_checkpoint_beside_a_damaged_bundle(archived: Path) -> None:
+    """Whose it is can be told as long as every bundle says what its checkpoints are; else what to do about that one."""
+    folder = archived / ".leftoff/archive"
+    (checkpoint,) = succeed("log", "old", "--json", cwd=archived).json["checkpoints"]
+    named = ("show", checkpoint["checkpoint_id"], "--json")
+    data = bytearray((folder / "older.leftoff").read_bytes())
+    tail = data.rindex(bytes.fromhex("28b52ffd"))  # what is packed: values
+    data[tail : tail + 40] = bytes(40)
+    (folder / "older.leftoff").write_bytes(data)
+    assert 4 == call("show", "older", cwd=archived).code
+    assert "old" == succeed(*named, cwd=archived).json["run_id"]
+    (folder / "older.leftoff").write_bytes(b"")
+    done = call(*named, cwd=archived)
+    assert (4, True, False) == (done.code, "fsck --repair" in done.err, "export" in done.err)
+
+
 def test_what_is_wrong_is_told_in_a_line(archived: Path) -> None:
     """Whatever SQLite says of a bundle, and in however many lines."""
     bundle = archived / ".leftoff/archive/old.leftoff"

@@ -46,6 +46,10 @@ LATEST = 253_402_300_799_999  # the last millisecond of the year 9999
 MOST_TEXT = 1 << 20
 
 
+#: what helps where a bundle in an archive is damaged, which is the only copy of its run
+BACKUP = "Look for a backup of that file. `leftoff fsck --repair` moves it to the quarantine."
+
+
 class Bundle:
     """A bundle that was checked: whose run it is, and its versions, oldest first."""
 
@@ -100,7 +104,7 @@ def open_kept(path: str) -> Bundle:
     except Unsupported:
         raise
     except BadData as error:
-        error.hint = "Look for a backup of that file. `leftoff fsck --repair` moves it to the quarantine."
+        error.hint = BACKUP
         raise
     if bundle.run_id == run_of(path):
         return bundle
@@ -342,4 +346,4 @@ def climbs(path: str) -> bool:
     return not os.path.isabs(path) and os.path.normpath(path).split(os.sep)[0] == os.pardir
 
 
-__all__ = ["AGAIN", "Bundle", "climbs", "open_bundle", "open_kept", "sniff"]
+__all__ = ["AGAIN", "BACKUP", "Bundle", "climbs", "open_bundle", "open_kept", "sniff"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import closing
 
 from leftoff.engine.retention import shelf
-from leftoff.engine.retention.page import SUFFIX
-from leftoff.errors import Ambiguous, NotFound
+from leftoff.engine.retention.bundle_check import BACKUP
+from leftoff.engine.retention.page import run_of
+from leftoff.errors import Ambiguous, BadData, NotFound, Unsupported
 from leftoff.model.ids import LEAST, is_id_prefix
 from leftoff.store.bundle.read import BundleReader
 
@@ -59,20 +60,20 @@ def with_checkpoint(store: Store, paths: list[str], text: str) -> str | None:
 
 
 def _in_bundle(path: str, text: str) -> list[Found]:
-    run_id = os.path.basename(path).removesuffix(SUFFIX)
     try:
-        reader = BundleReader(path)
-    except NotFound:  # it was taken out just now
-        return []
-    try:
-        with reader.guard():
+        with closing(BundleReader(path, glance=True)) as reader, reader.guard():
             return [
-                (run_id, str(id), seq, str(trigger), at)
+                (run_of(path), str(id), seq, str(trigger), at)
                 for seq, _, at, _, id, trigger, *_ in reader.rows("versions")
                 if id is not None and str(id).startswith(text)
             ]
-    finally:
-        reader.close()
+    except NotFound:  # it was taken out just now
+        return []
+    except Unsupported:
+        raise
+    except BadData as error:
+        error.hint = BACKUP
+        raise
 
 
 def _on_shelf(store: Store, text: str) -> list[Found]:
