@@ -244,8 +244,8 @@ class View:
         """What was noted of the store, or of a run in it, under this name: no part of any run, and in no bundle."""
         raise NotImplementedError
 
-    def notes(self) -> Iterable[tuple[str, str]]:
-        """What the store says of itself: its id, its schema, who made it, and what was noted."""
+    def notes(self, start: str = "") -> Iterable[tuple[str, str]]:
+        """What the store says of itself: its id, its schema, who made it, what was noted; by names that start so."""
         raise NotImplementedError
 
     def tables(self) -> Tables:

@@ -19,7 +19,7 @@ LOST_BLOB = "lost blob "  # starts the name of a fact in `meta`, whose value say
 def lost_blobs(view: View) -> dict[bytes, str]:
     """The blobs that are noted as lost, and since when. One that came back is known, and noted all the same."""
     start = len(LOST_BLOB)
-    return {bytes.fromhex(name[start:]): at for name, at in view.notes() if name.startswith(LOST_BLOB)}
+    return {bytes.fromhex(name[start:]): at for name, at in view.notes(LOST_BLOB)}
 
 
 def named_blob(view: View, hash: bytes, what: str) -> BlobRow | None:

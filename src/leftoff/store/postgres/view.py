@@ -377,9 +377,9 @@ class PostgresView(View):
 
     # -- for who checks it
 
-    def notes(self) -> Rows:
+    def notes(self, start: str = "") -> Rows:
         """What the store says of itself."""
-        return self.ask(Q.meta)
+        return self.ask(Q.meta_range, (start, start + _LAST_CHARACTER))
 
     def every_record(self, run: int) -> Iterator[tuple[Any, ...]]:
         """Every record, live and superseded, as it lies there."""

@@ -420,9 +420,9 @@ class SqliteView(View):
         row = self.execute(Q.blob, (hash,)).fetchone()
         return BlobRow(hash, *row) if row else None
 
-    def notes(self) -> Iterator[tuple[str, str]]:
+    def notes(self, start: str = "") -> Iterator[tuple[str, str]]:
         """What the store says of itself: for who checks it."""
-        return self.execute(Q.meta)  # type: ignore[no-any-return]
+        return self.execute(Q.meta_range, (start, start + _LAST_CHARACTER))  # type: ignore[no-any-return]
 
     def every_record(self, run: int) -> Iterator[tuple[Any, ...]]:
         """Every record, live and superseded, as it lies there: for who checks it."""

@@ -161,7 +161,11 @@ class DriverRules(Rules):
         for value in ("a", "b"):
             store.write(lambda tx, value=value: tx.put_fact("ours 1", value))  # type: ignore[misc]
             assert value == other.read(lambda v: v.fact("ours 1"))
-        store.write(lambda tx: tx.put_fact("ours 1", None))
+        store.write(lambda tx: tx.put_fact("ours", "c"))
+        assert [("fact ours 1", "b")] == other.read(lambda v: list(v.notes("fact ours ")))
+        assert {"fact ours", "fact ours 1", "store_id"} <= other.read(lambda v: dict(v.notes()).keys())
+        for name in ("ours", "ours 1"):
+            store.write(lambda tx, name=name: tx.put_fact(name, None))  # type: ignore[misc]
         assert None is other.read(lambda v: v.fact("ours 1"))
         scribe.verify()
 
