@@ -15,7 +15,7 @@ from leftoff.engine.retention.archive import Kept, kept, take_out
 from leftoff.engine.retention.archive_check import check_archive
 from leftoff.engine.retention.archive_trash import discard
 from leftoff.engine.write.unmoved import Moved
-from leftoff.errors import Conflict, LeaseHeld, NeedsPerson, StoreUnavailable
+from leftoff.errors import Conflict, LeaseHeld, NeedsPerson, NotFound, StoreUnavailable
 from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.operations.files import Rollback, plan_rollback, rollback
@@ -400,6 +400,22 @@ def test_an_archive_too_many_that_moved_meanwhile(
     with here(over) as project:
         assert [] == [gone for gone in prune(project).removed if gone["kind"] == "archive"]
         assert [] == trash(project)
+    assert ["before"] == notes(over, "old")
+
+
+@pytest.mark.parametrize("where", ["engine.retention.archive.open_kept", "store.bundle.read._open"])
+@pytest.mark.parametrize(
+    "work", [lambda here_: target(here_, NOBODY, "old"), lambda here_: undelete(here_, "old")]
+)
+def test_a_run_is_taken_out_before_its_bundle_is_read(over: Path, seam: Seam, where: str, work: Any) -> None:
+    """Nothing is damaged, and no file is missed: it is looked for again."""
+    succeed("archive", "old", cwd=over)
+    seam.before(f"leftoff.{where}", lambda: succeed("undelete", "old", cwd=over))
+    with here(over) as project:
+        try:
+            work(project)
+        except NotFound as error:  # to be brought back
+            assert "it is there" in error.message
     assert ["before"] == notes(over, "old")
 
 

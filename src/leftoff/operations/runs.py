@@ -122,11 +122,20 @@ def run_id_of(project: Project, caller: Caller, word: str) -> str:
 
 
 def _resolved(project: Project, text: str | None, which: Which, *, archived: bool) -> Target:
+    if text is None:
+        return _unnamed(project, which, archived=archived)
+    if not archived:
+        return _named(project, text, which, archived=False)
+    from leftoff.engine.write.unmoved import until_unmoved
+
+    # An archived run may be taken out before it was looked at.
+    return until_unmoved(lambda: _named(project, text, which, archived=True))
+
+
+def _named(project: Project, text: str, which: Which, *, archived: bool) -> Target:
     from leftoff.engine.read.find import resolve
     from leftoff.errors import NoCheckpoint, NotFound
 
-    if text is None:
-        return _unnamed(project, which, archived=archived)
     bundle = _archived_id(project.store, text) if archived else None
     current = which.unnamed if text == which.caller.named else which
 

@@ -35,7 +35,7 @@ from leftoff.engine.retention.page import (
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts, take_away
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
-from leftoff.errors import Conflict, LeftoffError, StoreUnavailable
+from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable
 from leftoff.files import sync_folder
 from leftoff.model.fields import Fields
 from leftoff.model.ids import parse_ref
@@ -293,13 +293,14 @@ def take_in(
     own: bool = False,
 ) -> os.stat_result:
     """The run of a bundle becomes one of a store; which file that was. ``hide``: it is not seen there. ``own``: the
-    archive is that store's. Then ``Moved`` where the bundle is not there any more when the run would be seen: somebody
-    took it back, and may have archived it again, with more in it."""
-    opened = os.stat(path) if os.path.exists(path) else None
-    bundle = open_kept(path)
+    archive is that store's. ``Moved`` where the bundle is not there any more, in its own store also when the run would
+    be seen: somebody took it back, and may have archived it again, with more in it."""
     try:
-        if opened is None:
-            raise _swept(path)
+        opened = os.stat(path)
+        bundle = open_kept(path)
+    except (FileNotFoundError, NotFound):
+        raise _swept(path) from None
+    try:
         if hide is None or not _is_hidden(into, bundle):
             still = _still(path, opened) if own else None
             import_bundle(into, bundle, now, driver, both(still, _mark(path, bundle), hide))

@@ -95,6 +95,6 @@ def in_trash(store: Store) -> list[str]:
 
 
 def take_back(store: Store, path: str, now: int, driver: tuple[Process, str]) -> None:
-    """A bundle in the trash becomes a run of the store again; ``NotFound`` where it is gone."""
+    """A bundle in the trash becomes a run of the store again; ``Moved`` where it is gone."""
     take_in(store, path, now, driver, own=True)
     drop(path)

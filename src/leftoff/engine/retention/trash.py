@@ -112,7 +112,7 @@ def _undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) ->
     if found.path:
         try:
             archive_trash.take_back(store, found.path, now, driver)
-        except (NotFound, Moved):  # emptied, or brought back by somebody else
+        except Moved:  # emptied, or brought back by somebody else
             raise _no_longer(found) from None
     store.write(lambda tx: _back(tx, found, now))
     return found.run_id

@@ -147,6 +147,9 @@ class BundleReader:
         """Whatever SQLite says of a damaged file, we say that it is one."""
         try:
             yield
+        except apsw.CantOpenError as error:
+            sniff(self.path)  # it went just now
+            raise StoreUnavailable(f"{self.path} cannot be opened: {error}.") from error
         except (apsw.Error, UnicodeDecodeError) as error:
             raise Corrupt(f"{self.path} is damaged: {error}", where=self.path, hint=AGAIN) from error
 
