@@ -15,7 +15,7 @@ import pytest
 
 from leftoff.agents.hooks import handle, run
 from leftoff.engine.workspace import kept_events
-from leftoff.engine.workspace.hook_order import MOST, OnItsWay
+from leftoff.engine.workspace.hook_order import MOST, OnItsWay, name_of
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import write_private
 from leftoff.store.sqlite.store import SqliteStore
@@ -153,15 +153,16 @@ def test_a_folder_that_came_along_tells_nothing(
 
 def test_nothing_is_set_aside_through_a_link(tmp_path: Path) -> None:
     """A folder that came along does not say where its files go, nor what they replace there."""
-    (tmp_path / "mine").write_text("mine")
+    name = f"{name_of('s')}.1.1"
+    (tmp_path / name).write_text("mine")
     for folder in ("waiting", "quarantine"):
         (tmp_path / "store" / folder).mkdir(parents=True)
-    (tmp_path / "store/waiting/mine").write_text("theirs")
+    (tmp_path / "store/waiting" / name).write_text("theirs")
     (tmp_path / "store/quarantine/events").symlink_to(tmp_path)
     said = list[str]()
     with kept_events.Kept(str(tmp_path / "store"), 1.0, said.append) as found:
         assert [] == list(found.of("s", "p"))
-    assert "mine" == (tmp_path / "mine").read_text()
+    assert "mine" == (tmp_path / name).read_text()
     assert "cannot be set aside" in said[0]
 
 

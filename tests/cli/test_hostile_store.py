@@ -87,16 +87,24 @@ def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
         "attempts/other/mine/file",
         "archive/mine",
         "hooks/mine",
+        "mirror/pool/mine",
+        "pending/mine.died",
+        "pending/mine.event",
+        "pending/mine.lock",
+        "pending/mine.new",
+        "pending/mine.turn",
+        "waiting/mine",
     )
     for name in theirs:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
         os.utime(path, (1, 1))
-    (tmp_path / "leftoff.toml").write_text('store = "."\n')
-    succeed("start", "w", "--run-id", "s", cwd=tmp_path)
-    event = {"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(tmp_path), "source": "startup"}
-    succeed("hook", "claude", cwd=tmp_path, input=json.dumps(event))
+    (tmp_path / "leftoff.toml").write_text('store = "."\n[mirror]\ndialect = "dotagent"\n')
+    succeed("start", "dotagent", "--run-id", "s", cwd=tmp_path)
+    event = {"session_id": "s", "cwd": str(tmp_path), "source": "startup", "prompt": "go on"}
+    for name in ("SessionStart", "UserPromptSubmit", "Stop"):
+        succeed("hook", "claude", cwd=tmp_path, input=json.dumps({**event, "hook_event_name": name}))
     succeed("rm", "s", "--yes", cwd=tmp_path)
     for words in (("prune",), ("prune", "--empty-trash"), ("fsck", "--repair")):
         succeed(*words, cwd=tmp_path)

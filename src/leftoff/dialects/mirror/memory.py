@@ -260,7 +260,7 @@ class Memory:
     def _finish(self) -> None:
         """What was intended and cut short: carried out, or forgotten."""
         known = {entry["stamp"] for entry in self.pool}
-        there = sorted(entry.path for entry in os.scandir(self._pool))
+        there = sorted(entry.path for entry in os.scandir(self._pool) if _is_made(entry.name))
         for path in there:
             if path.endswith(INTENT):
                 about = _intent(_bytes(path), os.path.basename(path))
@@ -408,6 +408,15 @@ def _stamp() -> str:
     return f"{time.time_ns():016x}{os.urandom(4).hex()}"
 
 
+def _is_stamp(stamp: Any) -> bool:
+    return isinstance(stamp, str) and len(stamp) == 24 and all(char in "0123456789abcdef" for char in stamp)
+
+
+def _is_made(name: str) -> bool:
+    """Whether a file among what is aside has a name of ours: the store may be in a folder that others use, too."""
+    return _is_stamp(name.partition(".")[0])
+
+
 def _hidden(about: dict[str, Any]) -> str:
     """Beside the file itself."""
     folder, slash, name = about["path"].rpartition("/")
@@ -429,9 +438,7 @@ _ASIDE = ("stamp", "hidden")
 
 def _is_aside(about: dict[str, Any]) -> bool:
     """Whether this names something aside, and nothing else."""
-    stamp = about.get("stamp")
-    plain = isinstance(stamp, str) and len(stamp) == 24 and all(char in "0123456789abcdef" for char in stamp)
-    return plain and isinstance(about.get("hidden"), bool) and isinstance(about.get("path"), str)
+    return _is_stamp(about.get("stamp")) and isinstance(about.get("hidden"), bool) and isinstance(about.get("path"), str)
 
 
 def _is_ours(found: Any) -> bool:

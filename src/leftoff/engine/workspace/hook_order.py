@@ -29,6 +29,7 @@ _LEAST = 1.0  # seconds that are left for the store, however long others were wa
 MOST = 16  # events of a session that wait for the store or each other; further ones are kept
 _TRIES = 100  # to make a folder that others may remove
 _NEVER = "9"  # a number that begins so is of no event of ours: it counts nanoseconds
+_NAME, _HEX = 32, frozenset("0123456789abcdef")  # characters of what a session's files are called
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
 
@@ -36,7 +37,7 @@ def name_of(session: str) -> str:
     """What a session's files are called."""
     from leftoff.model.hashing import sha256
 
-    return sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+    return sha256(session.encode("utf-8", "replace")).hexdigest()[:_NAME]
 
 
 def _path(store: str, session: str, kind: str) -> str:
@@ -126,9 +127,15 @@ def _number(store: str, session: str) -> int:
 
 def _names(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)
+        return [name for name in os.listdir(folder) if is_of_session(name)]
     except OSError:
         return []
+
+
+def is_of_session(name: str) -> bool:
+    """Whether a file has a name that hooks give: the store may be in a folder that others use, too."""
+    session = name.partition(".")[0]
+    return len(session) == _NAME and not set(session) - _HEX
 
 
 def _make(folder: str) -> None:

@@ -12,7 +12,7 @@ import os
 import time
 
 from leftoff.engine.config.trust import signer
-from leftoff.engine.workspace.hook_order import KEPT, name_of, settled
+from leftoff.engine.workspace.hook_order import KEPT, is_of_session, name_of, settled
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.files import lock_within, make_folder, write_private
@@ -53,7 +53,7 @@ def keep(store: str, name: str, about: dict[str, Any]) -> bool:
 def count(store: str) -> int:
     """How many events are kept beside a store."""
     try:
-        return len([name for name in os.listdir(os.path.join(store, KEPT)) if name[0] != "."])
+        return len(list(filter(is_of_session, os.listdir(os.path.join(store, KEPT)))))
     except OSError:  # there are none, or the last one was taken in just now
         return 0
 
@@ -90,8 +90,7 @@ class Kept:
         this session that the others come before; those behind it are left."""
         own = name_of(session)
         there = os.listdir(self._folder) if self._fd >= 0 else []
-        kept = [name for name in there if name[0] != "."]  # the others are being written
-        names = sorted(kept)[:MOST]
+        names = sorted(filter(is_of_session, there))[:MOST]  # the others are being written, or somebody's own
         for name in names:
             path = os.path.join(self._folder, name)
             about = _read(path, name)
