@@ -13,6 +13,8 @@ import pytest
 
 import leftoff
 from leftoff.engine.config.git_head import git_head
+from leftoff.engine.config.settings import Settings
+from leftoff.engine.workspace.issues import set_state
 from leftoff.engine.workspace.paths import check_path, given_path, place
 from leftoff.errors import CannotResume, Invalid
 from tests.cli.command import call, succeed
@@ -120,6 +122,40 @@ def test_an_issue_is_no_path_to_another_file(project: Path, tmp_path: Path, issu
     os.mkfifo(project / "pipe.json")
     succeed("start", "w", "--run-id", "i", "--issue", issue, cwd=project, timeout=30)
     assert "mine" not in succeed("show", "i", "--json", cwd=project).out
+
+
+@pytest.mark.parametrize(
+    ("command", "issue"),
+    [
+        ("gh issue view {issue}", "--repo=evil.example/o/r"),
+        ("gh issue view {issue}", "https://evil.example/o/r/issues/1"),
+        ("./told {issue}", "-x"),
+        ('./told "{issue}"', "$(touch ran)"),
+        ("./told 'a {issue}'", "; touch ran;"),
+        ('./told "$(echo "{issue}")"', "`touch ran`"),
+    ],
+)
+def test_an_issue_is_a_word(command: str, issue: str, project: Path, tmp_path: Path) -> None:
+    """What a run from elsewhere calls its issue is no option of the command that looks it up, no other machine for
+    `gh`, which would bring a token there, and in a person's quotes nothing that the shell takes for more."""
+    told = project / "told"
+    told.write_text("#!/bin/sh\necho told >> seen\necho '{}'\n")
+    told.chmod(0o755)
+    (tmp_path / "gh").symlink_to(told)
+    (project / "leftoff.toml").write_text(f"[issues]\ncommand = {json.dumps(command)}\n")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LEFTOFF_TRUST": "1"}
+    succeed("start", "w", "--run-id", "i", f"--issue={issue}", cwd=project, **env)
+    assert [] == [name for name in ("ran", "seen") if (project / name).exists()]
+    succeed("start", "w", "--run-id", "j", "--issue", "PROJ-1.2", cwd=project, **env)
+    assert "told\n" == (project / "seen").read_text()
+
+
+def test_a_label_that_stands_for_another_word(project: Path) -> None:
+    """Words are put into a command once: one that holds the name of another is no way out of its quotes."""
+    (project / "1.json").write_text('{"labels": ["state:old"]}')
+    settings = Settings({"issues": {"file": "1.json", "update": "echo {issue} {add}"}})
+    set_state(settings, str(project), "1 {add}", "state:new; touch ran; ")
+    assert not (project / "ran").exists()
 
 
 def test_a_head_that_is_no_commit(project: Path) -> None:

@@ -438,7 +438,8 @@ _ASIDE = ("stamp", "hidden")
 
 def _is_aside(about: dict[str, Any]) -> bool:
     """Whether this names something aside, and nothing else."""
-    return _is_stamp(about.get("stamp")) and isinstance(about.get("hidden"), bool) and isinstance(about.get("path"), str)
+    plain = isinstance(about.get("hidden"), bool) and isinstance(about.get("path"), str)
+    return plain and _is_stamp(about.get("stamp"))
 
 
 def _is_ours(found: Any) -> bool:

@@ -97,11 +97,9 @@ class Issues:
 
     def _command(self, project: str, command: str, words: dict[str, str]) -> str:
         """What a command prints in which `{issue}` and the like stand for words."""
-        import shlex
         import subprocess
 
-        for name, word in words.items():
-            command = command.replace(f"{{{name}}}", shlex.quote(word))
+        command = _filled(command, words)
         env = CALLER.environment({"LEFTOFF_ISSUE": words["issue"]})
         try:
             done = subprocess.run(
@@ -120,6 +118,41 @@ class Issues:
                 f"the command ended with {done.returncode}" + (f": {said[-1][:200]}" if said else "")
             )
         return done.stdout.decode(errors="replace")
+
+
+def _filled(command: str, words: dict[str, str]) -> str:
+    """A command with each `{NAME}` replaced by its word; `Offline` where that would be more than a word to the shell,
+    or to the command. Issues and labels may come from anywhere."""
+    import re
+    from shlex import quote
+
+    done, *rest = re.split(f"{{({'|'.join(words)})}}", command)
+    for name, behind in zip(rest[::2], rest[1::2], strict=True):
+        word, outside = words[name], _is_outside(done)
+        same = not word or quote(word) == word  # inside of quotes
+        if not (outside or same) or not _can_be_told(command, name, word):
+            raise Offline(f"{word!r} cannot be told to the command as {{{name}}}")
+        done += (quote(word) if outside else word) + behind
+    return done
+
+
+def _can_be_told(command: str, name: str, word: str) -> bool:
+    """What begins with a dash would be an option. And `gh` is sent to no machine but its own: whichever an address
+    names would get the token that its user has for another."""
+    if command.startswith("gh ") and name == "issue" and "/" in word:
+        return word.startswith(f"https://{CALLER.variable('GH_HOST') or 'github.com'}/")
+    return not word.startswith("-") and "\0" not in word
+
+
+def _is_outside(before: str) -> bool:
+    """Whether what follows a part of a command is in no quotes, as far as that is easily told."""
+    import shlex
+
+    try:
+        shlex.split(before)
+    except ValueError:  # they are not closed
+        return False
+    return "`" not in before and "$(" not in before and "<<" not in before
 
 
 def snapshot(found: dict[str, Any], branch: str | None, at: int) -> dict[str, Any]:
