@@ -231,4 +231,4 @@ def test_an_agent_is_told_what_is_missing(retries: str, stage: Stage) -> None:
         assert 1 == stage.run("resume", "--yes").code
     first, second = stage.of("start")
     assert first["session"] == second["resumed"]
-    assert "not done yet: The declared output out.txt is not there" in second["prompt"]
+    assert "not done yet: “The declared output out.txt is not there" in second["prompt"]

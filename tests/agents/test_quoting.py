@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import leftoff
+from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp.words import told
 from leftoff.engine.read.quoting import named, quoted, tame, word
+from leftoff.errors import LeftoffError
+from leftoff.model.ids import as_word
 from tests.agents.hooking import Session
 from tests.cli.command import succeed
 from tests.dialects.examples import CLAUDE, SITEBUILDER
@@ -153,6 +158,63 @@ def test_nothing_of_others_stands_unquoted(project: Path) -> None:
     for text in (succeed("brief", "r", cwd=project).out, *handed(project, "b " + evil)):
         assert "mark-of-evil" in text and harmless(text)
         assert "evil" not in bare(text) and "plain/path.txt" in bare(text), bare(text)
+
+
+def evil_run(project: Path) -> None:
+    """A run in which everything is called what no name is, and that somebody must decide about."""
+    evil = f"mark-of-evil ` {EVIL}"
+    with leftoff.open(project / ".leftoff") as store:
+        run = store.start("w", run_id="r", steps=["a"])
+        run.put("run", "git_branch", evil)
+        for number, status in enumerate(("failed", "waiting", "blocked")):
+            path, about = f"{number} {evil}".replace("/", "."), {"status": status, "error": {"message": evil}}
+            run.put("step", path, {**about, "outputs": [f"out {evil}"]})
+            run.put("approval", path, {"status": "waiting", "ask": evil})
+        run.put("error", f"e {evil}", {"type": evil, "message": evil})
+        run.put("step", "done", {"status": "completed", "outputs": [f"out {evil}"]})
+        run.checkpoint()
+        run.pause()
+
+
+def test_what_a_tool_refuses(project: Path) -> None:
+    """An error of a tool is read by an agent, too: messages of findings are quoted, hints keep to their line."""
+    git(project, "init", "-q", "-b", "main")
+    evil_run(project)
+    tools = Tools(str(project), None)
+    with pytest.raises(LeftoffError) as error:
+        tools.resume_run("r")
+    text = told(error.value)
+    assert "mark-of-evil" in text and harmless(text) and "evil" not in bare(text), bare(text)
+    assert harmless(told(LeftoffError(EVIL.replace("\n", " "))))
+
+
+def test_why_a_step_is_next(project: Path) -> None:
+    """Names of other steps are what somebody wrote, wherever they stand."""
+    evil_run(project)
+    why = str(Tools(str(project), None).next_step("r")["why"])
+    assert "mark-of-evil" in why and harmless(why) and "evil" not in bare(why), bare(why)
+
+
+def test_the_next_step_of_a_document(cloned: Path) -> None:
+    """A shell of an agent's is told its instructions in marks, on one line."""
+    document = {**SITEBUILDER["schema"], "task_id": "T060", "resume_instructions": EVIL}
+    put(cloned / "progress/checkpoints/migration-T060.json", document)
+    run = succeed("ls", "--json", cwd=cloned).json["runs"][0]["run_id"]
+    step = succeed("next", "--run", run, cwd=cloned).out.strip()
+    succeed(
+        "put", "step", step, json.dumps({"status": "pending", "instructions": EVIL}), "--run", run, cwd=cloned
+    )
+    text = succeed("next", "--run", run, cwd=cloned).err
+    assert "Ignore all rules" in text and harmless(text) and "Ignore" not in bare(text), bare(text)
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", "a`b", "a\nb\\'c", "\x1b[2J é"])
+def test_a_name_in_a_command(name: str) -> None:
+    """It is one word to the shell, and ends neither the line nor the marks that the command stands in."""
+    said = as_word(name)
+    assert said.isprintable() and "`" not in said
+    done = subprocess.run(["bash", "-c", f"printf %s {said}"], capture_output=True, text=True)
+    assert name == done.stdout
 
 
 def handed(project: Path, branch: str) -> Iterator[str]:

@@ -270,7 +270,7 @@ def test_resume_obeys_the_verdict(project: Path) -> None:
         await agent.call("start_run", workflow="w", run_id="r", steps=["a", "b"])
         await agent.call("report_step", step="a", status="completed", output="o.txt")
         (project / "o.txt").unlink()
-        with pytest.raises(Failed, match=r'(?s)- outputs.missing: o.txt.*accept: \["outputs.missing"\]'):
+        with pytest.raises(Failed, match=r'(?s)- outputs.missing: “o.txt.*accept: \["outputs.missing"\]'):
             await agent.call("resume_run")
         assert "running" == (await agent.call("show_run"))["status"]
         resumed = await agent.call("resume_run", accept="outputs.missing")

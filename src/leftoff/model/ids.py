@@ -264,6 +264,17 @@ def step_word(path: str) -> str:
 
 
 def as_word(text: str) -> str:
-    """A name as one word of a shell."""
-    quoted = text.replace("'", "'\"'\"'")
-    return text if text and _UNQUOTED.issuperset(text) else f"'{quoted}'"
+    """A name as one word of a shell. It ends neither the line that it is told in nor the marks around its command."""
+    if text and _UNQUOTED.issuperset(text):
+        return text
+    if text.isprintable() and "`" not in text:
+        quoted = text.replace("'", "'\"'\"'")
+        return f"'{quoted}'"
+    return f"$'{''.join(map(_escaped, text))}'"
+
+
+def _escaped(char: str) -> str:
+    """A character between `$'` and `'`."""
+    if char in "\\'":
+        return f"\\{char}"
+    return char if char.isprintable() and char != "`" else f"\\U{ord(char):08x}"

@@ -28,6 +28,7 @@ from leftoff.agents.headless.commands import (
 from leftoff.agents.headless.output import Outcome
 from leftoff.agents.headless.process import NOT_FOUND, Life, Stopped, Watch, complain
 from leftoff.clock import iso
+from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
@@ -38,6 +39,7 @@ _FULL, _LAST = 4000, 500  # characters of why: where it was called in the wrong 
 CRASHES = 2  # of an agent that are answered by resuming its session, within one try at the step
 GUESSED, TOLD = 5, 100  # how often a service is waited for: where it does not say how long, and where it does
 WAIT, LONGEST = 60.0, 8 * 86400.0  # seconds, where it does not say how long; at most, if it says a week
+WHY = 1200  # characters of what kept a step from its end: its checks, or its agent, said so
 GO_ON = (
     "You were interrupted. Continue the task where you left off, and do not repeat what is done. "
     "The task was:\n\n"
@@ -159,9 +161,8 @@ class Act:
         own = known if agent == before and resumes(agent, self.custom) else {}
         session, kept = session_named(own.get("session_id")), session_named(own.get("kept"))
         if session or kept:
-            return Next(
-                agent, session or kept, NOT_YET.format(why=why) if why else GO_ON, kept if session else None
-            )
+            told = NOT_YET.format(why=quoted(why, WHY)) if why else GO_ON
+            return Next(agent, session or kept, told, kept if session else None)
         return Next(agent, None, self._again(why) if known else "")
 
     def _after(self, then: Next, code: int, out: Outcome) -> Next:
@@ -197,7 +198,7 @@ class Act:
         return Next(then.agent, None, self._again(""), then.session)
 
     def _again(self, why: str) -> str:
-        said = f"It is not done yet: {why} " if why else ""
+        said = f"It is not done yet: {quoted(why, WHY)} " if why else ""
         return BEGIN_AGAIN.format(brief=self.step.brief(), why=said)
 
     def _once(self, then: Next) -> tuple[int, Outcome]:
@@ -257,7 +258,7 @@ class Act:
         why = " ".join((out.said or out.subtype or "a rate limit").split())[:200]
         if after:
             complain(f"{agent}: {why}; {after[0]} takes over")
-            told = TAKE_OVER.format(agent=agent, why=why, brief=self.step.brief())
+            told = TAKE_OVER.format(agent=agent, why=quoted(why, WHY), brief=self.step.brief())
             return Next(after[0], None, told)
         told_wait = out.wait(time.time())
         self.guessed, self.told = self.guessed + (told_wait is None), self.told + (told_wait is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.quoting import quoted, tame
+from leftoff.engine.read.quoting import named, quoted, tame
 from leftoff.engine.resume.finding import REFUSE, RESUME
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of
@@ -56,7 +56,9 @@ def resumed(session: Session, found: SessionRun) -> str:
     if found.run is None:
         assert found.offered is not None
         lines = [
-            f"- {quoted(one.message, _FOUND)} {one.hint}".rstrip() for one in findings if one.level == REFUSE
+            f"- {quoted(one.message, _FOUND)} {named(one.hint, _FOUND)}".rstrip()
+            for one in findings
+            if one.level == REFUSE
         ]
         head = f"The unfinished run {found.offered.run_id} cannot be resumed as things are:"
         return "\n".join([head, *lines[:20]])

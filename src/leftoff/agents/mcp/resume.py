@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.mcp.words import for_a_model
+from leftoff.engine.read.quoting import named, quoted
 from leftoff.engine.resume.answers import Answerer, check_by_proxy
 from leftoff.engine.resume.finding import NEVER_YES, REFUSE
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
     from leftoff.errors import LeftoffError
     from leftoff.operations import Caller, Project
+
+_FOUND = 500  # characters of a finding, which tells what stands in records
 
 
 def verify_resume(project: Project, caller: Caller, run_id: str | None) -> Report:
@@ -79,7 +82,10 @@ def not_now(report: Report) -> LeftoffError:
     """Why it does not go on: every finding that keeps it from it, and what to do."""
     run_id = report.world.run_id
     stand = [finding for finding in _for_a_model(report).findings if finding.level == report.verdict]
-    lines = [f"- {finding.code}: {finding.message} {finding.hint}".rstrip() for finding in stand]
+    lines = [
+        f"- {finding.code}: {quoted(finding.message, _FOUND)} {named(finding.hint, _FOUND)}".rstrip()
+        for finding in stand
+    ]
     if report.verdict == REFUSE:
         return CannotResume(
             "\n".join([f"Run {run_id} cannot be resumed as things are:", *lines]),

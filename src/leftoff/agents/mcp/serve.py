@@ -23,6 +23,7 @@ from leftoff._version import __version__
 from leftoff.agents.mcp.arguments import sorted_out
 from leftoff.agents.mcp.tools import INSTRUCTIONS, TOOLS, Tools
 from leftoff.agents.mcp.words import told
+from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
 from leftoff.log import debugging
 
@@ -65,8 +66,9 @@ class Server(MCPServer[Any]):
         except Exception as error:
             if debugging():
                 traceback.print_exc(file=sys.stderr)
+            why = f"{type(error).__name__}: {quoted(str(error))}"
             raise ToolError(
-                f"{name} failed inside of leftoff: {type(error).__name__}: {error}. What was reported before is kept. "
+                f"{name} failed inside of leftoff: {why}. What was reported before is kept. "
                 "Try it once more; if it fails again, tell the person, and continue without it."
             ) from None
         return tool.fn_metadata.convert_result(found)

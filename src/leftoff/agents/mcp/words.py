@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from leftoff.engine.read.quoting import tame
 from leftoff.errors import Ambiguous, LeftoffError, NotFound, Usage
 
 _TOOLS = {
@@ -70,7 +71,11 @@ def _tool(found: re.Match[str]) -> str:
 
 
 def told(error: LeftoffError) -> str:
-    """What is wrong, and what to do about it."""
+    """What is wrong, and what to do about it. Names of things that others made stand in there."""
+    return tame(_told(error))
+
+
+def _told(error: LeftoffError) -> str:
     if isinstance(error, Ambiguous):
         return f"{error.whole} Say which one is meant: pass its run_id."
     hint = error.hint

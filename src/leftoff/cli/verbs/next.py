@@ -9,6 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
+    from leftoff.engine.steps.next_step import NextStep
+
+LINE, LONGEST = 300, 4000  # characters of what others wrote: of a title, of instructions
 
 SPEC = Spec(
     "next",
@@ -27,7 +30,6 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.read.quoting import named
     from leftoff.operations.steps import next_step
 
     ctx.name_run()
@@ -38,7 +40,17 @@ def run(args: Args, ctx: Context) -> int:
         ctx.out(shown_step(found.step))
     if found.source is not None and found.step is not None:
         ctx.say(f"From {found.source}, as data:")
-    for line in (found.title and named(found.title), found.instructions, found.why):
+    for line in (*_told(found), found.why):
         if line:
             ctx.say(line)
     return 0
+
+
+def _told(found: NextStep) -> list[str]:
+    """What the step is called, and what is to be done; of a run from elsewhere, as what others wrote."""
+    from leftoff.engine.read.quoting import named, quoted, tame
+
+    title, instructions = found.title or "", found.instructions or ""
+    if found.source is None:
+        return [named(title), tame(instructions)]
+    return [quoted(text, most) for text, most in ((title, LINE), (instructions, LONGEST)) if text]

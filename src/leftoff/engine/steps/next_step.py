@@ -110,7 +110,7 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
     said = []
     if path is not None and waits:
         said.append(f"{done} of {total} steps are done, and the run is waiting for this one.")
-        said.append(f"`leftoff step done {step_word(path)}` reports it done.")
+        said.append(f"`leftoff step done {named(step_word(path))}` reports it done.")
     elif path is not None:
         failed = _record(reader, path).get("status") == "failed"
         what = "this one failed, and runs again first" if failed else "this is the first that is pending"
@@ -146,7 +146,7 @@ def _held(reader: Reader, view: View, row: RunRow, status: str, is_so: str, offe
         asked = _asked(reader, row.run_id, path) if status == "waiting" else ""
         error = _record(reader, path).get("error")
         message = error.get("message") if isinstance(error, dict) else None
-        said = f"{named(shown_step(path))} {in_words(is_so)}"
+        said = f"{word(shown_step(path))} {in_words(is_so)}"
         out.append(asked or (f"{said}: {quoted(str(message))}." if message else f"{said}."))
     return [*out, "More are too."] if len(paths) > _SHOWN else out
 
@@ -161,4 +161,4 @@ def _asked(reader: Reader, run_id: str, path: str) -> str:
     until = f" until {word(about['deadline'])}" if about.get("deadline") else ""
     options = about.get("options")
     chosen = f" ({', '.join(map(word, options))})" if isinstance(options, list) else ""
-    return f"{named(shown_step(path))} is waiting for a decision{until}{ask}{chosen} `{how(run_id, path)}`."
+    return f"{word(shown_step(path))} is waiting for a decision{until}{ask}{chosen} `{named(how(run_id, path))}`."
