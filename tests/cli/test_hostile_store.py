@@ -111,6 +111,27 @@ def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
     assert [] == [name for name in theirs if not (tmp_path / name).exists()]
 
 
+def test_a_pipe_in_the_place_of_a_blob(cloned: Path) -> None:
+    """Nobody waits for whoever would write into it: it is damage, which is told."""
+    (cloned / "large").write_text("x" * 100_000)
+    succeed("start", "w", "--run-id", "b", cwd=cloned)
+    succeed("artifact", "large", "--run", "b", cwd=cloned)
+    (blob,) = (path for path in (cloned / ".leftoff/blobs").rglob("*") if path.is_file())
+    blob.unlink()
+    os.mkfifo(blob)
+    for words in (("cat", "b:large"), ("fsck",), ("export", "b", "-o", "bundle")):
+        assert 4 == call(*words, cwd=cloned, timeout=60).code, words
+    succeed("fsck", "--repair", cwd=cloned, timeout=60)
+
+
+def test_a_pipe_among_what_a_mirror_displaced(tmp_path: Path) -> None:
+    """What a mirror has aside is looked at by every verb: none of them waits."""
+    (tmp_path / "leftoff.toml").write_text('[mirror]\ndialect = "dotagent"\n')
+    succeed("start", "dotagent", "--run-id", "s", cwd=tmp_path)
+    os.mkfifo(tmp_path / ".leftoff/mirror/pool" / f"{'0' * 24}.json")
+    succeed("set", "a=1", "--run", "s", cwd=tmp_path, timeout=60)
+
+
 @pytest.mark.parametrize("what", ["a link", "a folder that is a link", "a pipe"])
 def test_a_log_is_no_way_to_other_files(cloned: Path, tmp_path: Path, what: str) -> None:
     """What a link in its place leads to is not shown as what a step printed; nor is a pipe waited for."""

@@ -103,14 +103,21 @@ def test_a_commit_that_git_would_take_for_an_option(verb: str, tmp_path: Path) -
     assert {"bundle", "ours", "theirs"} == {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/packed-refs"])
+@pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/packed-refs", ".git/config", ".git/index"])
 def test_a_pipe_in_the_place_of_git(project: Path, name: str) -> None:
     """It is no repository: a verb, or an agent's session, does not wait for whoever would write into it."""
     (project / name).parent.mkdir(exist_ok=True)
     os.mkfifo(project / name)
     if name == ".git/packed-refs":
         (project / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    elif name in (".git/config", ".git/index"):
+        for folder in ("objects", "refs/heads"):
+            (project / ".git" / folder).mkdir(parents=True)
+        (project / ".git/HEAD").write_text("0" * 40)
     assert 0 == call("start", "w", "--run-id", "g", cwd=project, timeout=30).code
+    assert 0 == call("save", "--run", "g", cwd=project, timeout=30).code
+    (project / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    assert 0 == call("save", "--run", "g", cwd=project, timeout=30).code
 
 
 @pytest.mark.parametrize("issue", ["../outside/issue", "link", "pipe"])

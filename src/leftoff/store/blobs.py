@@ -14,7 +14,7 @@ import os
 import sys
 
 from leftoff.errors import Corrupt, StoreUnavailable
-from leftoff.files import failure, keeps_us_out, sync, sync_folder
+from leftoff.files import failure, keeps_us_out, open_plain, sync, sync_folder
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
 
@@ -126,10 +126,10 @@ class Blobs:
         """The file, in its place or in the trash. It may move from one to the other, and back, while we look."""
         for path in (self.path(hash), self.trash_path(hash)):
             try:
-                return open(path, "rb")
+                return open(path, "rb", opener=_plain)
             except FileNotFoundError:
                 pass
-        return open(self.path(hash), "rb")
+        return open(self.path(hash), "rb", opener=_plain)
 
     def identify(self, hash: bytes) -> BlobRow | None:
         """What a blob's file alone says of it; ``None`` where there is none with that content."""
@@ -138,7 +138,7 @@ class Blobs:
             digest, size = sha256(), 0
             try:
                 stored = os.stat(path).st_size
-                with open(path, "rb") as file:
+                with open(path, "rb", opener=_plain) as file:
                     for piece in _content(file, encoding):
                         digest.update(piece)
                         size += len(piece)
@@ -358,6 +358,10 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _plain(path: str, flags: int) -> int:
+    return open_plain(path)
 
 
 def _unlink(path: str) -> None:

@@ -8,11 +8,13 @@ the commit that was checked out, which git keeps.
 from __future__ import annotations
 
 import os
+import stat
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head, is_commit
 from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import StoreUnavailable
+from leftoff.files import open_plain
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -184,7 +186,7 @@ def _is_plain(top: str) -> bool:
     """Whether a folder is what git would say it is: an ordinary repository of ours. Then git need not be asked."""
     git = os.path.join(top, ".git")
     try:
-        with open(os.path.join(git, "config"), "rb") as file:
+        with open(open_plain(os.path.join(git, "config")), "rb") as file:
             config = file.read().lower()
         whole = all(os.path.exists(os.path.join(git, name)) for name in ("HEAD", "objects", "refs"))
         ours = {os.stat(top).st_uid, os.stat(git).st_uid} == {os.geteuid()}
@@ -195,7 +197,8 @@ def _is_plain(top: str) -> bool:
 
 
 def _is_disguised(project: str) -> bool:
-    """Whether git would take a folder for a repository that has no `.git`: the project's, or one above it."""
+    """Whether git would take a folder for a repository that has no `.git`: the project's, or one above it; or would
+    wait without end for a pipe that lies in a `.git`."""
     folder = os.path.realpath(project)
     while not os.path.lexists(os.path.join(folder, ".git")):
         names = (os.path.join(folder, name) for name in ("HEAD", "objects", "commondir"))
@@ -205,7 +208,16 @@ def _is_disguised(project: str) -> bool:
         if (above := os.path.dirname(folder)) == folder:
             return False
         folder = above
-    return False
+    return _has_pipe(os.path.join(folder, ".git"))
+
+
+def _has_pipe(git: str) -> bool:
+    try:
+        with os.scandir(git) as entries:
+            others = [each for each in entries if not (each.is_dir() or each.is_file() or each.is_symlink())]
+            return any(stat.S_ISFIFO(each.stat().st_mode) for each in others)
+    except OSError:  # the `.git` of a linked work tree is a file
+        return False
 
 
 def command(project: str, *words: str) -> list[str]:
