@@ -74,6 +74,31 @@ def test_an_imported_run_asks_first(away: Path) -> None:
     (away / "leftoff.toml").unlink()
 
 
+@pytest.mark.parametrize("how", ["a path that climbs", "a link"])
+def test_a_file_outside_of_the_project(home: Path, tmp_path: Path, how: str) -> None:
+    """A run from elsewhere does not say which of the user's files is read, shown, and run in its place; one that was
+    begun here may be of a file anywhere."""
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    path = "../flow.yaml" if how == "a path that climbs" else "linked.yaml"
+    if how == "a link":
+        (home / path).symlink_to(tmp_path / "flow.yaml")
+    assert 1 == call("run", path, "--run-id", "o", cwd=home).code
+    succeed("export", "o", "-o", str(tmp_path / "o"), cwd=home)
+    other = tmp_path / "down/other"
+    other.mkdir(parents=True)
+    succeed("import", str(tmp_path / "o"), cwd=other)
+    for place in (tmp_path / "down/flow.yaml", tmp_path / "flow.yaml"):
+        place.write_text("mine: 1\nsteps: [{id: one, run: echo mine}]\n")
+    if how == "a link":
+        (other / path).symlink_to(tmp_path / "flow.yaml")
+    (other / "go").touch()
+    assert "mine" not in call("verify", "o", cwd=other).out
+    assert "mine" in call("verify", "o", cwd=home).out
+    for _ in range(2):
+        call("resume", "o", "--accept", UNTRUSTED, cwd=other)
+    assert (other / "two").exists()
+
+
 @pytest.mark.parametrize("answer", [("--trust",), ("--accept", UNTRUSTED)])
 def test_who_says_yes_gets_it_run(away: Path, answer: tuple[str, ...]) -> None:
     """`--trust` and `--accept` are a person's word."""

@@ -28,10 +28,14 @@ class Definitions:
         project: str,
         given: Collection[str],
         workflow: Workflow | None = None,
+        *,
+        strange: bool = False,
     ) -> None:
-        """``given``: the variables that the run has, and those that it is about to get."""
+        """``given``: the variables that the run has, and those that it is about to get. ``strange``: the run came from
+        elsewhere, and names a file outside of the project: that is none of its own."""
         self.path = str(known.get("path") or "")
-        self.is_gone = False  # the file: the run's own copy is used
+        self.gone = ""  # the file, and how: the run's own copy is used
+        self._is_strange = strange
         self.problem: LeftoffError | None = None
         self.old: Workflow | None = None
         self.new: Workflow | None = workflow
@@ -66,7 +70,7 @@ class Definitions:
     def _read(self, project: str, given: Collection[str]) -> Workflow:
         """As its file is now; the run's own copy where that is gone."""
         path = os.path.join(project, self.path)
-        if os.path.isfile(path):
+        if not self._is_strange and os.path.isfile(path):
             return load(path, given=given)
         text = self._known.get("text")
         if not text:
@@ -74,7 +78,7 @@ class Definitions:
                 f"{self.path} is gone, and the run has no copy of it: there was a secret in it.",
                 hint="Put the file back, or start afresh with another one.",
             )
-        self.is_gone = True
+        self.gone = "is outside of the project, and not looked at" if self._is_strange else "is gone"
         return parse(str(text), path, given=given)
 
     def _earlier(self, now: Workflow, given: Collection[str]) -> Workflow | None:

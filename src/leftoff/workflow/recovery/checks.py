@@ -95,7 +95,7 @@ class WorkflowChecks(CheckProvider):
     ) -> None:
         self.problem = definitions.problem
         self.old, self.new = definitions.old, definitions.new
-        self._path, self._is_gone = definitions.path, definitions.is_gone
+        self._path, self._gone = definitions.path, definitions.gone
         self._is_named = definitions.is_named
         self._folder = store_folder
         self._given = given
@@ -172,8 +172,8 @@ class WorkflowChecks(CheckProvider):
 
     def _definition(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[Finding]:
         """The workflow file changed: later steps only is worth a word, finished ones a question."""
-        if self._is_gone:
-            gone = f"{self._path} is gone; the run's own copy of it is used."
+        if self._gone:
+            gone = f"{self._path} {self._gone}; the run's own copy of it is used."
             yield Finding("definition.changed", gone, "", self._path, level=WARN)
         if self.old is new:
             return

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.trust import outside
+from leftoff.engine.lifecycle.origin import how_ours
 from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.errors import Corrupt, Unsupported
 
@@ -9,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.of_run import Definitions
     from leftoff.workflow.recovery.checks import WorkflowChecks
 
@@ -36,4 +40,15 @@ def definitions_of(project: Project, request: ResumeRequest) -> Definitions | No
     from leftoff.workflow.definition.of_run import Definitions
 
     given = {*request.variables, *names_of(store, target.row, seq)}
-    return Definitions(known, project.folder, given, request.workflow)
+    strange = _leads_out(project, str(known.get("path") or "")) and _is_from_elsewhere(project, target.row)
+    return Definitions(known, project.folder, given, request.workflow, strange=strange)
+
+
+def _is_from_elsewhere(project: Project, row: RunRow) -> bool:
+    """Whether a run was not begun here by this user, who may have agreed to what it was seen to run."""
+    ours = project.store.read(lambda view: how_ours(view, row))
+    return ours is None or ours.content != ""
+
+
+def _leads_out(project: Project, path: str) -> bool:
+    return "\0" in path or (not CALLER.trusts(project.folder) and outside(project.folder, path) != "")
