@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.cli.command import LEFTOFF, call, environment
 from tests.cli.runs import started
+from tests.workflow.driving import until
 
 
 def test_a_real_start(tmp_path: Path) -> None:
@@ -34,6 +35,26 @@ def test_a_real_start(tmp_path: Path) -> None:
         stream.close()
     assert 130 == server.returncode
     assert "closed" in said and "Traceback" not in said and token not in said
+
+
+def test_the_browser_that_is_opened(tmp_path: Path) -> None:
+    """Its words, which every user of the machine can see, have an address that signs in; the token is not in there."""
+    started(tmp_path)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    env = environment(LEFTOFF_WEB_TOKEN="as-it-was-said", BROWSER=str(browser))
+    command = [str(LEFTOFF), "serve", "--port", "0", "--json", "--open"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        base = json.loads(server.stdout.readline())["url"].partition("?")[0]
+        until((tmp_path / "opened").exists, "a browser")
+        url = (tmp_path / "opened").read_text().strip()
+        assert url.startswith(f"{base}?token=") and "as-it-was-said" not in url
+        opened = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert b"release" in opened.open(url).read()
+        server.send_signal(signal.SIGINT)
+    assert 130 == server.returncode
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:

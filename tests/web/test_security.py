@@ -45,6 +45,16 @@ def test_the_token_becomes_a_cookie(page: Client) -> None:
     assert 200 == page.ask("GET", "/", [("cookie", cookie.partition(";")[0])]).status
 
 
+def test_what_a_browser_is_started_with(tmp_path: Path) -> None:
+    """Everybody on the machine sees its words: what it signs in with does so once, soon, and is no token."""
+    with serving(tmp_path, once="seen-by-all") as page:
+        assert 401 == page.ask("GET", "/", [("authorization", "Bearer seen-by-all")]).status
+        assert [303, 401] == [page.ask("GET", "/?token=seen-by-all").status for _ in range(2)]
+        assert 303 == page.ask("GET", f"/?token={TOKEN}").status
+    with serving(tmp_path, once="seen-by-all", limits=Limits(once_s=0)) as page:
+        assert 401 == page.ask("GET", "/?token=seen-by-all").status
+
+
 def test_the_token_leads_nowhere_else(page: Client) -> None:
     """Signing in never sends a browser to another machine."""
     assert "/evil.example" == page.ask("GET", f"//evil.example?token={TOKEN}").headers["location"]

@@ -79,11 +79,19 @@ class Keys:
     def __init__(self, options: Options, now: Callable[[], float] = time.time) -> None:
         self._options = options
         self._now = now
+        self._once, self._until = options.once, now() + options.limits.once_s
         # A browser sends those of all ports.
         self.cookie = f"leftoff-{hashlib.sha256(options.key).hexdigest()[:8]}"
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._options.token.encode())
+
+    def lets_in(self, given: str) -> bool:
+        """Whether this is the token; or what a browser was started with, which it is one time."""
+        if self._once and hmac.compare_digest(given.encode(), self._once.encode()):
+            self._once = ""
+            return self._now() < self._until
+        return self.is_token(given)
 
     def new_cookie(self) -> str:
         """A session: a random name, until when it holds, and our signature."""
@@ -180,7 +188,7 @@ class Guard:
         given = [value for name, value in query if name == "token"]
         if not given or scope["method"] == CHANGING:
             return False
-        if not self._keys.is_token(given[0]):
+        if not self._keys.lets_in(given[0]):
             raise Refused(
                 401, "That token is not the one of this server. It is printed when the server starts."
             )

@@ -36,6 +36,8 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
+    import secrets
+
     web = installed()
     port = _port(args.port)
     _check_host(args)
@@ -45,6 +47,7 @@ def run(args: Args, ctx: Context) -> int:
         hosts=tuple(args.allow_host),
         base=_base(args.base_path),
         read_only=args.read_only,
+        once=secrets.token_urlsafe(24) if args.open else "",
     )
     sock = web.listen(args.host or "127.0.0.1", port)
     address = web.address(sock, options)
@@ -58,7 +61,7 @@ def run(args: Args, ctx: Context) -> int:
         if args.open:
             import webbrowser
 
-            webbrowser.open(f"{address}?token={options.token}")
+            webbrowser.open(f"{address}?token={options.once}")
 
     try:
         web.serve(app, sock, options.limits, ready)
