@@ -71,6 +71,22 @@ def test_paths_that_lead_astray(path: str, project: Path, tmp_path: Path) -> Non
     assert [] == list((project / ".git/hooks").iterdir())
 
 
+@pytest.mark.parametrize(("store", "path"), [("st", "st/store.db"), ("St", "st/Store.db"), (".", "store.db")])
+def test_the_store_is_no_file_of_a_run(store: str, path: str, tmp_path: Path) -> None:
+    """Whatever its folder is called: no record has it written over, with all runs in it, and none is made of it."""
+    (tmp_path / "leftoff.toml").write_text(f'store = "{store}"\n')
+    started(tmp_path)
+    (tmp_path / "f").write_text("then")
+    succeed("track", "f", cwd=tmp_path)
+    checkpoint = forge(tmp_path, path)
+    (tmp_path / "f").write_text("now")
+    for words in (("rollback", checkpoint, "--files"), ("restore", checkpoint, path)):
+        done = call(*words, "--yes", cwd=tmp_path)
+        assert (4, "now") == (done.code, (tmp_path / "f").read_text()), str(done)
+    assert 4 == call("track", f"{store}/store.db", cwd=tmp_path).code
+    succeed("fsck", cwd=tmp_path)
+
+
 def test_a_bundle_with_absolute_paths(project: Path, tmp_path: Path) -> None:
     """What an imported run says of files is checked like any other record."""
     victim = tmp_path / "outside/victim"

@@ -14,9 +14,11 @@ from leftoff.errors import Invalid, UnsafePath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
 _OWN = (".git", ".leftoff")  # never tracked, never restored
+_STORE = ("store.db", "store.db-wal", "store.db-shm", "lock", "blobs", "restore")  # what no run lives without
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINK, _IS_FOLDER = 0o120000, 0o040000
 
@@ -37,6 +39,19 @@ def check_path(path: object, what: str = "A record") -> str:
 def is_own(path: str) -> bool:
     """Whether a path belongs to git or to leftoff, on a file system that ignores case, too."""
     return any(part.lower() in _OWN for part in path.split("/"))
+
+
+def refuse_store(project: str, store: str, paths: Iterable[str]) -> None:
+    """``Invalid`` where a path is the store's, whose folder may have any name in the project, or be the project's."""
+    own = os.path.relpath(os.path.realpath(store), os.path.realpath(project)).lower()
+    below = "" if own == "." else own + "/"
+    for path in paths:
+        name = path.lower()
+        inside = name.startswith(below) and (below or name.split("/")[0] in _STORE)
+        if inside or name + "/" == below:
+            raise Invalid(
+                f"{path} is left alone: it belongs to leftoff's store.", hint="No file was touched."
+            )
 
 
 def given_path(project: str, given: str) -> str:

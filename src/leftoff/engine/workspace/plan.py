@@ -27,7 +27,7 @@ from leftoff.engine.workspace.content import (
 )
 from leftoff.engine.workspace.copies import Copies, digest_of
 from leftoff.engine.workspace.git import repository
-from leftoff.engine.workspace.paths import check_path
+from leftoff.engine.workspace.paths import check_path, refuse_store
 from leftoff.engine.workspace.stat import hashed
 from leftoff.engine.workspace.surroundings import DIRTY, own_files
 from leftoff.engine.workspace.tracking import BEFORE, BY_GIT, MARK, changed_by_others
@@ -491,4 +491,6 @@ def make_plan(
 ) -> Plan:
     """What bringing the files back to a version would do. ``only``: these paths, whatever else differs."""
     sides = store.read(lambda view: Sides(store, view, target, only))
-    return Planner(store, project, redactor, sides).plan(only)
+    plan = Planner(store, project, redactor, sides).plan(only)
+    refuse_store(project, store.folder, (entry.path for entry in plan.touched))
+    return plan

@@ -24,6 +24,7 @@ from leftoff.engine.workspace.content import (
 )
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.journal import ROLLBACK, SINGLE, Journal, Journals, Todo
+from leftoff.engine.workspace.paths import refuse_store
 from leftoff.engine.workspace.plan import DELETE, make_plan
 from leftoff.engine.workspace.put import Putter
 from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
@@ -135,6 +136,7 @@ class Restorer(Fields):
             journals.remove(journal.run_id)  # only its own end was cut short
             return True
         paths = {one.path for one in journal.todo}
+        refuse_store(self.project, self.store.folder, paths)
         for one in journal.todo:
             cut = cut_off(self.project, one.path, paths)
             now = NOTHING_THERE if cut else present(self.project, one.path)

@@ -7,7 +7,7 @@ from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
 from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
-from leftoff.engine.workspace.paths import given_path, is_behind_link
+from leftoff.engine.workspace.paths import given_path, is_behind_link, refuse_store
 from leftoff.engine.workspace.stat import SAME, look
 from leftoff.engine.workspace.surroundings import own_files
 from leftoff.errors import CannotResume, NotFound, StoreUnavailable
@@ -133,7 +133,9 @@ def withheld_outputs(store: Store, row: RunRow) -> set[str]:
 def track_given(workspace: Workspace, row: RunRow, given: list[str]) -> Found:
     """Files that somebody names from the current folder, for the next commit of a run. One whose name holds a secret
     of the workflow is left out."""
-    return track(workspace, row, list(dict.fromkeys(given_path(workspace.folder, path) for path in given)))
+    paths = list(dict.fromkeys(given_path(workspace.folder, path) for path in given))
+    refuse_store(workspace.folder, workspace.store.folder, paths)
+    return track(workspace, row, paths)
 
 
 def files_of(store: Store, row: RunRow) -> dict[str, dict[str, Any]]:
