@@ -119,6 +119,21 @@ def test_a_commit_that_git_would_take_for_an_option(verb: str, tmp_path: Path) -
     assert {"bundle", "ours", "theirs"} == {path.name for path in tmp_path.iterdir()}
 
 
+def test_names_with_a_nul(tmp_path: Path) -> None:
+    """No file, branch or issue has one; a run that says so is looked at like any other."""
+    repository(tmp_path)
+    with leftoff.open(tmp_path / ".leftoff") as store:
+        run = store.start("w", run_id="r", steps=["a"])
+        for key in ("git_branch", "git_head", "issue"):
+            run.put("run", key, "a\0b")
+        run.put("artifact", "x", {"path": "a\0b", "hash": "sha256:00"})
+        run.put("step", "a", {"status": "completed", "outputs": ["a\0b"]})
+        run.pause()
+    for words in (("verify", "r"), ("brief", "r"), ("handover", "r", "--to", "claude")):
+        done = call(*words, cwd=tmp_path)
+        assert "Internal error" not in done.err, str(done)
+
+
 @pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/packed-refs", ".git/config", ".git/index"])
 def test_a_pipe_in_the_place_of_git(project: Path, name: str) -> None:
     """It is no repository: a verb, or an agent's session, does not wait for whoever would write into it."""

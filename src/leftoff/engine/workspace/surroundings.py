@@ -128,7 +128,7 @@ def _look(seen: FilesSeen, project: str, path: str, about: dict[str, Any], left:
                 seen.changed.append(path)
             return left
         st = os.stat(full)
-    except OSError:
+    except (OSError, ValueError):  # a path with a NUL in it is none
         (seen.changed if os.path.lexists(full) else seen.gone).append(path)
         return left
     size = st.st_size

@@ -242,7 +242,7 @@ def run_git(world: World, *words: str, strip: bool = True) -> str | None:
             timeout=GIT_S,
             errors="replace",
         )
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ValueError, subprocess.SubprocessError):  # a name with a NUL in it is none of git's
         return None
     if done.returncode != 0:
         return None
