@@ -31,6 +31,11 @@ def iso(ms: int) -> str:
     return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
 
 
+def by_time(text: object) -> str:
+    """What times in records are ordered by: as plain texts, ``…00Z`` would come after ``…00.123Z``."""
+    return str(text).removesuffix("Z")
+
+
 def compact(ms: int) -> str:
     """``20260131-090500``, as run ids carry it."""
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(ms // 1000))

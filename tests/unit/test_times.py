@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.clock import iso
+from leftoff.clock import by_time, iso
 from leftoff.model.times import ago, lasted, millis
 
 S, MIN, H, D = 1000, 60_000, 3_600_000, 86_400_000
@@ -16,6 +16,13 @@ S, MIN, H, D = 1000, 60_000, 3_600_000, 86_400_000
 def test_what_records_hold_is_read_back(ms: int) -> None:
     """From 1970 to 9999, a time that was written is the time that is read."""
     assert ms == millis(iso(ms))
+
+
+@given(st.integers(0, 253_402_300_799_999), st.integers(-2000, 2000))
+def test_what_records_hold_is_in_the_order_of_time(ms: int, apart: int) -> None:
+    """Also the first millisecond of a second, of which no fraction is written."""
+    other = max(0, ms // 1000 * 1000 + apart)
+    assert (ms < other) == (by_time(iso(ms)) < by_time(iso(other)))
 
 
 @pytest.mark.parametrize(

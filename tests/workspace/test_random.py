@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import leftoff
+from leftoff.clock import Clock
 from tests.workspace.trees import Tree, git, repository, tree
 
 NAMES = ["a", "b", "d/a", "d/b", "d/e/a", "x y", "ü"]
@@ -105,6 +107,28 @@ def test_every_checkpoint_brings_back_its_files(seed: int, project: Path) -> Non
             gone = [path for path in run.records["file"] if path not in present]
             run.track(*present, *(path for path in gone if not behind_a_link(project, path)))
             states[run.checkpoint().seq] = files_of(tree(project))
+        run.finish()
+
+
+def test_what_was_captured_when_a_second_began_is_older(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder became a link: that counts, also if the file in it was captured in the first millisecond of a second."""
+    second = time.time_ns() // 10**9 * 1000
+    monkeypatch.setattr(Clock, "now", lambda self: second)
+    with leftoff.open(project / ".leftoff") as store:
+        run = store.start("random")
+        (project / "d").mkdir()
+        (project / "d/a").write_text("a")
+        run.track("d/a")
+        monkeypatch.setattr(Clock, "now", lambda self: second + 1)
+        shutil.rmtree(project / "d")
+        (project / "d").symlink_to("../outside")
+        run.track("d")
+        seq, linked = run.checkpoint().seq, files_of(tree(project))
+        (project / "d").unlink()
+        run.rollback(seq, files=True)
+        assert linked == files_of(tree(project))
         run.finish()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from leftoff.clock import compact, iso
+from leftoff.clock import by_time, compact, iso
 from leftoff.dialects.claude import parallel, resume
 from leftoff.dialects.claude.files import FAILED, ROOTS, ClaudeFiles
 from leftoff.dialects.core.base import write
@@ -284,7 +284,7 @@ def _last_error(state: State) -> Any:
         return None
     about = errors.get(_LAST_ERROR)
     if about is None:
-        about = max(errors.values(), key=lambda e: str(e.get("at")) if isinstance(e, dict) else "")
+        about = max(errors.values(), key=lambda e: by_time(e.get("at")) if isinstance(e, dict) else "")
     if isinstance(about, dict) and list(about) == ["message"] and not isinstance(about["message"], dict):
         return about["message"]
     return about

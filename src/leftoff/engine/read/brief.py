@@ -9,7 +9,7 @@ over goes to the others in order of importance, and whatever is cut off is count
 
 from __future__ import annotations
 
-from leftoff.clock import iso
+from leftoff.clock import by_time, iso
 from leftoff.engine.read import turns
 from leftoff.engine.read.quoting import LINE, named, quoted, short, shown, tame, word
 from leftoff.engine.read.show import inner_steps
@@ -225,7 +225,7 @@ def _decisions(records: dict[str, Any]) -> list[str]:
 def _done(leaves: list[dict[str, Any]]) -> list[str]:
     """The latest first: what was done long ago matters least."""
     done = [record for record in leaves if record["status"] in ("completed", "skipped")]
-    done.sort(key=lambda record: str(record["completed_at"] or ""))
+    done.sort(key=lambda record: by_time(record["completed_at"] or ""))
     return [_step(record) for record in reversed(done)]
 
 
@@ -297,11 +297,11 @@ def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
 
 def _files(found: dict[str, Any]) -> list[str]:
     """What git called dirty before the run began, and is as it was then, nobody touched."""
-    began = str(found["created_at"])
+    began = by_time(found["created_at"])
     return [
         f"- {word(about.get('path'))}"
         for about in found["files"]
-        if about.get("by") != "git" or str(about.get("captured_at")) > began
+        if about.get("by") != "git" or by_time(about.get("captured_at")) > began
     ]
 
 

@@ -14,6 +14,7 @@ import os
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, flock
 
+from leftoff.clock import by_time
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.lifecycle.origin import came_back, note_leaving
 from leftoff.engine.read.info import LIMITS, run_info
@@ -223,7 +224,7 @@ def _pages(store: Store) -> list[dict[str, Any]]:
         except (OSError, ValueError):
             about |= {"status": "unknown", DAMAGED: True}
         found.append({**about, "run_id": os.path.basename(path).removesuffix(SUFFIX)})
-    return sorted(found, key=lambda about: str(about.get("updated_at")), reverse=True)
+    return sorted(found, key=lambda about: by_time(about.get("updated_at")), reverse=True)
 
 
 def archived(store: Store) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.clock import by_time
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.artifacts import Captured, relative
 from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
@@ -105,7 +106,7 @@ def put_first(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: list
 
 def _later(about: dict[str, Any], than: dict[str, Any]) -> bool:
     """Whether a record was made after another one: of two hooks that waited, the second may have come first."""
-    return str(about.get("captured_at")) > str(than.get("captured_at"))
+    return by_time(about.get("captured_at")) > by_time(than.get("captured_at"))
 
 
 def after(workspace: Workspace, row: RunRow | None, paths: list[str]) -> list[Captured]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.clock import by_time
 from leftoff.engine.read.history import went_back_to
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.artifacts import WITHHELD
@@ -213,7 +214,7 @@ def records(reader: Reader) -> tuple[dict[str, dict[str, Any]], list[str]]:
                 continue
             check_path(path, f"{collection}/{key}")
             before = out.get(path)
-            if before is None or str(before.get("captured_at")) <= str(about.get("captured_at")):
+            if before is None or by_time(before.get("captured_at")) <= by_time(about.get("captured_at")):
                 out[path] = about
     _drop_nested(out)
     return out, outside
@@ -245,7 +246,7 @@ def _drop_nested(found: dict[str, dict[str, Any]]) -> None:
         above = path
         while path in found and (above := above.rpartition("/")[0]):
             if above in found and recorded(found[above]).kind != ABSENT:
-                older = str(found[path].get("captured_at")) < str(found[above].get("captured_at"))
+                older = by_time(found[path].get("captured_at")) < by_time(found[above].get("captured_at"))
                 del found[path if older else above]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.clock import by_time
 from leftoff.engine.config.git_head import git_branch, git_head
 
 TYPE_CHECKING = False
@@ -109,7 +110,7 @@ def look_at_files(project: str, records: Iterable[dict[str, Any]]) -> FilesSeen:
         path, hash = about.get("path"), about.get("hash")
         if isinstance(path, str) and isinstance(hash, str):
             before = known.get(path)
-            if before is None or str(before.get("captured_at")) <= str(about.get("captured_at")):
+            if before is None or by_time(before.get("captured_at")) <= by_time(about.get("captured_at")):
                 known[path] = about
     seen, left = FilesSeen(), MOST_BYTES
     for number, (path, about) in enumerate(sorted(known.items())):

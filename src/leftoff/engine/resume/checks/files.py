@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.clock import by_time
 from leftoff.engine.workspace.stat import CHANGED, GONE, look
 from leftoff.model.fields import Fields
 
@@ -153,7 +154,7 @@ def _newest(artifacts: dict[str, Any]) -> dict[str, dict[str, Any]]:
         path = about.get("path") if isinstance(about, dict) else None
         if isinstance(path, str):
             before = out.get(path)
-            if before is None or str(before.get("captured_at")) <= str(about.get("captured_at")):
+            if before is None or by_time(before.get("captured_at")) <= by_time(about.get("captured_at")):
                 out[path] = about
     return out
 
