@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from leftoff.store.base import View
     from leftoff.store.rows import BlobRow
 
-LOST_BLOB = "lost blob "  # starts the name of a fact in `meta`, whose value says since when
+LOST_BLOB = (
+    "lost blob "  # starts the name of a fact in `meta`, whose value says since when; `know_blob` has it, too
+)
 
 
 def lost_blobs(view: View) -> dict[bytes, str]:
-    """The blobs that are noted as lost, and since when. One that came back is known, and noted all the same."""
+    """The blobs that are noted as lost, and since when. One that comes back is noted no more: if its row is lost later,
+    that is damage."""
     start = len(LOST_BLOB)
     return {bytes.fromhex(name[start:]): at for name, at in view.notes(LOST_BLOB)}
 

@@ -183,7 +183,10 @@ class SqliteTx(SqliteView, Tx):
             self.execute(Q.put_meta, (FACT + name, value))
 
     def put_blob(self, row: BlobRow) -> None:
+        from leftoff.store.lost import LOST_BLOB
+
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
+        self.execute(Q.drop_meta, (LOST_BLOB + row.hash.hex(),))
 
     def lose_blob(self, hash: bytes, at: int) -> None:
         from leftoff.store.lost import LOST_BLOB

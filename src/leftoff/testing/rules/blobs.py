@@ -123,7 +123,7 @@ class BlobRules(Rules):
 
     def test_reference_to_what_is_lost(self, store: Store) -> None:
         """A record may refer to a blob that is noted as lost; one that is known is not lost, and one that is saved
-        again is known."""
+        again is known, and noted no more."""
         scribe, noted = Scribe(store), sha256(NOISE).digest()
         known = refer(scribe, "known", TEXT)
         for hash in (noted, known.hash):
@@ -138,7 +138,7 @@ class BlobRules(Rules):
             store.read(lambda view: named_blob(view, bytes(32), "nothing"))
         store.sweep()
         refer(scribe, "again", NOISE)
-        assert NOISE == b"".join(store.load_blob(noted))
+        assert (NOISE, set()) == (b"".join(store.load_blob(noted)), lost_blobs_of(store))
 
     def test_kept_while_referred_to(self, store: Store) -> None:
         """A blob stays as long as any readable version refers to it, and no longer."""

@@ -460,8 +460,9 @@ SELECT output, printed FROM attempt WHERE token = $1
 UPDATE attempt SET output = coalesce($2::bytea, output), printed = coalesce($3::bytea, printed) WHERE token = $1
 
 -- name: know_blob
--- A blob whose pieces are durable is referred to from now on.
-UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = $1 AND NOT known
+-- A blob whose pieces are durable is referred to from now on; if it was lost, it is no more.
+WITH k AS (UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = $1 AND NOT known RETURNING hash)
+DELETE FROM meta WHERE name IN (SELECT 'lost blob ' || encode(hash, 'hex') FROM k)
 
 -- name: hold_blobs
 -- Rows of blobs, held until the end of the transaction, and where those lie.
