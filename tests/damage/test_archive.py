@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
+import leftoff
 from tests.cli.command import Called, call, succeed
 
 pytestmark = pytest.mark.damages_store
@@ -244,3 +246,50 @@ def test_a_file_in_the_place_of_a_folder(archived: Path, name: str) -> None:
     done = call(*verbs.get(name, ("run", "flow.yaml")), cwd=archived)
     assert (8, True) == (done.code, "Move it away" in done.err), done
     place.unlink()
+
+
+@pytest.mark.parametrize("left", ["nothing", "a file"])
+def test_an_archive_that_is_gone_is_missed(archived: Path, left: str) -> None:
+    """The store knows that there was one: listings, whoever asks for a run of it, and fsck say so; repair says it once
+    more, and puts aside what is in its place."""
+    folder = archived / ".leftoff/archive"
+    shutil.rmtree(folder)
+    if left != "nothing":
+        folder.write_text("junk")
+    wrong = "and archived runs should be in there" if left != "nothing" else "and with it every archived run"
+    for words in (("ls", "--all"), ("undelete",)):
+        assert wrong in succeed(*words, cwd=archived).err, words
+    for words in (("show", "old"), ("undelete", "old")):
+        done = call(*words, cwd=archived)
+        assert (3, True) == (done.code, wrong in done.err), words
+    done = call("fsck", "--json", cwd=archived)
+    assert (4, [("archive", "archive")]) == (done.code, problems(done))
+    repaired = succeed("fsck", "--repair", "--json", cwd=archived).json
+    assert [wrong in each["message"] for each in repaired["repaired"]] == [True]
+    assert (left != "nothing") == bool(repaired["quarantined"])
+    succeed("fsck", cwd=archived)
+    assert "" == succeed("ls", "--all", cwd=archived).err
+    succeed("finish", "--run", "new", cwd=archived)
+    succeed("archive", "new", cwd=archived)
+    succeed("fsck", cwd=archived)
+
+
+def test_a_trash_that_is_no_folder_is_told(archived: Path) -> None:
+    """What lay in there is not to be had, which is no empty trash."""
+    (archived / ".leftoff/archive/trash").write_text("junk")
+    assert "archived runs should be in there" in succeed("undelete", cwd=archived).err
+    assert [("archive", "trash")] == problems(call("fsck", "--json", cwd=archived))
+    succeed("fsck", "--repair", cwd=archived)
+    assert "The trash is empty.\n" == succeed("undelete", cwd=archived).err
+
+
+def test_a_copy_of_a_store_whose_archive_is_empty_lacks_nothing(archived: Path, tmp_path: Path) -> None:
+    """Every archived run was brought back: neither kind of copy takes the empty folder for a loss."""
+    for name in ("old", "older"):
+        succeed("undelete", name, cwd=archived)
+    with leftoff.open(archived / ".leftoff") as store:
+        store.backup(tmp_path / "backup")
+    succeed("store", "copy", ".leftoff", str(tmp_path / "copy"), cwd=archived)
+    for copy in ("backup", "copy"):
+        assert "" == succeed("ls", "--all", "--store", str(tmp_path / copy), cwd=archived).err
+        succeed("fsck", "--store", str(tmp_path / copy), cwd=archived)

@@ -315,8 +315,11 @@ def tell_lost(project: Project, row: Known) -> None:
 
 
 def tell_gone(project: Project) -> None:
-    """Say which archived runs, and which in the trash, no listing has any more, as their bundles are gone."""
+    """Say which archived runs, or that all of them, and which in the trash, are gone from their places."""
+    from leftoff.engine.retention.archive import unfit_folders
     from leftoff.engine.retention.archive_check import gone_from_archive
 
+    for wrong in unfit_folders(project.store).values():
+        project.say(f"leftoff: {wrong} `leftoff fsck` tells more.")
     for run_id in gone_from_archive(project.store):
         project.say(f"leftoff: the bundle of the archived run {run_id} is gone. `leftoff fsck` tells more.")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 ARCHIVED_IN = "archive"  # the fact that says which folder has the archive, for machines without that
+BESIDE = "."  # that it is in the store's own folder
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
 PYTHON_LOGS = "steps"  # in the folder of a run's attempts: what Python code logged, by step and attempt
 MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.retention.archive import find_archived, folder_of, kept
+from leftoff.engine.retention.archive import find_archived, folder_of, kept, unfit_folders
 from leftoff.errors import NoCheckpoint, NotFound
 from leftoff.model.ids import parse_ref
-from leftoff.store.rows import ARCHIVED_IN
+from leftoff.store.rows import ARCHIVED_IN, BESIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def explain(project: Project, error: NotFound, name: str, view: View | None) -> 
             hint=f"`leftoff undelete {archived}` brings it back; `leftoff show {archived}` looks into it.",
         )
     project.point_out(view)
-    error.hint = project.store.advice or " ".join(filter(None, (out_of_sight(project.store), error.hint)))
+    known = [*unfit_folders(project.store).values(), out_of_sight(project.store), error.hint]
+    error.hint = project.store.advice or " ".join(filter(None, known))
     return error
 
 
@@ -36,7 +37,7 @@ def out_of_sight(store: Store) -> str:
     if not store.exists() or (here is not None and os.path.isdir(here)):
         return ""
     folder = store.read(lambda view: view.fact(ARCHIVED_IN))
-    if not folder:
+    if not folder or folder == BESIDE:
         return ""
     todo = "mount it" if here is not None else f'mount it, and name it in leftoff.toml: blobs = "{folder}"'
     return f"Archived runs are in {folder}, which cannot be seen from here; {todo}."

@@ -26,6 +26,7 @@ from leftoff.engine.retention.names import NAMES, carries, carries_longer, is_ca
 from leftoff.engine.retention.page import (
     DAMAGED,
     SUFFIX,
+    TRASH,
     bundles_in,
     is_bundle,
     page_of,
@@ -41,6 +42,7 @@ from leftoff.files import sync_folder
 from leftoff.model.fields import Fields
 from leftoff.model.ids import parse_ref
 from leftoff.store.bundle.write import PART
+from leftoff.store.rows import ARCHIVED_IN, BESIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int
     if folder is None:
         about = until_unmoved(lambda: shelf.put(store, row.run_id, now, check, limits))
         return Archived("", about, 0)
+    note_folder(store)
     path = os.path.join(folder, row.run_id + SUFFIX)
     _refuse_other(store, row, path)
     try:
@@ -105,6 +108,25 @@ def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int
         with suppress(StoreUnavailable):  # it is in both then
             _drop_taken(store, path, row.run_id)  # the run stays in the store, and is not in the archive, too
         raise
+
+
+def note_folder(store: Store) -> None:
+    """That there is a folder of archived runs, once: if it is gone later, it is missed."""
+    if store.read(lambda view: view.fact(ARCHIVED_IN)) is None:
+        store.write(lambda tx: tx.put_fact(ARCHIVED_IN, BESIDE))
+
+
+def unfit_folders(store: Store) -> dict[str, str]:
+    """By path, what is wrong with the folder of archived runs, and with that of its trash."""
+    folder, found = folder_of(store), {}
+    if folder is None or not store.exists():
+        return {}
+    for path in (folder, os.path.join(folder, TRASH)):
+        if os.path.lexists(path) and not os.path.isdir(path):
+            found[path] = f"{path} is no folder, and archived runs should be in there."
+    if not os.path.lexists(folder) and store.read(lambda view: view.fact(ARCHIVED_IN)) == BESIDE:
+        found[folder] = f"{folder} is gone, and with it every archived run."
+    return found
 
 
 def _archive(

@@ -20,6 +20,7 @@ from leftoff.errors import BadData, Unsupported
 from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.store import open_store
+from leftoff.store.rows import ARCHIVED_IN, BESIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def check_archive(store: Store, found: dict[str, Any], *, repair: bool) -> None:
             found["problems"].append(_problem(path, wrong))
         else:
             _check_page(store, path, found, repair=repair)
+    for path, wrong in archive.unfit_folders(store).items():
+        _no_folder(store, path, wrong, found, repair=repair)
     for run_id, page in gone_from_archive(store).items():
         _gone(store, run_id, page, found, repair=repair)
 
@@ -52,6 +55,22 @@ def gone_from_archive(store: Store) -> dict[str, str]:
     """By run, the pages of archived runs whose bundle is gone, and that are not in the store either."""
     lost = lost_bundles(archive.folder_of(store))
     return {run_id: page for run_id, page in lost.items() if not _is_there(store, page, hidden=True)}
+
+
+def _no_folder(store: Store, path: str, wrong: str, found: dict[str, Any], *, repair: bool) -> None:
+    """The archive or its trash is gone: nothing tells which runs were in there. What is in its place is put aside."""
+    found["repaired" if repair else "problems"].append(_problem(path, wrong))
+    if repair and os.path.lexists(path):
+        there = _place_in_quarantine(store, path)
+        os.rename(path, there)
+        found["quarantined"].append(there)
+    if repair and path == archive.folder_of(store):
+        store.write(_forget_folder)
+
+
+def _forget_folder(tx: Tx) -> None:
+    if tx.fact(ARCHIVED_IN) == BESIDE:
+        tx.put_fact(ARCHIVED_IN, None)
 
 
 def _gone(store: Store, run_id: str, page: str, found: dict[str, Any], *, repair: bool) -> None:
@@ -150,10 +169,7 @@ def _put_aside(store: Store, path: str, message: str, found: dict[str, Any]) -> 
 
 def _into_quarantine(store: Store, path: str, found: dict[str, Any]) -> str:
     """Where it is now; empty where somebody was faster."""
-    root = os.path.dirname(archive.folder_of(store) or "")
-    folder = os.path.join(root, QUARANTINE, CODE)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    seen, there = os.stat(path), os.path.join(folder, f"{store.clock.now()}-{os.path.basename(path)}")
+    seen, there = os.stat(path), _place_in_quarantine(store, path)
 
     def work(tx: Tx) -> None:
         if _is_same(path, seen):
@@ -162,8 +178,15 @@ def _into_quarantine(store: Store, path: str, found: dict[str, Any]) -> str:
                 os.rename(page_of(path), page_of(there))
 
     store.write(work)
-    sync_folder(folder)
+    sync_folder(os.path.dirname(there))
     if not os.path.exists(there):
         return ""
     found["quarantined"].append(there)
     return there
+
+
+def _place_in_quarantine(store: Store, path: str) -> str:
+    """A name for a file of the archive in a folder that is there then."""
+    folder = os.path.join(os.path.dirname(archive.folder_of(store) or ""), QUARANTINE, CODE)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.join(folder, f"{store.clock.now()}-{os.path.basename(path)}")

@@ -32,7 +32,8 @@ def backup(store: Store, folder: str) -> None:
     try:
         _copy_files(store, aside)
         store.backup(folder)
-        if _copy_files(store, aside):
+        if _copy_files(store, aside) or os.path.isdir(archive.folder_of(store) or ""):
+            make_archive(aside)
             os.rename(aside, os.path.join(folder, ARCHIVE))
             sync_folder(folder)
     finally:
@@ -84,6 +85,7 @@ def _files(store: Store) -> list[str]:
 def _copy_archive(source: Store, target: Store, now: int, driver: tuple[Process, str]) -> None:
     folder = target.archive_folder(make=True)
     if folder is not None:
+        archive.note_folder(target)
         _copy_files(source, folder)
         return
     _refuse_namesakes(source, target)

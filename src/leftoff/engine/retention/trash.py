@@ -149,10 +149,12 @@ def _not_there(store: Store, name: str) -> NotFound:
         return NotFound(
             f"Run {name} is neither in the trash nor archived: it is there.", hint=f"leftoff show {name}"
         )
+    wrong = archive.unfit_folders(store).values()
+    hint = "`leftoff undelete` lists what is in the trash, `leftoff ls --all` what is archived."
     return NotFound(
         f"There is no run {name} in the trash or the archive. What `leftoff rm` removed is gone for good, and so is "
         "what lay in the trash for too long.",
-        hint="`leftoff undelete` lists what is in the trash, `leftoff ls --all` what is archived.",
+        hint=" ".join([*wrong, hint]),
     )
 
 
