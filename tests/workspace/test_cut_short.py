@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,32 @@ def test_what_was_not_kept_cannot_be_restored(tmp_path: Path) -> None:
     done = call("restore", "r", "big", "small", "--yes", cwd=tmp_path)
     assert (3, True) == (done.code, "big (its content was not kept)" in done.err), str(done)
     assert ("y", "one\n") == ((tmp_path / "big").read_text(), (tmp_path / "small").read_text())
+
+
+def test_a_journal_that_is_damaged_is_not_carried_out(cut: Cut) -> None:
+    """Whichever bit is flipped: no other file, content or mode is put anywhere; without it, the same call does all."""
+    cut.killed()
+    journal, draw = cut.folder / ".leftoff/restore/r.json", random.Random(7)
+    data = journal.read_bytes()
+    for at in draw.sample(range(len(data)), 20):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << draw.randrange(8)
+        journal.write_bytes(flipped)
+        done = call("rollback", f"r@{cut.first}", "--files", "--yes", cwd=cut.folder)
+        assert (4, ["one", "one", "two", "two"]) == (done.code, cut.words()), str(done)
+        assert "Move the journal away" in done.err
+    journal.unlink()
+    cut.run("rollback", f"r@{cut.first}", "--files", "--yes")
+    assert ["one"] * 4 == cut.words()
+
+
+def test_the_journal_of_another_run_in_its_place(cut: Cut) -> None:
+    """It is not taken for none: that files are half restored is told, and not forgotten."""
+    cut.killed()
+    journal = cut.folder / ".leftoff/restore/r.json"
+    cut.run("start", "x", "--run-id", "other")
+    journal.rename(journal.with_name("other.json"))
+    for verb in (("verify", "other", "--json"), ("resume", "other", "--dry-run", "--json")):
+        found = call(*verb, cwd=cut.folder).json["findings"]
+        assert "files.half_restored" in [one["code"] for one in found], verb
+    assert 4 == call("rollback", "other@1", "--files", cwd=cut.folder).code

@@ -17,6 +17,7 @@ from leftoff.errors import Conflict, Corrupt
 from leftoff.files import sync, sync_folder
 from leftoff.model.codec import decode, encode
 from leftoff.model.fields import Fields
+from leftoff.model.hashing import sha256
 from leftoff.model.ids import as_word
 
 TYPE_CHECKING = False
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store
 
 FOLDER = "restore"
+SUFFIX = ".json"
 ROLLBACK, SINGLE = "rollback", "restore"
+SUM = "sum"  # journals of old have none, and nothing else
+_KEYS = {"kind", "run", "run_id", "project", "ref", "seq", "token", "todo", "saved", "placed"}
 
 
 class Todo(Fields):
@@ -129,14 +133,14 @@ class Journals:
         os.close(self._lock)
 
     def path(self, run_id: str) -> str:
-        return os.path.join(self._folder, f"{run_id}.json")
+        return os.path.join(self._folder, run_id + SUFFIX)
 
     def load(self, run: int, run_id: str) -> Journal | None:
         """The journal of a run that was cut short here; ``None``: there is none."""
         path = self.path(run_id)
         try:
             found = _found(path)
-            if found is None or (found["run"], found["run_id"]) != (run, run_id):
+            if found is None or found["run"] != run:
                 return None  # or of one that was removed
             journal, project = Journal.from_json(found), str(found["project"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -159,7 +163,8 @@ class Journals:
         temp = f"{path}.new"
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
-            file.write(encode(journal.to_json(self.project), "journal"))
+            said = journal.to_json(self.project)
+            file.write(encode({**said, SUM: _sum(said)}, "journal"))
             file.flush()
             sync(file.fileno())
         os.rename(temp, path)
@@ -174,12 +179,24 @@ class Journals:
 
 
 def _found(path: str) -> dict[str, Any] | None:
-    """What a journal says, if there is one; an error, where it is no plain file."""
+    """What a journal says, if there is one; an error, where it is no plain file, or not what was written for it."""
     folder, name = os.path.split(path)
     data = ProjectFiles(folder).read(name)
-    if data is None and os.path.lexists(path):
-        raise ValueError("not a plain file")
-    return None if data is None else decode(data)
+    if data is None:
+        if os.path.lexists(path):
+            raise ValueError("not a plain file")
+        return None
+    found = dict(decode(data))
+    said = found.pop(SUM, None)
+    if found["run_id"] != name.removesuffix(SUFFIX):
+        raise ValueError("the journal of another run")
+    if said != _sum(found) if said is not None else found.keys() != _KEYS:
+        raise ValueError("not what was written")
+    return found
+
+
+def _sum(said: dict[str, Any]) -> str:
+    return sha256(encode(said, "journal")).hexdigest()[:16]
 
 
 def _is_hex(text: object) -> bool:
@@ -204,7 +221,7 @@ def cut_short(store: Store, project: str, run: int, run_id: str) -> CutShort | N
     """What was begun with the files of a run and is not complete; for whoever wants to go on."""
     folder = os.path.join(store.folder, FOLDER)
     try:
-        found = _found(os.path.join(folder, f"{run_id}.json"))
+        found = _found(os.path.join(folder, run_id + SUFFIX))
         if found is None or found["run"] != run:
             return None  # or of one that was removed
         journal, ref = Journal.from_json(found), f"{run_id}@{found['seq']}"
