@@ -131,3 +131,29 @@ def test_memories_of_two_files_in_each_others_place(tmp_path: Path) -> None:
         for step in succeed("show", "m1", "--json", cwd=tmp_path).json["step_records"]
         if step["status"] == "completed"
     ]
+
+
+def test_a_wrong_number_is_not_remembered(tmp_path: Path) -> None:
+    """With a bit flipped that says how far the files are: what is reported next is in them all the same."""
+    (tmp_path / "leftoff.toml").write_text('[mirror]\ndialect = "bmad"\n')
+    succeed("start", "plan", "--run-id", "m", "--branch", "main", cwd=tmp_path)
+    desk = tmp_path / ".leftoff/mirror/desk.json"
+    right = desk.read_text()
+    assert right.startswith('{"n": 1,')
+    desk.write_text(right.replace('{"n": 1,', '{"n": 9,', 1))
+    succeed("set", "n=1", "--run", "m", cwd=tmp_path)
+    file = tmp_path / "_bmad-output/.runs/main/m/state.json"
+    assert {"n": 1} == json.loads(file.read_text())["session_variables"]
+
+
+def test_an_intent_for_another_file_is_not_carried_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a bit flipped in the path: what was about to happen to a file is not remembered of another one."""
+    folder = tmp_path / ".leftoff/mirror"
+    cut_after_the_swap(Memory(str(tmp_path), str(folder), KEEPER), b"[1, 2]", monkeypatch)
+    (intent,) = folder.glob(f"pool/*{memories.INTENT}")
+    intent.write_bytes(intent.read_bytes().replace(b"a.json", b"c.json"))
+    memory = Memory(str(tmp_path), str(folder), KEEPER)
+    with memory.open():
+        assert {} == memory.files

@@ -43,6 +43,7 @@ QUARANTINE = "quarantine"  # a folder beside the store: what is in there is neve
 INTENT, BASE, NEXT = ".json", ".base", ".next"  # behind the name of a new version
 _TEXTS = ("ours", "problems", "refused", "written")  # each a text by a name
 _SAVED = ("n", "files", "pool", "runs", "seen", *_TEXTS)
+SUM = "sum"  # beside these, in the file
 
 
 def digest(data: bytes) -> str:
@@ -94,7 +95,7 @@ class Memory:
     def _saved(self) -> dict[str, Any]:
         try:
             with open(os.path.join(self.folder, "desk.json"), encoding="utf-8", opener=_private) as file:
-                found = json.load(file)
+                found = _proved(json.load(file))
         except (OSError, ValueError, RecursionError):
             return {}
         return found if _is_ours(found) else {}
@@ -115,9 +116,9 @@ class Memory:
 
     def _save(self) -> None:
         self.ours = dict(list(self.ours.items())[-MOST_KEPT:])
-        data = json.dumps({name: getattr(self, name) for name in _SAVED})
-        if data != self._before:
-            _keep(os.path.join(self.folder, "desk.json"), data.encode())
+        known = {name: getattr(self, name) for name in _SAVED}
+        if json.dumps(known) != self._before:
+            _keep(os.path.join(self.folder, "desk.json"), _with_sum(known))
         _forget(*self._done)
         self._done = []
 
@@ -206,7 +207,7 @@ class Memory:
             about["before"] = ""
         about["hash"] = digest(data)
         self.ours[about["hash"]] = about["run"]
-        _keep(name + INTENT, json.dumps(about).encode(), durable=True)
+        _keep(name + INTENT, _with_sum(about), durable=True)
 
     def _name(self, about: dict[str, Any]) -> str:
         """The name of what is known of a new version, without what stands behind it."""
@@ -427,7 +428,7 @@ def _hidden(about: dict[str, Any]) -> str:
 
 def _intent(data: bytes | None, name: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(data or b"")
+        found = _proved(json.loads(data or b""))
     except ValueError:
         return None
     needed = {"path", "run", "part", "at", "inode", "hash", "kept", "before", *_ASIDE}
@@ -442,6 +443,19 @@ def _is_aside(about: dict[str, Any]) -> bool:
     """Whether this names something aside, and nothing else."""
     plain = isinstance(about.get("hidden"), bool) and isinstance(about.get("path"), str)
     return plain and _is_stamp(about.get("stamp"))
+
+
+def _with_sum(about: dict[str, Any]) -> bytes:
+    """What is remembered, with what proves it."""
+    return json.dumps({**about, SUM: digest(json.dumps(about).encode())[:16]}).encode()
+
+
+def _proved(found: Any) -> Any:
+    """The same without its sum; ``ValueError`` where it is not what was written. What is of old has none."""
+    said = found.pop(SUM, None) if isinstance(found, dict) else None
+    if said is not None and said != digest(json.dumps(found).encode())[:16]:
+        raise ValueError("not what was written")
+    return found
 
 
 def _is_ours(found: Any) -> bool:
