@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
+from collections.abc import Callable
 
 import pytest
 
 from tests.agents.stage import AGENTS, Stage
+from tests.cli.command import LEFTOFF, environment
 
 
 def do(stage: Stage, step: str, *words: str, code: int = 0) -> list[dict[str, object]]:
@@ -232,3 +236,32 @@ def test_an_agent_is_told_what_is_missing(retries: str, stage: Stage) -> None:
     first, second = stage.of("start")
     assert first["session"] == second["resumed"]
     assert "not done yet: “The declared output out.txt is not there" in second["prompt"]
+
+
+@pytest.mark.parametrize("damaged", ["exit", "result", "vars"])
+def test_what_it_left_is_damaged(damaged: str, stage: Stage) -> None:
+    """It ended while nobody watched, and told so before: it is not called again, and its variables are the run's."""
+    script = 'echo v=1 >> "$LEFTOFF_VARS"; echo x >> calls; until [ -e go ]; do sleep 0.1; done'
+    (stage.folder / "leftoff.toml").write_text(
+        f"[agents.mine]\ncommand = {json.dumps(['sh', '-c', script])}\n"
+    )
+    stage.write("agent: mine\nprompt: x")
+    driver = subprocess.Popen(
+        [str(LEFTOFF), "run", "flow.yaml", "--yes"], cwd=stage.folder, env=environment(**stage.env)
+    )
+    until((stage.folder / "calls").exists)
+    driver.kill()
+    driver.wait()
+    (stage.folder / "go").touch()
+    (folder,) = (stage.folder / ".leftoff/attempts").glob("*/*")
+    until(lambda: (folder / "exit").exists() and (folder / "exit").read_bytes())
+    (folder / damaged).write_text("junk\n")
+    done = stage.run("resume", "--yes")
+    assert 0 == done.code, str(done)
+    assert ("x\n", {"v": 1}) == ((stage.folder / "calls").read_text(), stage.shown()["variables"])
+
+
+def until(is_so: Callable[[], object]) -> None:
+    """Wait for others to come so far."""
+    while not is_so():
+        time.sleep(0.05)

@@ -142,6 +142,7 @@ class Act:
             left = self.step.outcome(known)
             if left is not None:  # nobody lived to take it in
                 print("it had ended already, and left its result", flush=True)
+                _leave_variables(known.get("variables"))
                 return left
             if not why:
                 known = {}  # it was taken in, and the step is to be done once more
@@ -294,7 +295,8 @@ class Act:
             "subtype": out.subtype or None,
         }
         result = {key: value for key, value in about.items() if value is not None} | self.spent.to_json()
-        self.step.keep(None, None, done=True, outcome=result, spent=self.spent.record())
+        left = {"outcome": result, "variables": _variables()}
+        self.step.keep(None, None, done=True, **left, spent=self.spent.record())
         return result
 
     def failed(self, why: str) -> dict[str, Any]:
@@ -353,6 +355,22 @@ def _leave(about: dict[str, Any], code: int) -> int:
     with open(Caller().result_file or "", "w", encoding="utf-8") as file:
         json.dump(about, file)
     return code
+
+
+def _variables() -> str | None:
+    """What is in the file that the step's variables are read from; None: nothing."""
+    path = Caller().variables_file or ""
+    if not os.path.isfile(path):  # of what is no plain file, whoever takes the step in complains
+        return None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read() or None
+
+
+def _leave_variables(text: Any) -> None:
+    """Those of a try that nobody took in are this one's."""
+    if isinstance(text, str):
+        with open(Caller().variables_file or "", "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 if __name__ == "__main__":

@@ -335,9 +335,8 @@ class Memory:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(
-        path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600
-    )  # nor is a pipe waited for
+    """No link is followed, and no pipe waited for."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def _keep(path: str, data: bytes, *, durable: bool = False) -> None:

@@ -142,6 +142,11 @@ class Caller:
         return self.variable("LEFTOFF_RESULT")
 
     @property
+    def variables_file(self) -> str | None:
+        """Where a step's process leaves variables of its run."""
+        return self.variable("LEFTOFF_VARS")
+
+    @property
     def branch(self) -> str:
         """The branch of runs that is meant where none is named."""
         return self._branch or self.variable("LEFTOFF_BRANCH") or "main"

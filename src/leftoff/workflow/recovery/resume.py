@@ -362,5 +362,6 @@ def _is_one_of(path: str, only: Collection[str]) -> bool:
 
 
 def _exit_code(folder: str) -> int | None:
+    """None: nobody knows how it ended, also where what it left is damaged."""
     exit = read_exit(folder)
-    return exit.code if exit is not None else None
+    return None if exit is None or (exit.ok and exit.damaged(folder)) else exit.code
