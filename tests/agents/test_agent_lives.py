@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -238,10 +239,9 @@ def test_an_agent_is_told_what_is_missing(retries: str, stage: Stage) -> None:
     assert "not done yet: “The declared output out.txt is not there" in second["prompt"]
 
 
-@pytest.mark.parametrize("damaged", ["exit", "result", "vars"])
-def test_what_it_left_is_damaged(damaged: str, stage: Stage) -> None:
-    """It ended while nobody watched, and told so before: it is not called again, and its variables are the run's."""
-    script = 'echo v=1 >> "$LEFTOFF_VARS"; echo x >> calls; until [ -e go ]; do sleep 0.1; done'
+def ended_unseen(stage: Stage, lines: str) -> Path:
+    """An agent that left these variables, and ended while nobody watched; the folder of its attempt."""
+    script = f"printf '{lines}' >> \"$LEFTOFF_VARS\"; echo x >> calls; until [ -e go ]; do sleep 0.1; done"
     (stage.folder / "leftoff.toml").write_text(
         f"[agents.mine]\ncommand = {json.dumps(['sh', '-c', script])}\n"
     )
@@ -255,10 +255,28 @@ def test_what_it_left_is_damaged(damaged: str, stage: Stage) -> None:
     (stage.folder / "go").touch()
     (folder,) = (stage.folder / ".leftoff/attempts").glob("*/*")
     until(lambda: (folder / "exit").exists() and (folder / "exit").read_bytes())
-    (folder / damaged).write_text("junk\n")
+    return folder
+
+
+@pytest.mark.parametrize("damaged", ["exit", "result", "vars"])
+def test_what_it_left_is_damaged(damaged: str, stage: Stage) -> None:
+    """It ended while nobody watched, and told so before: it is not called again, and its variables are the run's."""
+    (ended_unseen(stage, "v=1\\n") / damaged).write_text("junk\n")
     done = stage.run("resume", "--yes")
     assert 0 == done.code, str(done)
     assert ("x\n", {"v": 1}) == ((stage.folder / "calls").read_text(), stage.shown()["variables"])
+
+
+def test_secrets_among_what_it_left(stage: Stage) -> None:
+    """They are known by their names, and not kept, also where its variables wait to be taken in; the others are."""
+    lines = "v=1\\nAPI_TOKEN=hunter2-plain\\nurl=https://u:pw12345678@h/x\\n"
+    (ended_unseen(stage, lines) / "exit").write_text("junk\n")
+    before = json.dumps(stage.shown())
+    done = stage.run("resume", "--yes")
+    assert 0 == done.code, str(done)
+    assert 1 == stage.shown()["variables"]["v"]
+    told = before + json.dumps(stage.shown())
+    assert [] == [secret for secret in ("hunter2-plain", "pw12345678") if secret in told]
 
 
 def until(is_so: Callable[[], object]) -> None:

@@ -271,7 +271,7 @@ def test_a_blob_that_cannot_be_looked_at_now(
     """Is whole for all we know: the store is out of reach, nothing is told as damage, nothing set aside."""
     blob = blob_of(filled)
 
-    def no_more(*_: object) -> None:
+    def no_more(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), str(blob))
 
     monkeypatch.setattr(blobs, "open", no_more, raising=False)

@@ -256,12 +256,18 @@ def test_an_archive_that_is_gone_is_missed(archived: Path, left: str) -> None:
     shutil.rmtree(folder)
     if left != "nothing":
         folder.write_text("junk")
-    wrong = "and archived runs should be in there" if left != "nothing" else "and with it every archived run"
+    wrong = (
+        "and archived runs should be in there"
+        if left != "nothing"
+        else "and with it what was archived in there"
+    )
     for words in (("ls", "--all"), ("undelete",)):
         assert wrong in succeed(*words, cwd=archived).err, words
     for words in (("show", "old"), ("undelete", "old")):
         done = call(*words, cwd=archived)
         assert (3, True) == (done.code, wrong in done.err), words
+    succeed("finish", "--run", "new", cwd=archived)
+    assert (4 if left == "nothing" else 8) == call("archive", "new", cwd=archived).code
     done = call("fsck", "--json", cwd=archived)
     assert (4, [("archive", "archive")]) == (done.code, problems(done))
     repaired = succeed("fsck", "--repair", "--json", cwd=archived).json
@@ -269,7 +275,6 @@ def test_an_archive_that_is_gone_is_missed(archived: Path, left: str) -> None:
     assert (left != "nothing") == bool(repaired["quarantined"])
     succeed("fsck", cwd=archived)
     assert "" == succeed("ls", "--all", cwd=archived).err
-    succeed("finish", "--run", "new", cwd=archived)
     succeed("archive", "new", cwd=archived)
     succeed("fsck", cwd=archived)
 

@@ -93,6 +93,21 @@ def test_a_finished_step_edited_an_output(place: Place) -> None:
     assert ("outputs.changed", "ask") in codes(place.verify(code=7))
 
 
+@pytest.mark.parametrize("words", [("approve", "r"), ("note", "seen", "--run", "r")])
+def test_changed_while_the_run_rested(place: Place, words: tuple[str, ...]) -> None:
+    """Who approves, or notes something, has done none of the run's work: that is asked about all the same."""
+    place.write(
+        "name: flow\nsteps:\n  - {id: a, run: 'echo a > out.txt', outputs: [out.txt]}\n"
+        "  - {id: ok, approval: Go?}\n  - {id: b, run: cat out.txt}\n"
+    )
+    place.commit("flow")
+    place.run().end(7)
+    place.file("out.txt", "by hand\n")
+    assert ("outputs.changed", "ask") in codes(place.verify(code=7))
+    succeed(*words, cwd=place.folder)
+    assert ("outputs.changed", "ask") in codes(place.verify(code=7))
+
+
 def test_other_permissions(place: Place) -> None:
     """A tracked file with other permissions differs; what a step left is what it has."""
     tool = place.file("tool", "x\n")

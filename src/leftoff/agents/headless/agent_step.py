@@ -39,6 +39,7 @@ _FULL, _LAST = 4000, 500  # characters of why: where it was called in the wrong 
 CRASHES = 2  # of an agent that are answered by resuming its session, within one try at the step
 GUESSED, TOLD = 5, 100  # how often a service is waited for: where it does not say how long, and where it does
 WAIT, LONGEST = 60.0, 8 * 86400.0  # seconds, where it does not say how long; at most, if it says a week
+_SECRET = {"redacted": True}  # what stands in a record for a secret
 WHY = 1200  # characters of what kept a step from its end: its checks, or its agent, said so
 GO_ON = (
     "You were interrupted. Continue the task where you left off, and do not repeat what is done. "
@@ -295,7 +296,7 @@ class Act:
             "subtype": out.subtype or None,
         }
         result = {key: value for key, value in about.items() if value is not None} | self.spent.to_json()
-        left = {"outcome": result, "variables": _variables()}
+        left = {"outcome": result, "variables": self.step.variables(Caller().variables_file or "")}
         self.step.keep(None, None, done=True, **left, spent=self.spent.record())
         return result
 
@@ -357,20 +358,15 @@ def _leave(about: dict[str, Any], code: int) -> int:
     return code
 
 
-def _variables() -> str | None:
-    """What is in the file that the step's variables are read from; None: nothing."""
-    path = Caller().variables_file or ""
-    if not os.path.isfile(path):  # of what is no plain file, whoever takes the step in complains
-        return None
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read() or None
-
-
-def _leave_variables(text: Any) -> None:
-    """Those of a try that nobody took in are this one's."""
-    if isinstance(text, str):
-        with open(Caller().variables_file or "", "w", encoding="utf-8") as file:
-            file.write(text)
+def _leave_variables(known: Any) -> None:
+    """Those of a try that nobody took in are this one's; but a secret was not kept."""
+    if not isinstance(known, dict):
+        return
+    kept = {name: value for name, value in known.items() if value != _SECRET}
+    if len(kept) < len(known):
+        complain(f"{len(known) - len(kept)} of its variables are secret, and were not kept: set them again")
+    with open(Caller().variables_file or "", "w", encoding="utf-8") as file:
+        file.write(json.dumps(kept) + "\n")
 
 
 if __name__ == "__main__":

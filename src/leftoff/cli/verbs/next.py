@@ -48,9 +48,9 @@ def run(args: Args, ctx: Context) -> int:
 
 def _told(found: NextStep) -> list[str]:
     """What the step is called, and what is to be done; of a run from elsewhere, as what others wrote."""
-    from leftoff.engine.read.quoting import named, quoted, tame
+    from leftoff.engine.read.quoting import named, quoted
 
     title, instructions = found.title or "", found.instructions or ""
     if found.source is None:
-        return [named(title), tame(instructions)]
+        return [named(title), instructions]
     return [quoted(text, most) for text, most in ((title, LINE), (instructions, LONGEST)) if text]

@@ -37,7 +37,7 @@ from leftoff.engine.retention.page import (
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts, take_away
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
-from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable
+from leftoff.errors import Conflict, Corrupt, LeftoffError, NotFound, StoreUnavailable
 from leftoff.files import sync_folder
 from leftoff.model.fields import Fields
 from leftoff.model.ids import parse_ref
@@ -95,6 +95,7 @@ def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int
     A commit made while the bundle was written is seen in the transaction that would remove the run: then the bundle
     is written again, with that commit in it.
     """
+    _refuse_gone(store)
     folder = store.archive_folder(make=True)
     if folder is None:
         about = until_unmoved(lambda: shelf.put(store, row.run_id, now, check, limits))
@@ -108,6 +109,17 @@ def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int
         with suppress(StoreUnavailable):  # it is in both then
             _drop_taken(store, path, row.run_id)  # the run stays in the store, and is not in the archive, too
         raise
+
+
+def _refuse_gone(store: Store) -> None:
+    """A new folder in its place would hide that there was another."""
+    folder = folder_of(store) or ""
+    wrong = "" if os.path.lexists(folder) else unfit_folders(store).get(folder)
+    if wrong:
+        hint = (
+            "Look for a backup of it. `leftoff fsck --repair` notes that it is gone; then a new one is begun."
+        )
+        raise Corrupt(wrong, where=folder, hint=hint)
 
 
 def note_folder(store: Store) -> None:
@@ -125,7 +137,7 @@ def unfit_folders(store: Store) -> dict[str, str]:
         if os.path.lexists(path) and not os.path.isdir(path):
             found[path] = f"{path} is no folder, and archived runs should be in there."
     if not os.path.lexists(folder) and store.read(lambda view: view.fact(ARCHIVED_IN)) == BESIDE:
-        found[folder] = f"{folder} is gone, and with it every archived run."
+        found[folder] = f"{folder} is gone, and with it what was archived in there."
     return found
 
 

@@ -34,6 +34,7 @@ QUARANTINE = "quarantine"
 
 def check_archive(store: Store, found: dict[str, Any], *, repair: bool) -> None:
     """What is wrong with the archive is added to what fsck found in the store."""
+    sound = repair or not found["problems"]
     paths = [*archive.bundles(store), *archive_trash.in_trash(store)]
     if paths:
         found["checked"]["bundles"] = len(paths)
@@ -45,6 +46,8 @@ def check_archive(store: Store, found: dict[str, Any], *, repair: bool) -> None:
             found["problems"].append(_problem(path, wrong))
         else:
             _check_page(store, path, found, repair=repair)
+    if not sound:  # what it knows of its archive cannot be read before it is repaired
+        return
     for path, wrong in archive.unfit_folders(store).items():
         _no_folder(store, path, wrong, found, repair=repair)
     for run_id, page in gone_from_archive(store).items():

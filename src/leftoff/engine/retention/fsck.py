@@ -47,7 +47,9 @@ def fsck(store: Store, *, repair: bool = False) -> FsckReport:
 
     found = _repaired(store) if repair else store.check()
     found = {"repaired": [], "salvaged": [], **found}
-    if found["checked"]:
+    if found["checked"] or (
+        not found["problems"] and store.exists()
+    ):  # a server may have no run but archived ones
         check_archive(store, found, repair=repair)
     return FsckReport(found)
 

@@ -110,7 +110,7 @@ class Issues:
                 capture_output=True,
                 timeout=self.timeout,
             )
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:  # a NUL is no word
             raise Offline(f"the command failed: {error}") from None
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()

@@ -3,6 +3,7 @@ token."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
@@ -15,6 +16,7 @@ from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
 from leftoff.operations.checkpoints import told
 from leftoff.operations.reports import guard_of
+from leftoff.workflow.processes.files import read_vars
 from leftoff.workflow.processes.groups import Rest
 
 if TYPE_CHECKING:
@@ -55,6 +57,15 @@ class AgentStep:
             if error.get("attempt") != known.get("number"):
                 return ""
         return " ".join(str(error.get("message") or "").split())
+
+    @staticmethod
+    def variables(path: str) -> dict[str, Any] | None:
+        """What the step has left in its file for variables, each by its name, by which a secret is known. None: there
+        are none, or they cannot be read: whoever takes the step in says so."""
+        try:
+            return read_vars(os.path.dirname(path)) or None
+        except LeftoffError:
+            return None
 
     def _record(self, collection: str) -> dict[str, Any]:
         """What a collection has about the step."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.resume.checks.world import World
+    from leftoff.store.base import View
 
 
 _SHOWN = 5
@@ -98,7 +99,7 @@ def _own_doing(world: World, paths: list[str]) -> str:
     # The clock that stamps files may be late. A runner's own checkpoint follows close behind what its steps did; who
     # reports has their files looked at again, and whatever comes right behind a report is somebody else's.
     late = 0 if DEFINITION in world.records.get("context", {}) else TICK_NS
-    last = max(world.version.at, beat) * 1_000_000 - late
+    last = max(_last_work(world), beat) * 1_000_000 - late
     for path in paths:
         try:
             if os.lstat(os.path.join(world.project, path)).st_ctime_ns > last:
@@ -106,6 +107,21 @@ def _own_doing(world: World, paths: list[str]) -> str:
         except OSError:  # when it went, nobody knows
             return ""
     return " That was while the run was at work."
+
+
+def _last_work(world: World) -> int:
+    """When the run was at work last. One of a runner that rests was so until it came to rest: who approves, or notes
+    something since then, has done none of its work."""
+    at, row = world.version.at, world.row
+    if DEFINITION not in world.records.get("context", {}) or world.facts.get("status") == "running":
+        return at
+
+    def came_to_rest(view: View) -> int:
+        record = view.record(row.run, "run", "status")
+        version = view.version(row.run, record.seq) if record is not None else None
+        return min(at, version.at) if version is not None else at
+
+    return world.store.read(came_to_rest)
 
 
 def half_restored(world: World) -> Iterator[Finding]:
