@@ -80,12 +80,15 @@ class LifeRules(Ground):
         self.check_handle(handle)
 
     def rolled_back(self, run: world.Run, version: world.Version) -> world.Version:
-        """The present is sealed if it was not; then comes a version equal to the old one; then, it is driven."""
-        if run.head.seal is None:
-            run.add({**run.state}, ("manual", None, "before a rollback"))  # another version, though equal
-        name = self.store.get(run.id).at(version.seq).version.id or f"version {version.seq}"
-        note = version.seal[2] if version.seal else None
-        made = run.add(version.state, ("rollback", None, f"back to {name}" + (f" ({note})" if note else "")))
+        """Where a run that rests is there already, nothing is put back. Else the present is sealed if it was not, and a
+        version comes that is equal to the old one. Then it is driven."""
+        made = version
+        if version.seq != run.newest or run.status == "running":
+            if run.head.seal is None:
+                run.add({**run.state}, ("manual", None, "before a rollback"))  # another version, though equal
+            name = self.store.get(run.id).at(version.seq).version.id or f"version {version.seq}"
+            note = f" ({version.seal[2]})" if version.seal and version.seal[2] else ""
+            made = run.add(version.state, ("rollback", None, f"back to {name}{note}"))
         if run.status != "running":
             running = {**run.state, ("run", "status"): Json("running")}
             running.pop(("run", "completed_at"), None)
