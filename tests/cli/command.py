@@ -74,7 +74,7 @@ def _at_start(env: dict[bytes, bytes]) -> dict[bytes, bytes]:
 
 
 _OURS = _at_start(_environment({}))
-open_before: set[str] = set()  # what earlier tests did not close, which no later one sees
+open_before: dict[int, str] = {}  # what earlier tests did not close, which no later one sees
 
 
 def call(
@@ -164,20 +164,26 @@ def _needs_a_process(words: tuple[str | bytes, ...]) -> bool:
         not PROCESSES.isdisjoint(words)
         or not FOLLOWS.isdisjoint(words)
         or threading.current_thread() is not threading.main_thread()
-        or bool(open_databases() - open_before)
+        or bool(opened_since())
     )
 
 
-def open_databases(*, others: bool = True) -> set[str]:
-    """The databases that this process has open. One that another thread is using does not say which it is, and is that
-    thread's: not ``others`` leaves it out."""
-    found = set()
+def open_databases() -> dict[int, str]:
+    """The databases that this process has open, by connection; no name where another thread is using it: it does not
+    say which it is then."""
+    found = {}
     for db in apsw.connections():
         try:
-            found.add(db.filename)
+            found[id(db)] = db.filename
         except apsw.ThreadingViolationError:
-            found |= {f"in use {id(db)}"} if others else set()
+            found[id(db)] = ""
     return found
+
+
+def opened_since() -> set[str]:
+    """Those that were not open when the test began, under any connection."""
+    known = set(open_before.values()) - {""}
+    return {name for db, name in open_databases().items() if db not in open_before and name not in known}
 
 
 @contextmanager
@@ -218,7 +224,7 @@ def _inside(
     with _place(cwd), _variables(env), _streams(files):
         _forget()
         code = _main([os.fsdecode(word) for word in words])
-    assert not open_databases(others=False) - open_before, f"leftoff {words!r} left a store open"
+    assert not opened_since() - {""}, f"leftoff {words!r} left a store open"
     return code
 
 
