@@ -102,6 +102,45 @@ def test_an_approval_may_wait(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+FAILED_TOO = """
+    name: both
+    steps:
+      - {id: bad, run: 'echo bad >> ran; test -e fixed', on_failure: POLICY}
+      - {id: sign-off, needs: [], approval: Ship it?}
+      - {id: last, needs: [sign-off], run: echo last >> ran}
+"""
+
+
+@pytest.mark.parametrize("verb", ["run", "resume"])
+def test_an_approval_is_asked_though_another_step_failed(tmp_path: Path, verb: str) -> None:
+    """`run` and `resume` ask it at the terminal as usual. The run is failed when the rest is done."""
+    write(tmp_path, FAILED_TOO.replace("POLICY", "continue"))
+    if verb == "resume":
+        assert 7 == call("run", "flow.yaml", cwd=tmp_path).code
+    with Terminal(verb, *(["flow.yaml"] if verb == "run" else []), cwd=tmp_path) as terminal:
+        terminal.expect("sign-off is waiting for a decision: Ship it?")
+        terminal.type("approve\n")
+        assert 1 == terminal.end(), terminal.shown
+    assert "last" in lines(tmp_path, "ran")
+    (run,) = succeed("ls", "--json", cwd=tmp_path).json["runs"]
+    assert ("failed", 0) == (run["status"], run["steps"]["waiting"])
+
+
+def test_what_failed_is_asked_before_the_approval(tmp_path: Path) -> None:
+    """With `on_failure: ask` both are asked. Quit ends the command: the run still waits."""
+    write(tmp_path, FAILED_TOO.replace("POLICY", "ask"))
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect("(q)uit: ")
+        terminal.type("q\n")
+        assert 7 == terminal.end(), terminal.shown
+    (tmp_path / "fixed").touch()
+    with Terminal("resume", cwd=tmp_path) as terminal:
+        terminal.expect("sign-off is waiting for a decision: Ship it?")
+        terminal.type("approve\n")
+        assert 0 == terminal.end(), terminal.shown
+    assert ["bad", "bad", "last"] == lines(tmp_path, "ran")
+
+
 def test_a_question_that_is_put_anew_meanwhile(tmp_path: Path) -> None:
     """It is not decided by who saw the old one: that is said, and the new one is asked."""
     write(tmp_path, APPROVAL)

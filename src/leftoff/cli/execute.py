@@ -19,9 +19,10 @@ from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from leftoff.cli.context import Context
+    from leftoff.cli.progress import Observer
     from leftoff.engine.resume.answers import LateQuestions
     from leftoff.engine.write.commit import Guard
     from leftoff.operations import RunRow
@@ -32,13 +33,8 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.runner import Runner
 
     Begin = Callable[[Execution], Runner]
-    from collections.abc import Iterator
 
-    from leftoff.cli.progress import Observer
-    from leftoff.workflow.run.runner import Runner
-
-_FAILED = 1  # the exit code of a run with a failed step
-_COMPLETED, _WAITS = 0, 7  # exit codes of a run: the second of one that waits for a person
+_COMPLETED, _FAILED, _WAITS = 0, 1, 7  # exit codes of a run; the last one: it waits for a person
 
 
 def execute(ctx: Context, request: RunRequest) -> int:
@@ -100,13 +96,11 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
     answerer = Terminal(ctx)
     done = resuming.resume(ctx.project, ctx.caller, request, answerer)
     row = done.request.target.row
+    if done.outcome in (resuming.STOPPED, resuming.GIVEN_UP) and ctx.args.json:
+        ctx.emit({"event": "end", "run": info(ctx.project, row).to_json()})
     if done.outcome == resuming.STOPPED:
-        if ctx.args.json:
-            ctx.emit({"event": "end", "run": info(ctx.project, row).to_json()})
         return done.report.exit_code
     if done.outcome == resuming.GIVEN_UP:
-        if ctx.args.json:
-            ctx.emit({"event": "end", "run": info(ctx.project, row).to_json()})
         return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
     if done.outcome == resuming.AGREED:
         return _agreed(ctx, done, answerer)
@@ -202,14 +196,14 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
             f"Run {runner.run_id} is completed, but not all that happened could be written: {watching.lost}."
         )
         raise StoreUnavailable(what, hint=f"Nothing of the run is lost: `leftoff show {runner.run_id}`.")
-    if code == _WAITS and _decide(ctx, runner):
-        return _go_on(ctx, execution.once_more(ctx.project, runner))
-    failed = runner.undecided() if code == _FAILED else []
+    failed = runner.undecided() if code in (_FAILED, _WAITS) else []
     choice = _ask_about(ctx, runner.run_id, failed)
-    if choice == QUIT:
-        return code
+    if choice is None and code == _WAITS and _decide(ctx, runner):
+        choice = RETRY
     if choice == SKIP:
         execution.skip_failed(ctx.project, runner, failed)
+    elif choice != RETRY:
+        return code
     return _go_on(ctx, execution.once_more(ctx.project, runner))
 
 
@@ -263,7 +257,7 @@ def drive(ctx: Context, runner: Runner, observer: Observer, early: Early) -> int
         heed(early.number, None)
     code = execution.drive(ctx.project, runner)
     about = execution.failures_of(ctx.project, runner)
-    told = {"rejected": about.rejected, "logged": about.logged} if code == 1 else {}
+    told = {"rejected": about.rejected, "logged": about.logged} if code in (_FAILED, _WAITS) else {}
     observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code, **told})
     return code
 
@@ -298,10 +292,10 @@ RETRY, SKIP, QUIT = "retry", "skip", "quit"
 SHOWN = 5
 
 
-def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str:
-    """Whether to try again what failed (and why), to go on without it, or to leave it at that."""
+def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str | None:
+    """Ask whether to retry what failed (and why), to skip it, or to quit. Return ``None`` if nothing was asked."""
     if not failed or not can_ask(ctx) or ctx.args.yes:
-        return QUIT
+        return None
     for path, why in failed[:SHOWN]:
         ctx.say(f"{step_name(path)} failed: {clean(why)}")
     if len(failed) > SHOWN:

@@ -67,7 +67,7 @@ def advice(event: Event, tally: Tally) -> list[tuple[str, str]]:
             else "the run is waiting for this"
         )
         out.append((clean(command(run_id, path, asked)), what))
-    goes_on = not rejected or failed > len(rejected)
+    goes_on = not rejected or failed > len(rejected) or tally.waiting
     return [*out, (f"leftoff resume {run_id}", "continues from here")] if goes_on else out
 
 
