@@ -13,6 +13,7 @@ from starlette.routing import Route
 from leftoff.host import user
 from leftoff.web.jobs import Check
 from tests.cli.command import call, succeed
+from tests.cli.people import story
 from tests.cli.runs import release, started
 from tests.web.client import Client, serving
 
@@ -64,19 +65,106 @@ def until_ended(page: Client, cwd: Path, run: str) -> str:
     return str(about["status"])
 
 
-def test_approve_and_resume(page: Client, tmp_path: Path) -> None:
-    """A person decides, and the workflow goes on in the background, to its end."""
+def test_approve(page: Client, tmp_path: Path) -> None:
+    """A person decides, and the workflow continues in the background, to its end, without another click."""
     waits(tmp_path)
     asked = page.get(f"/p/{tmp_path.name}/runs/r/do/approve?step=sign-off").text
     assert "Is it good" in asked and all(f'value="{option}"' in asked for option in ("approve", "later"))
     assert "choice=later" in page.get(f"/p/{tmp_path.name}/runs/r").text  # a button for each option
-    do(page, tmp_path, "r", "approve", step="sign-off", choice="approve", note="fine")
-    do(page, tmp_path, "r", "resume")
+    said = do(page, tmp_path, "r", "approve", step="sign-off", choice="approve", note="fine")
+    assert "sign-off is approved. The run continues." in said
     assert "completed" == until_ended(page, tmp_path, "r")
     assert (tmp_path / "end.txt").exists()
-    assert [("approve", user(), "page"), ("resume", user(), "page")] == audit(tmp_path, "r")
+    assert [("approve", user(), "page")] == audit(tmp_path, "r")
     decided = shown(tmp_path, "r")["records"]["approval"]["sign-off"]
     assert ("approve", "fine", user()) == (decided["choice"], decided["note"], decided["by"])
+    again = page.post(f"/p/{tmp_path.name}/runs/r/do/approve", {"step": "sign-off", "choice": "approve"})
+    assert "sign-off is already approved." in page.get(again.headers["location"]).text
+
+
+def test_approved_through_the_interface_for_programs(page: Client, tmp_path: Path) -> None:
+    """It decides as the command does: another call resumes the run."""
+    waits(tmp_path)
+    path = f"/api/projects/{tmp_path.name}/runs/r"
+    assert 200 == page.api("POST", f"{path}/approve", {"step": "sign-off", "choice": "approve"}).status
+    assert "paused" == shown(tmp_path, "r")["status"]
+    assert 200 == page.api("POST", f"{path}/resume", {}).status
+    assert "completed" == until_ended(page, tmp_path, "r")
+    assert [("approve", user(), "api"), ("resume", user(), "api")] == audit(tmp_path, "r")
+
+
+def test_a_rejection_that_the_workflow_survives(page: Client, tmp_path: Path) -> None:
+    """With `on_failure: continue` the run continues without the step, and is failed in the end."""
+    (tmp_path / "flow.yaml").write_text(
+        FLOW.replace("needs: [make], approval", "on_failure: continue, approval")
+    )
+    assert WAITS == call("run", "flow.yaml", "--run-id", "r", cwd=tmp_path).code
+    said = do(page, tmp_path, "r", "reject", step="sign-off")
+    assert "sign-off is rejected. The run continues without it." in said
+    assert "failed" == until_ended(page, tmp_path, "r") and (tmp_path / "end.txt").exists()
+
+
+def test_approved_and_something_else_needs_a_person(page: Client, tmp_path: Path) -> None:
+    """The run does not continue past a finding: the page says why and offers Resume."""
+    waits(tmp_path)
+    (tmp_path / "made.txt").write_text("other")
+    said = do(page, tmp_path, "r", "approve", step="sign-off", choice="approve")
+    assert "sign-off is approved. The run does not continue yet. A person must decide: made.txt" in said
+    assert f"/p/{tmp_path.name}/runs/r/do/resume" in said
+    assert "paused" == shown(tmp_path, "r")["status"] and not (tmp_path / "end.txt").exists()
+    do(page, tmp_path, "r", "resume", **{"answers.outputs.changed:make": "run the step again"})
+    assert "completed" == until_ended(page, tmp_path, "r")
+
+
+def test_two_approvals(page: Client, tmp_path: Path) -> None:
+    """The run continues once the last one is decided; the page names the other one meanwhile."""
+    (tmp_path / "flow.yaml").write_text(
+        "name: flow\nsteps:\n  - {id: a, approval: A?}\n  - {id: b, needs: [], approval: B?}\n"
+        "  - {id: end, needs: [a, b], run: touch end.txt}\n"
+    )
+    assert WAITS == call("run", "flow.yaml", "--run-id", "r", cwd=tmp_path).code
+    assert "Step b is waiting for a decision." in do(page, tmp_path, "r", "approve", step="a")
+    assert "paused" == shown(tmp_path, "r")["status"]
+    assert "b is approved. The run continues." in do(page, tmp_path, "r", "approve", step="b")
+    assert "completed" == until_ended(page, tmp_path, "r") and (tmp_path / "end.txt").exists()
+
+
+def test_approved_while_a_driver_lives(page: Client, tmp_path: Path) -> None:
+    """That driver continues with it; no other process is started."""
+    (tmp_path / "flow.yaml").write_text(
+        "name: flow\nsteps:\n  - {id: a, approval: A?}\n  - {id: end, run: touch end.txt}\n"
+        "  - {id: long, needs: [], run: 'until test -e end.txt; do sleep 0.05; done'}\n"
+    )
+    succeed("run", "flow.yaml", "--run-id", "r", "--detach", cwd=tmp_path)
+    while "waiting" != _status(page, tmp_path, "a"):
+        time.sleep(0.02)
+    said = do(page, tmp_path, "r", "approve", step="a")
+    assert "a is approved. The process that drives the run continues with it." in said
+    assert "completed" == until_ended(page, tmp_path, "r")
+
+
+def test_approved_and_no_process_can_be_started(
+    page: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decision holds, and the page says that the run does not continue."""
+    waits(tmp_path)
+    (tmp_path / "no-python").write_text("#!/bin/sh\necho no more memory; exit 9\n")
+    (tmp_path / "no-python").chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "no-python"))
+    said = do(page, tmp_path, "r", "approve", step="sign-off", choice="approve")
+    monkeypatch.undo()
+    assert "sign-off is approved. The run does not continue yet." in said and "no more memory" in said
+    assert "approved" == shown(tmp_path, "r")["records"]["approval"]["sign-off"]["status"]
+    do(page, tmp_path, "r", "resume")
+    assert "completed" == until_ended(page, tmp_path, "r")
+
+
+def test_approved_in_a_run_that_nobody_drives(page: Client, tmp_path: Path) -> None:
+    """A person or an agent continues it: the page says so, and starts nothing."""
+    run = story(tmp_path)
+    said = do(page, tmp_path, run, "approve", step="sign-off", choice="approve")
+    assert "The person or agent who works on the run continues it." in said
+    assert "paused" == shown(tmp_path, run)["status"]
 
 
 def test_a_decision_is_not_made_twice(page: Client, tmp_path: Path) -> None:
@@ -103,7 +191,8 @@ def test_what_was_rejected_is_asked_again(page: Client, tmp_path: Path) -> None:
         time.sleep(0.02)
     until_ended(page, tmp_path, "r")
     said = do(page, tmp_path, "r", "approve", step="sign-off", choice="approve")
-    assert "sign-off is approved. “Resume” continues." in said and again not in said
+    assert "sign-off is approved. The run continues." in said and again not in said
+    assert "completed" == until_ended(page, tmp_path, "r")
 
 
 def _status(page: Client, cwd: Path, step: str) -> str:

@@ -53,13 +53,8 @@ class Decided(Fields):
 
     @property
     def advice(self) -> str:
-        """What to do now, in a sentence, for whoever types it."""
-        return self.advised(
-            f"`leftoff resume {self.info.run_id}`", f"`{ask_again(self.info.run_id, self.step)}`"
-        )
-
-    def advised(self, resume: str, again: str) -> str:
-        """What to do now, in a sentence. ``resume``, ``again``: what continues the run, and what asks once more."""
+        """Return what to do now, in a sentence."""
+        resume, again = f"`leftoff resume {self.info.run_id}`", f"`{ask_again(self.info.run_id, self.step)}`"
         if self.driven:
             return "The process that drives the run continues with it."
         if self.left is None:

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from leftoff.operations import Caller
-from leftoff.operations.pages.actions import ACTIONS, Acted, act, prune_as_seen
+from leftoff.operations.pages.actions import ACTIONS, PAGE, Acted, act, prune_as_seen
 from leftoff.operations.pages.previews import Preview, preview
 from leftoff.web.asking import projects_of, urls
 from leftoff.web.forms import fields_of, form
@@ -44,7 +44,7 @@ class Said:
 def page_caller() -> Caller:
     """Whoever sits at the page: a person, who is the user of this server, and who is asked by forms."""
     caller = Caller()
-    caller.via = "page"
+    caller.via = PAGE
     return caller
 
 

@@ -12,7 +12,7 @@ import hashlib
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.origin import can_mark, trust_run
 from leftoff.engine.resume.answers import Answerer, take_answers
-from leftoff.engine.resume.finding import REFUSE, check_codes
+from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.approvals import REJECT
 from leftoff.engine.write.commit import Terms
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.workspace.plan import Plan
     from leftoff.model.changes import ChangeSet
+    from leftoff.operations.approvals import Decided
     from leftoff.operations.files import RollbackPlan
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     Given = Mapping[str, Any]
 
 AUDIT = "audit"
+PAGE = "page"  # the face on which a person decides in a browser
 UNTRUSTED = "definition.untrusted"
 LOG = "detached.log"
 _LONGEST_SEQ = 18  # digits of the number of a version
@@ -159,13 +161,37 @@ def _decide(
 ) -> Acted:
     words = (ref, said["step"]) if "step" in said else (ref,)
     done = decide(project, caller, Decision(words, choice, said.get("note"), said.get("plan")))
-    if done.changed:
-        kept = {**_without_plan(said), "step": done.step, "choice": done.choice}
-        write_down(project, caller, done.info.row, action, kept)
     word = "rejected" if done.rejected else "approved"
-    already = "" if done.changed else "already "
-    advice = done.advised("“Resume”", "“Ask again”")  # as the buttons of the page say
-    return Acted(done.info.run_id, f"{shown_step(done.step)} is {already}{word}. {advice}", done.to_json())
+    if not done.changed:
+        return Acted(done.info.run_id, f"{shown_step(done.step)} is already {word}.", done.to_json())
+    kept = {**_without_plan(said), "step": done.step, "choice": done.choice}
+    write_down(project, caller, done.info.row, action, kept)
+    told = f"{shown_step(done.step)} is {word}. {_after_decision(project, caller, done)}"
+    return Acted(done.info.run_id, told, done.to_json())
+
+
+def _after_decision(project: Project, caller: Caller, done: Decided) -> str:
+    """Continue a workflow's run with what was decided on the page. Return what happens now, in a sentence."""
+    row = done.info.row
+    if done.driven or caller.via != PAGE:
+        return done.advice
+    if done.left is False:
+        return "“Ask again” asks again."
+    if row.card.get("program") is not None:
+        return f"Start the program {row.card['program']} again: it continues the run."
+    if not is_driven(project, row):
+        return "The person or agent who works on the run continues it. “Go on” has the brief."
+    try:
+        request = request_of(project, caller, row.run_id, {})
+        found = verify(project, caller, request)
+        if found.verdict in (ASK, REFUSE):
+            raise _not_now(found)
+        _drive_apart(project, caller, request.target.row, [])
+    except Conflict:  # another process drives it by now
+        return done.but(driven=True).advice
+    except (LeftoffError, OSError) as error:
+        return f"The run does not continue yet. {error} “Resume” shows what to do."
+    return "The run continues without it." if done.rejected else "The run continues."
 
 
 def _unblock(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
@@ -298,10 +324,7 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
         if take_answers(found, request, Answerer()) is None:
             raise _not_now(found)
         row = taken_back(project, request.target).row
-        apart = resume_apart(
-            project, caller, [row.run_id, *_options(_trusted(project, row, content, said))], LOG
-        )
-        begun(project, row, apart)
+        _drive_apart(project, caller, row, _options(_trusted(project, row, content, said)))
         write_down(project, caller, row, "resume", _without_plan(said))
         return Acted(row.run_id, f"Run {row.run_id} continues.", info(project, row).to_json())
     done = go_on(project, caller, request, Answerer())
@@ -311,6 +334,11 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     row = done.request.target.row
     write_down(project, caller, row, "resume", _without_plan(said))
     return Acted(row.run_id, f"Run {row.run_id} is running again.", info(project, row).to_json())
+
+
+def _drive_apart(project: Project, caller: Caller, row: RunRow, options: list[str]) -> None:
+    """Continue a workflow's run in a process of its own. Return when that process drives the run."""
+    begun(project, row, resume_apart(project, caller, [row.run_id, *options], LOG))
 
 
 def _untrusted(found: Report) -> str:
