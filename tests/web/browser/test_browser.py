@@ -373,6 +373,67 @@ def test_live_while_a_workflow_runs_and_is_killed(
         (folder / "go").touch()
 
 
+def test_ten_tabs_of_one_browser(
+    tmp_path: Path, visit: Callable[..., Visit], serve: Callable[..., Site]
+) -> None:
+    """All of them load and are live: also if one closes, and after the server was away."""
+    succeed("start", "work", "--run-id", "r", "--steps", "a,b,c,d", cwd=tmp_path)
+    site = serve([tmp_path])
+    somebody = visit(site)
+    tabs = [somebody.page, *(somebody.open() for _ in range(9))]
+    for tab in tabs:
+        tab.goto(f"{site.base}/p/{tmp_path.name}/runs/r")
+    for tab in tabs:
+        expect(tab.locator(".live")).to_have_class("live is-live")
+    succeed("step", "done", "a", "--run", "r", cwd=tmp_path)
+    for tab in tabs:
+        expect(tab.locator("#head")).to_contain_text("1 of 4 steps")
+    tabs.pop(0).close()
+    tabs[0].reload()
+    succeed("step", "done", "b", "--run", "r", cwd=tmp_path)
+    for tab in tabs:
+        expect(tab.locator("#head")).to_contain_text("2 of 4 steps")
+    site.stop()
+    for tab in tabs:
+        expect(tab.locator(".live")).to_contain_text("The server is away")
+    succeed("step", "done", "c", "--run", "r", cwd=tmp_path)
+    site.start()
+    for tab in tabs:
+        expect(tab.locator(".live")).to_have_class("live is-live")
+        expect(tab.locator("#head")).to_contain_text("3 of 4 steps")
+    somebody.complaints.clear()  # that the server was away is no mistake of the page
+
+
+HIDDEN = """
+    delete window.SharedWorker;
+    let hidden = false;
+    Object.defineProperty(document, "hidden", { get: () => hidden });
+    window.hide = (how) => { hidden = how; document.dispatchEvent(new Event("visibilitychange")); };
+"""
+
+
+def test_tabs_that_cannot_share_a_stream(
+    tmp_path: Path, visit: Callable[..., Visit], serve: Callable[..., Site]
+) -> None:
+    """Each has its own while somebody looks at it, and then shows what happened meanwhile."""
+    succeed("start", "work", "--run-id", "r", "--steps", "a,b", cwd=tmp_path)
+    site = serve([tmp_path])
+    somebody = visit(site)
+    somebody.context.add_init_script(HIDDEN)
+    tabs = []
+    for _ in range(10):
+        tabs.append(somebody.open())
+        tabs[-1].goto(f"{site.base}/p/{tmp_path.name}/runs/r")
+        expect(tabs[-1].locator(".live")).to_have_class("live is-live")
+        tabs[-1].evaluate("hide(true)")
+    succeed("step", "done", "a", "--run", "r", cwd=tmp_path)
+    tabs[0].evaluate("hide(false)")
+    expect(tabs[0].locator("#head")).to_contain_text("1 of 2 steps")
+    expect(tabs[1].locator("#head")).to_contain_text("0 of 2 steps")
+    succeed("step", "done", "b", "--run", "r", cwd=tmp_path)
+    expect(tabs[0].locator("#head")).to_contain_text("2 of 2 steps")
+
+
 def test_what_happens_is_seen_at_once(site: Site, visit: Callable[..., Visit], night: Night) -> None:
     """A step that ends moves the bar, while what somebody writes stays where it is."""
     somebody = visit(site)

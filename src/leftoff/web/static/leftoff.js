@@ -134,19 +134,26 @@ function concerns(event) {
   return event.project === project && (!run || event.runs.includes(run));
 }
 
+let away = false;
+function hear({ live, change }) {
+  if (live) { say("live", "Live"); if (away) { away = false; soon(); } }
+  if (live === false) { away = true; say("away", "The server is away; trying again"); }
+  if (change && concerns(change)) soon();
+}
+
+// One worker has the stream for all tabs, see events.js. Where each tab has its own, it is closed while the tab is hidden.
 function listen() {
-  const url = document.body.dataset.events;
-  if (!url || !window.EventSource) return;
-  const stream = new EventSource(url);
-  let away = false;
-  stream.onopen = () => { say("live", "Live"); if (away) { away = false; soon(); } };
-  stream.addEventListener("change", (event) => { if (concerns(JSON.parse(event.data))) soon(); });
-  stream.onerror = () => {
-    away = true;
-    say("away", "The server is away; trying again");
-    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
-  };
-  addEventListener("pagehide", () => stream.close(), { once: true });
+  const { events, worker } = document.body.dataset;
+  if (!events || !window.Worker) return;
+  const shared = window.SharedWorker && new SharedWorker(worker);
+  const stream = shared ? shared.port : new Worker(worker);
+  const join = () => stream.postMessage({ url: new URL(events, location.href).href });
+  const leave = () => stream.postMessage({});
+  stream.onmessage = (event) => hear(event.data);
+  if (shared || !document.hidden) join();
+  if (!shared) document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else join(); });
+  addEventListener("pagehide", leave);
+  addEventListener("pageshow", (event) => { if (event.persisted) { join(); soon(); } });
 }
 
 // -- the keyboard: / searches, j and k move from row to row, Enter opens.
