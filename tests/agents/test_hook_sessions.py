@@ -293,3 +293,25 @@ def test_a_folder_that_is_gone(project: Path) -> None:
     )
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
     assert ["paused"] == [run["status"] for run in runs(project)]
+
+
+def test_the_shell_is_in_another_checkout(project: Path) -> None:
+    """A session stays with the project that it was started in, also if its shell enters a repository inside it. In a
+    linked work tree it has that work tree's files, and the same run."""
+    from tests.workspace.trees import git
+
+    git(project, "init", "-q", "-b", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    vendored, worktree = project / "vendored", project / ".claude" / "worktrees" / "one"
+    vendored.mkdir()
+    git(vendored, "init", "-q", "-b", "main")
+    git(project, "worktree", "add", "-q", str(worktree), "-b", "one")
+    session = Session(project)
+    session.env = {"CLAUDE_PROJECT_DIR": str(project)}
+    session.todos(work="in_progress")
+    for folder in (vendored, worktree):
+        session.cwd = folder
+        session.fire("UserPromptSubmit", prompt="and more")
+        session.todos(work="in_progress", **{folder.name: "pending"})
+        assert not (folder / ".leftoff").exists()
+    assert ["s1"] == [run["session_id"] for run in runs(project)]

@@ -61,6 +61,19 @@ def test_the_git_root(repository: Path) -> None:
     assert [str(repository), str(repository / ".leftoff")] == said(WHERE, deep)
 
 
+@pytest.mark.parametrize("mark", [".leftoff", "leftoff.toml"])
+def test_the_search_ends_at_a_git_root(repository: Path, mark: str) -> None:
+    """A store or settings above a repository are not the repository's."""
+    above = repository.parent
+    (above / mark).mkdir() if mark == ".leftoff" else (above / mark).write_text("")
+    plain = above / "plain"
+    plain.mkdir()
+    assert [str(repository), str(repository / ".leftoff")] == said(WHERE, repository / "src" / "deep")
+    assert [str(above), str(above / ".leftoff")] == said(WHERE, plain)
+    (repository / ".leftoff").mkdir()
+    assert [str(repository), str(repository / ".leftoff")] == said(WHERE, repository / "src" / "deep")
+
+
 def test_leftoff_project(tmp_path: Path) -> None:
     """LEFTOFF_PROJECT goes before what is found; a folder that is not there is told."""
     here, there = tmp_path / "here", tmp_path / "there"
@@ -106,9 +119,11 @@ def test_the_git_branch_is_recorded_beside_it(repository: Path) -> None:
     assert ["main", "None"] == said(START, repository)
 
 
-def test_a_linked_worktree_uses_the_main_store(repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["linked", "repository/linked"], ids=["next to it", "inside"])
+def test_a_linked_worktree_uses_the_main_store(repository: Path, tmp_path: Path, place: str) -> None:
     """One store for all worktrees; paths are relative to the worktree, which the run remembers."""
-    linked = tmp_path / "linked"
+    linked = tmp_path / place
+    (repository / ".leftoff").mkdir()
     git(repository, "worktree", "add", str(linked), "-b", "side")
     assert [str(linked), str(repository / ".leftoff")] == said(WHERE, linked)
     lines = said(

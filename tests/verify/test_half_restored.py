@@ -60,6 +60,7 @@ def test_it_is_accepted(killed: Place) -> None:
     killed.back("--accept", "files.half_restored", "--accept", "files.changed", code=0)
     assert "files.half_restored" not in dict(codes(killed.verify(code=0)))
     assert ("one\n", "two\n") == ((killed.folder / "a").read_text(), (killed.folder / "b").read_text())
+    assert [] == [path.name for path in killed.folder.iterdir() if path.name.startswith(".leftoff-")]
 
 
 def test_it_goes_on_just_now(killed: Place) -> None:

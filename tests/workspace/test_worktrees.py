@@ -81,3 +81,65 @@ def test_an_archived_run_from_the_other(trees: tuple[Path, Path]) -> None:
     (linked / "t.txt").write_text("other\n")
     succeed("restore", "r", "t.txt", "--yes", cwd=linked)
     assert ("first\n", "other\n") == ((main / "t.txt").read_text(), (linked / "t.txt").read_text())
+
+
+# -- worktrees and repositories inside a project
+
+
+BUILD = "name: build\nsteps:\n  - {id: x, run: 'pwd > where && git branch --show-current >> where'}\n"
+
+
+def test_a_worktree_inside_the_repository(trees: tuple[Path, Path]) -> None:
+    """Its steps run in it, on its branch. The main work tree's store records the run."""
+    main, _ = trees
+    inside = main / "wt"
+    git(main, "worktree", "add", "-q", str(inside), "-b", "inner")
+    (inside / "sub").mkdir()
+    (inside / "build.yaml").write_text(BUILD)
+    succeed("run", "../build.yaml", "--run-id", "r", cwd=inside / "sub")
+    assert [str(inside), "inner"] == (inside / "where").read_text().split()
+    assert not (main / "where").exists()
+    assert not (inside / ".leftoff").exists()
+    assert ["r"] == [run["run_id"] for run in succeed("ls", "--json", cwd=main).json["runs"]]
+
+
+def test_a_worktree_inside_the_repository_with_its_own_store(trees: tuple[Path, Path]) -> None:
+    """A worktree that has a `.leftoff` keeps using it."""
+    main, _ = trees
+    inside = main / "wt"
+    git(main, "worktree", "add", "-q", str(inside), "-b", "inner")
+    succeed("init", "--project", str(inside), "--store", str(inside / ".leftoff"), cwd=main)
+    (inside / "build.yaml").write_text(BUILD)
+    succeed("run", "build.yaml", cwd=inside)
+    assert (inside / "where").exists()
+    assert [] == succeed("ls", "--json", cwd=main).json["runs"]
+
+
+@pytest.mark.parametrize("kind", ["repository", "submodule"])
+def test_a_repository_inside_a_project(trees: tuple[Path, Path], kind: str) -> None:
+    """A repository is a project of its own: a store in a folder above it is not used."""
+    main, _ = trees
+    inner = main / "inner"
+    if kind == "repository":
+        inner.mkdir()
+        git(inner, "init", "-q", "-b", "trunk")
+    else:
+        git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(main), "inner")
+        git(inner, "checkout", "-q", "-b", "trunk")
+    (inner / "build.yaml").write_text(BUILD)
+    succeed("run", "build.yaml", cwd=inner)
+    assert [str(inner), "trunk"] == (inner / "where").read_text().split()
+    assert (inner / ".leftoff").is_dir()
+    assert [] == succeed("ls", "--json", cwd=main).json["runs"]
+
+
+@pytest.mark.parametrize("content", ["", "gitdir: nowhere\n", "\0\xff"])
+def test_a_git_file_that_is_broken(tmp_path: Path, content: str) -> None:
+    """It ends the search as any other does: steps run in its folder."""
+    succeed("init", cwd=tmp_path)
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / ".git").write_bytes(content.encode("latin-1"))
+    (inner / "flow.yaml").write_text("name: w\nsteps:\n  - {id: x, run: 'pwd > where'}\n")
+    succeed("run", "flow.yaml", cwd=inner)
+    assert [str(inner)] == (inner / "where").read_text().split()

@@ -43,7 +43,9 @@ def say(text: str) -> None:
 
 
 def find_project(start: str | None = None, given: str | None = None) -> str:
-    """The folder given, that of LEFTOFF_PROJECT, the nearest upward with a store or settings, the git root, here."""
+    """Return the folder of the project: as given, as LEFTOFF_PROJECT says, else the nearest folder upward that has a
+    store, settings or a `.git`, else the current folder. A git root ends the search: a repository inside another
+    project and a linked worktree are projects of their own."""
     chosen = given or CALLER.project
     if chosen:
         if not os.path.isdir(chosen):
@@ -56,15 +58,18 @@ def find_project(start: str | None = None, given: str | None = None) -> str:
             raise Usage(wrong, hint=f"{source}Name the folder of a project that is there.")
         return os.path.abspath(chosen)
     here = os.path.abspath(start or os.getcwd())
-    folder, git = here, ""
-    while True:
-        if os.path.isdir(os.path.join(folder, FOLDER)) or os.path.exists(os.path.join(folder, SETTINGS)):
-            return folder
-        if not git and os.path.exists(os.path.join(folder, ".git")):
-            git = folder
+    folder = here
+    while not is_project(folder):
         if (above := os.path.dirname(folder)) == folder:
-            return git or here
+            return here
         folder = above
+    return folder
+
+
+def is_project(folder: str) -> bool:
+    """Return whether a folder has a store, settings or a `.git`."""
+    path = folder.rstrip(os.sep) + os.sep
+    return os.path.isdir(path + FOLDER) or os.path.exists(path + SETTINGS) or os.path.exists(path + ".git")
 
 
 def store_location(project: str, given: str | None = None, configured: str | None = None) -> str:

@@ -38,7 +38,7 @@ def keep_accepted(project: Project, report: Report, answers: Answers) -> None:
     if any(finding.code == "files.half_restored" for finding in report.findings):
         from leftoff.engine.workspace.journal import forget
 
-        forget(world.store, world.project, world.run_id)
+        forget(world.store, world.project, world.row.run, world.run_id)
     kept = [finding for finding in report.findings if answers.keep(finding)]
     if world.is_head and kept:
         _take_in(world, kept, project.now, project.redactor)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 
 from leftoff.engine.workspace.content import ABSENT, FILE, LINK, PERMISSIONS, Content
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.project_files import ProjectFiles
-from leftoff.errors import Conflict, Corrupt
+from leftoff.errors import Conflict, Corrupt, LeftoffError
 from leftoff.files import sync, sync_folder
 from leftoff.model.codec import decode, encode
 from leftoff.model.fields import Fields
@@ -75,12 +76,11 @@ class Journal(Fields):
     ref: str  # as it was given: after the present was saved, `@~1` names something else
     seq: int
     token: str
-    todo: list[Todo] | None = None  # None: no file was touched yet
-    saved: int = 0  # the version that has the present
+    todo: list[Todo]
+    saved: int = 0  # the version that has the present; 0: nothing was changed yet
     placed: bool = False  # all files are in their place, and only the records are to follow
 
     def to_json(self, project: str) -> dict[str, Any]:
-        todo = None if self.todo is None else [one.to_json() for one in self.todo]
         return {
             "kind": self.kind,
             "run": self.run,
@@ -89,14 +89,14 @@ class Journal(Fields):
             "ref": self.ref,
             "seq": self.seq,
             "token": self.token,
-            "todo": todo,
+            "todo": [one.to_json() for one in self.todo],
             "saved": self.saved,
             "placed": self.placed,
         }
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Journal:
-        todo = None if found["todo"] is None else [Todo.from_json(one) for one in found["todo"]]
+        todo = [Todo.from_json(one) for one in found["todo"] or ()]
         words = {name: found[name] for name in ("kind", "run", "run_id", "ref", "seq", "token", "saved")}
         if not _is_hex(words["token"]):
             raise ValueError("the token is part of names")
@@ -230,7 +230,7 @@ def cut_short(store: Store, project: str, run: int, run_id: str) -> CutShort | N
         if journal.kind == ROLLBACK:
             what, command = f"A rollback to {ref} with its files", f"leftoff {there}rollback {ref} --files"
         else:
-            paths = " ".join(as_word(one.path) for one in journal.todo or ()) or "PATH…"
+            paths = " ".join(as_word(one.path) for one in journal.todo) or "PATH…"
             what, command = f"Restoring files as {ref} has them", f"leftoff {there}restore {ref} {paths}"
     except (OSError, ValueError, KeyError, TypeError):
         what, command = "A rollback with files", f"leftoff rollback {run_id}@SEQ --files"
@@ -251,7 +251,12 @@ def _is_locked(folder: str) -> bool:
     return False
 
 
-def forget(store: Store, project: str, run_id: str) -> None:
-    """Somebody goes on with the files as they are: what was begun is not completed any more."""
+def forget(store: Store, project: str, run: int, run_id: str) -> None:
+    """Remove the journal of a run that continues with its files as they are, and new files that were not renamed."""
+    from leftoff.engine.workspace.put import Putter
+
     with Journals(store, project) as journals:
+        with suppress(LeftoffError):  # it may be unreadable
+            if (left := journals.load(run, run_id)) is not None:
+                Putter(store, project, None, left.token).discard(left.todo)
         journals.remove(run_id)

@@ -38,6 +38,7 @@ from leftoff.store.lost import lost_blobs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from leftoff.engine.read.find import Target
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.git import Repo
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
+
+    Paths = Collection[str] | None
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
 NOT_KEPT, LOST = "its content was not kept", "its copy is lost"
@@ -123,10 +126,11 @@ class Plan(Fields):
 class Sides:
     """What the records of two versions say of files: of the one to go back to, and of the newest.
 
-    ``only``: the copies of these files are looked for, and no others.
+    ``only``: the copies of these files are looked for, and no others. ``outputs``: of these files, what their steps
+    recorded counts, also if it was recorded since that they were changed or deleted.
     """
 
-    def __init__(self, store: Store, view: View, target: Target, only: list[str] | None = None) -> None:
+    def __init__(self, store: Store, view: View, target: Target, only: Paths, outputs: Paths) -> None:
         run, run_id = target.row.run, target.row.run_id
         old, new = Reader(store, view, run, run_id, target.seq), Reader(store, view, run, run_id)
         version = view.version(run, target.seq)
@@ -134,6 +138,10 @@ class Sides:
         self.run, self.run_id, self.seq, self.at = run, run_id, target.seq, version.at
         self.store = store
         self.then, self.outside = records(old)
+        if outputs:
+            self.then |= {
+                path: about for path, about in records(old, "artifact")[0].items() if path in outputs
+            }
         self.newest, outside = records(new)
         self.outside = sorted({*self.outside, *outside})
         self.paths = {*self.then, *self.newest}
@@ -197,14 +205,14 @@ def back_to(view: View, run: int, version: Version) -> int | None:
     return went_back_to(version, {one.id: one.seq for one in versions})
 
 
-def records(reader: Reader) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def records(reader: Reader, *collections: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """The newest record of each path, and the paths of artifacts that are outside the project.
 
     A path that cannot be one of this project's files makes the whole version unfit: ``Invalid``.
     """
     out: dict[str, dict[str, Any]] = {}
     outside: list[str] = []
-    for collection in ("artifact", "file"):
+    for collection in collections or ("artifact", "file"):
         for key, about in reader.plain(collection).items():
             if not isinstance(about, dict):
                 continue
@@ -262,7 +270,7 @@ class Planner:
         self.repo: Repo | None = repository(project)
         self.head = (self.repo.head or "") if self.repo is not None else ""
 
-    def plan(self, only: list[str] | None = None) -> Plan:
+    def plan(self, only: Paths = None) -> Plan:
         sides = self.sides
         if only is None:
             paths = {*sides.then, *sides.newest}
@@ -488,10 +496,16 @@ def _below(project: str, path: str) -> list[str]:
 
 
 def make_plan(
-    store: Store, project: str, target: Target, redactor: Redactor, *, only: list[str] | None = None
+    store: Store,
+    project: str,
+    target: Target,
+    redactor: Redactor,
+    *,
+    only: Paths = None,
+    outputs: Paths = None,
 ) -> Plan:
     """What bringing the files back to a version would do. ``only``: these paths, whatever else differs."""
-    sides = store.read(lambda view: Sides(store, view, target, only))
+    sides = store.read(lambda view: Sides(store, view, target, only, outputs))
     plan = Planner(store, project, redactor, sides).plan(only)
     refuse_store(project, store.folder, (entry.path for entry in plan.touched))
     return plan

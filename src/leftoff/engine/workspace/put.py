@@ -1,19 +1,20 @@
 """Putting one file in its place, or taking it away: each atomic and durable, and harmless to do again.
 
-A file is written beside its place under a name of its own, synced, and renamed over what is there: whoever looks sees
-the old one or the new one, whole.
+A file is written next to its place under a name of its own, synced, and renamed over what is there: a reader sees the
+old one or the new one, whole. `prepare` writes it before anything is changed; then only the rename is left.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 
-from leftoff.engine.workspace.content import ABSENT, FILE, LINK, present_at
+from leftoff.engine.workspace.content import FILE, LINK, present_at
 from leftoff.engine.workspace.copies import digest_of
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.project_files import write_new
-from leftoff.errors import Corrupt
+from leftoff.errors import Corrupt, UnsafePath
 from leftoff.files import sync
 from leftoff.model.fields import Fields
 from leftoff.model.hashing import long_sha256 as sha256
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.workspace.content import Content
     from leftoff.engine.workspace.git import Repo
+    from leftoff.engine.workspace.journal import Todo
     from leftoff.engine.workspace.paths import Place
     from leftoff.store.base import Store
 
@@ -35,6 +37,8 @@ class Putter(Fields):
     project: str
     repo: Repo | None
     token: str
+    ready: frozenset[str] = frozenset()  # paths whose new file is written next to their place
+    made: tuple[str, ...] = ()  # folders that were made for these, from the top
 
     def temp(self, path: str) -> str:
         """The same each time, so that a second try finds what the first one left."""
@@ -70,13 +74,41 @@ class Putter(Fields):
                     return
                 raise
 
+    def prepare(self, one: Todo) -> None:
+        """Write the new file of a path next to its place, if it needs one."""
+        want, was = one.want, one.was
+        if want.kind != FILE or ((was.kind, was.hash) == (FILE, want.hash) and want.mode is not None):
+            return
+        above = [one.path[:at] for at, char in enumerate(one.path) if char == "/"]
+        self.made += tuple(path for path in above if not os.path.lexists(os.path.join(self.project, path)))
+        at = place(self.project, one.path, make=one.folders)
+        assert at is not None
+        with at:
+            self._clean(at)
+            self._write(at, self.temp(one.path), want, one.commit, was)
+        self.ready |= {one.path}
+
+    def discard(self, todo: list[Todo]) -> None:
+        """Remove new files that were written next to their places, and the folders that were made for them."""
+        for one in todo:
+            with suppress(OSError, UnsafePath):
+                at = place(self.project, one.path)
+                if at is not None:
+                    with at:
+                        self._clean(at)
+        for path in reversed(self.made):
+            with suppress(OSError):  # a file may be in it by now
+                os.rmdir(os.path.join(self.project, path))
+        self.ready, self.made = frozenset(), ()
+
     def restore(self, path: str, want: Content, commit: str, folders: list[int]) -> None:
         """Make what is at a path what is wanted there."""
         at = place(self.project, path, make=folders)
         assert at is not None
         with at:
-            self._clean(at)
             now = present_at(at)
+            if path not in self.ready or now.same(want):
+                self._clean(at)
             if now.same(want):
                 return
             if now.kind == FILE and (now.kind, now.hash) == (want.kind, want.hash) and want.mode is not None:
@@ -86,7 +118,7 @@ class Putter(Fields):
             if want.kind == LINK:
                 assert want.target is not None
                 os.symlink(want.target, temp, dir_fd=at.folder)
-            else:
+            elif path not in self.ready:
                 self._write(at, temp, want, commit, now)
             os.rename(temp, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
             sync(at.folder)
@@ -130,14 +162,3 @@ class Putter(Fields):
         if base is None:
             raise Corrupt(f"Commit {commit} has no {path} any more.", where=path)
         return [self.repo.content(commit, base)]
-
-    def done(self, path: str, want: Content) -> bool:
-        """Whether a path is as wanted."""
-        try:
-            at = place(self.project, path)
-        except NotADirectoryError:
-            return want.kind == ABSENT
-        if at is None:
-            return want.kind == ABSENT
-        with at:
-            return present_at(at).same(want)

@@ -1,9 +1,9 @@
 """Bringing files back to what they were at a version: with a whole rollback, or one by one.
 
-The order is what makes it safe. The plan is made and agreed to, and nothing was touched. The present content of every
-file that will be touched becomes part of a checkpoint. The journal says what will be done. The files are put in place,
-one by one. The records follow. The journal goes. Cut short at any point, the next call takes up the journal: what is
-done already is seen from the files, and the rest is done.
+The order is what makes it safe. The plan is made and agreed to. The journal says what will be done. Every new file is
+written next to its place. The present content of every file that will be touched becomes part of a checkpoint. The new
+files are renamed into their places. The records follow. The journal goes. An error before the checkpoint leaves nothing
+changed. Cut short later, the next call takes up the journal: what is done is seen from the files, and the rest is done.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from leftoff.engine.workspace.put import Putter
 from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.unmoved import until_unmoved
-from leftoff.errors import Conflict, LeftoffError, StoreUnavailable
+from leftoff.errors import Conflict, LeftoffError, StoreUnavailable, UnsafePath
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -71,6 +71,7 @@ class Restorer(Fields):
     redactor: Redactor
     now: Callable[[], int]
     hand: ReportHand
+    outputs: frozenset[str] = frozenset()  # these are restored as their steps recorded them
 
     def rollback(self, target: Target, ref: str, agree: Agree) -> Outcome:
         """The records and the files as they were at a version."""
@@ -99,20 +100,25 @@ class Restorer(Fields):
                     return Outcome(left.seq, None)
                 if same:
                     target = self._again(target, left.seq)
-                elif left.todo is not None:
+                elif left.saved:
                     before = _told(left, completed)
-            plan = make_plan(self.store, self.project, target, self.redactor, only=paths)
+            plan = self.plan(target, paths)
             if not agree(plan):
                 return Outcome(target.seq, plan, before, done=False)
-            token = os.urandom(4).hex()
-            journal = Journal(kind, target.row.run, target.row.run_id, ref, target.seq, token)
+            then, token = plan.sides.then, os.urandom(4).hex()
+            todo = [Todo.of(entry, _folders(then.get(entry.path))) for entry in plan.touched]
+            journal = Journal(kind, target.row.run, target.row.run_id, ref, target.seq, token, todo)
             try:
                 self._carry_out(journals, journal, target, plan)
-            except LeftoffError:
-                if left is None:
-                    self._give_up_untouched(journals, journal)
+            except BaseException:
+                if left is None and not journal.saved:
+                    journals.remove(journal.run_id)
                 raise
             return Outcome(target.seq, plan, before)
+
+    def plan(self, target: Target, paths: list[str] | None) -> Plan:
+        """What differs from a version, and what is done about it."""
+        return make_plan(self.store, self.project, target, self.redactor, only=paths, outputs=self.outputs)
 
     def _again(self, target: Target, seq: int) -> Target:
         """The version that the call which was cut short meant."""
@@ -128,7 +134,8 @@ class Restorer(Fields):
         Not before the first file; not if somebody wrote to one, or the run went on since: what was done meanwhile must
         be saved first, so all is planned anew.
         """
-        if journal.todo is None:
+        self._putter(journal).discard(journal.todo)
+        if not journal.saved:
             return False
         if self._went_on(journal):
             if not (journal.placed and self._followed(journal, target)):
@@ -144,7 +151,7 @@ class Restorer(Fields):
             if not now.same(one.want) and not now.same(one.was) and not room:
                 self._tidy(journal.todo)
                 return False
-        self._finish(journals, journal)
+        self._finish(journals, journal, self._putter(journal))
         return True
 
     def _tidy(self, todo: list[Todo]) -> None:
@@ -174,12 +181,19 @@ class Restorer(Fields):
             self._records(journal)
             journals.remove(journal.run_id)
             return
+        found, putter = self._saved(target, plan), self._putter(journal)
         journals.write(journal)
-        journal.saved = self.hand.seal(self._saved(target, plan), "manual", "before a rollback")
-        then = plan.sides.then
-        journal.todo = [Todo.of(entry, _folders(then.get(entry.path))) for entry in plan.touched]
-        journals.write(journal)
-        self._finish(journals, journal)
+        try:
+            prepare(putter, journal.todo)
+            journal.saved = self.hand.seal(found, "manual", "before a rollback")
+            journals.write(journal)
+        except BaseException:
+            putter.discard(journal.todo)
+            raise
+        self._finish(journals, journal, putter)
+
+    def _putter(self, journal: Journal) -> Putter:
+        return Putter(self.store, self.project, repository(self.project), journal.token)
 
     def _saved(self, target: Target, plan: Plan) -> Found:
         """The present content of every file that will be touched, and in git of every other dirty one."""
@@ -211,25 +225,21 @@ class Restorer(Fields):
             raise Conflict(f"{entry.path} was changed just now.", hint="Nothing was touched. Try again.")
         return got
 
-    def _finish(self, journals: Journals, journal: Journal) -> None:
-        todo = journal.todo or []
+    def _finish(self, journals: Journals, journal: Journal, putter: Putter) -> None:
         try:
-            put_in_place(Putter(self.store, self.project, repository(self.project), journal.token), todo)
+            put_in_place(putter, journal.todo)
         except Interrupted as error:
-            raise self._half_done(journal, todo, error) from None
+            raise self._half_done(journal, error) from None
+        finally:
+            putter.discard(journal.todo)
         journal.placed = True
         journals.write(journal)
         self._records(journal)
         journals.remove(journal.run_id)
 
-    def _give_up_untouched(self, journals: Journals, journal: Journal) -> None:
-        """The store took no commit, or content could not be had: where no file was touched, nothing is half done."""
-        todo = journal.todo or []
-        if all(present(self.project, one.path).same(one.was) for one in todo):
-            journals.remove(journal.run_id)
-
-    def _half_done(self, journal: Journal, todo: list[Todo], error: Interrupted) -> LeftoffError:
+    def _half_done(self, journal: Journal, error: Interrupted) -> LeftoffError:
         """Some files are in their place, the others are not; which could not be put there, and what to do."""
+        todo = journal.todo
         done = sum(present(self.project, one.path).same(one.want) for one in todo)
         told = f"{error.path} {error.why}. {done} of {len(todo)} files are in place; what was there before is saved."
         if error.changed:
@@ -242,10 +252,10 @@ class Restorer(Fields):
             return
         tracked = Tracked(self._workspace())
         captured = []
-        for one in journal.todo or []:
+        for one in journal.todo:
             gone = one.want.kind == ABSENT
             captured.append(tracked.deleted(one.path) if gone else tracked.capture(one.path))
-        names = ", ".join(one.path for one in journal.todo or [])
+        names = ", ".join(one.path for one in journal.todo)
         if captured:
             self.hand.seal(
                 Found(captured, []), "rollback", f"restored from version {journal.seq}: {names}"[:500]
@@ -260,6 +270,20 @@ class Interrupted(Exception):
         self.path = path
         self.why = why
         self.changed = changed
+
+
+def prepare(putter: Putter, todo: list[Todo]) -> None:
+    """Write every new file next to its place. If a file or link must make room for its folder, it is written later."""
+    for one in todo:
+        try:
+            putter.prepare(one)
+        except (NotADirectoryError, UnsafePath):
+            continue
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{one.path} cannot be restored: {error.strerror or error}.",
+                hint="Nothing was changed. Remove the cause, then give the same command again.",
+            ) from None
 
 
 def put_in_place(putter: Putter, todo: list[Todo]) -> None:
@@ -309,7 +333,7 @@ def _told(journal: Journal, completed: bool) -> str:
 
 
 def _covers(journal: Journal, paths: list[str] | None) -> bool:
-    return paths is None or journal.todo is None or {one.path for one in journal.todo} <= set(paths)
+    return paths is None or {one.path for one in journal.todo} <= set(paths)
 
 
 def _folder_modes(project: str, path: str) -> list[str]:

@@ -26,7 +26,7 @@ from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as write_report
 from leftoff.engine.write.unmoved import Moved, need_unmoved, unmoved_run, until_unmoved
-from leftoff.errors import CannotResume, Conflict, Invalid, NoCheckpoint, NotFound, Usage
+from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
@@ -386,7 +386,14 @@ def carry_out(
 
         changed = [found for found in report.findings if found.code == "files.changed" and answers.restore]
         paths = [*sorted(answers.bring_back), *(path for found in changed for path in found.paths)]
-        restorer(project, caller, target, guard).restore(target, target.row.run_id, paths, lambda plan: True)
+        hand = restorer(project, caller, target, guard).but(outputs=frozenset(answers.bring_back))
+        hand.restore(target, target.row.run_id, paths, lambda plan: True)
+        left = hand.plan(target, paths).entries
+        if left:
+            raise NeedsPerson(
+                f"{left[0].path} was not restored: {left[0].why}.",
+                hint="The run was not continued. `leftoff verify` says what else can be done.",
+            )
         answerer.restored(paths)
     if answers.unblock:
         from leftoff.engine.steps.unblock import unblock

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from leftoff.engine.config.git_head import main_worktree
-from leftoff.engine.config.project import find_project, in_git, local_folder, store_location
+from leftoff.engine.config.git_head import main_worktree, upward
+from leftoff.engine.config.project import find_project, in_git, is_project, local_folder, store_location
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
@@ -129,17 +129,19 @@ def _is_broken(project: str) -> bool:
 
 
 def _looked_from(cwd: str, given: str | None) -> str:
-    """Where to look for the project: in the session's folder, wherever the agent's shell may be by now."""
-    here = cwd or given or os.getcwd()
+    """Return the folder where the search for a session's project starts. ``given``: where the session was started.
+
+    The agent's shell may be anywhere by now. Its folder counts if it is in the session's repository or in a linked
+    worktree of it. Another repository inside a project does not take the session over."""
+    here = _there(cwd or given or os.getcwd())
     if not given or not os.path.isdir(given):
-        return _there(here)
-    real, top = os.path.realpath(here), os.path.realpath(given)
-    if real == top or real.startswith(top.rstrip(os.sep) + os.sep):
-        return _there(here)
-    folder = real
-    while not os.path.exists(os.path.join(folder, ".git")) and os.path.dirname(folder) != folder:
-        folder = os.path.dirname(folder)
-    return here if os.path.isdir(here) and main_worktree(folder) == top else given
+        return here
+    top, above = os.path.realpath(given), upward(os.path.realpath(here))
+    root = next((folder for folder in above if os.path.exists(os.path.join(folder, ".git"))), os.sep)
+    if main_worktree(root) == top:
+        return here
+    is_same = top in above and (root in upward(top) or not is_project(find_project(top)))
+    return here if is_same else given
 
 
 def _there(folder: str) -> str:
