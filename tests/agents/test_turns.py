@@ -160,6 +160,31 @@ def test_the_last_words_of_the_dead_are_in_its_transcript(
     path.unlink()
 
 
+def test_an_error_of_the_service_does_not_replace_the_last_words(repository: Path) -> None:
+    """Claude Code writes the error to its transcript as if the agent had said it. The brief has the last words, and the
+    error once: as the end of the turn."""
+    path = repository.parent / f"{repository.name}.jsonl"
+    error = "API Error: Request rejected (429) · slow down"
+
+    def line(text: str, **more: object) -> str:
+        said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+        return json.dumps({"type": "assistant", "message": said, **more})
+
+    asked = {"type": "user", "message": {"role": "user", "content": "Write the guide"}}
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide", transcript_path=str(path))
+    path.write_text(
+        "\n".join((json.dumps(asked), line("I will cap it with min()."), line(error, isApiErrorMessage=True)))
+    )
+    session.fire("StopFailure", error="rate_limit", last_assistant_message=error)
+    session.fire("SessionEnd", reason="other")
+    for verb in ("brief", "show"):
+        told = succeed(verb, "latest", cwd=repository).out
+        assert "the agent's last words: “I will cap it with min()." in told, verb
+        assert f"turn 1 (claude) ended in an error: “{error}" in told and 1 == told.count("429"), verb
+    path.unlink()
+
+
 def test_what_a_dead_session_changed_by_its_shell_is_its_turns(repository: Path, living: Living) -> None:
     """Whoever takes the run finds it there; and rolls it back to what was before."""
     before = (repository / "notes.txt").read_text()

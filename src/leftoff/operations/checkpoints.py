@@ -103,7 +103,7 @@ def show(
 
 
 def document(project: Project, target: Target, whole: Collection[str] | None = None) -> dict[str, Any]:
-    """All of a run; with the last words of an agent that died before it could tell them. ``whole``: see
+    """Return all of a run, with the last words of an agent that did not report them. ``whole``: see
     ``show.document``."""
     from leftoff.engine.read import show
 
@@ -113,9 +113,11 @@ def document(project: Project, target: Target, whole: Collection[str] | None = N
     if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
         from leftoff.engine.read.transcript import last_words
 
-        said = last_words(turn["transcript"], str(turn.get("prompt") or ""))
+        said, error = last_words(turn["transcript"], str(turn.get("prompt") or ""))
         if said:
             turn["said"] = project.redactor.mask(said[:4000])[:2000]
+        if error and not turn.get("error"):
+            turn["error"] = {"message": project.redactor.mask(error[:4000])[:2000]}
     return found
 
 

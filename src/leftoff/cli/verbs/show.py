@@ -88,7 +88,9 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         if name in ("run", "turn"):
             continue
         if name == "error":
-            lines += section("Errors", failure_lines(records, found["run_id"]))
+            from leftoff.engine.read.turns import other_errors
+
+            lines += section("Errors", failure_lines(other_errors(found["records"]), found["run_id"]))
             continue
         tell = approval if name == "approval" else _record
         said = {

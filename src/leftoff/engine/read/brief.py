@@ -245,7 +245,7 @@ def _errors(leaves: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
         if record["status"] in ("failed", "blocked"):
             told.add(record["step"])
             out.append(f"- {_name(record['step'])} {record['status']}{_message(record['error'])}")
-    for key, error in records.get("error", {}).items():
+    for key, error in turns.other_errors(records).items():
         if key not in told:
             out.append(f"- {_name(key)}{_message(error)}")
     return out

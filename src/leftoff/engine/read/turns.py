@@ -21,13 +21,19 @@ def turns_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**turn, "number": key.lstrip("0") or key} for key, turn in turns]
 
 
+def other_errors(records: dict[str, Any]) -> dict[str, Any]:
+    """Return the errors on record that did not end a turn: ``stopped`` tells the error of a turn."""
+    ends = [turn.get("error") for turn in records.get("turn", {}).values() if isinstance(turn, dict)]
+    return {key: error for key, error in records.get("error", {}).items() if error not in ends}
+
+
 def became(turn: dict[str, Any], health: str) -> str:
     """What became of a turn, in words."""
     status = turn.get("status")
+    error = turn.get("error")
     if status == "completed":
         return "ended well"
-    if status == "failed":
-        error = turn.get("error")
+    if status == "failed" or error:
         why = error.get("message") or error.get("type") if isinstance(error, dict) else None
         return f"ended in an error: {quoted(why, 200)}" if why else "ended in an error"
     if status == "interrupted":
@@ -53,13 +59,11 @@ def _files(turn: dict[str, Any], name: str) -> str:
 
 
 def asked(turns: list[dict[str, Any]], health: str) -> list[str]:
-    """What was asked, newest first, and what became of it."""
+    """What was asked, newest first, and what became of it. The error that ended a turn is told by ``stopped``."""
     out = []
     for turn in reversed(turns):
-        out.append(
-            f"- {turn['number']}: {quoted(turn.get('prompt') or '', 300)}\n  {named(became(turn, health))}"
-            + changed(turn)
-        )
+        end = "ended in an error" if turn.get("error") else became(turn, health)
+        out.append(f"- {turn['number']}: {quoted(turn.get('prompt') or '', 300)}\n  {end}{changed(turn)}")
     return out
 
 
@@ -73,7 +77,7 @@ def stopped(turns: list[dict[str, Any]], health: str) -> list[str]:
     who = f" ({word(turn['agent'])})" if turn.get("agent") else ""
     end = became(turn, health)
     out = [f"- turn {turn['number']}{who} {named(end)}"]
-    if turn.get("said") and str(turn["said"]) not in end:
+    if turn.get("said"):
         out.append(f"- the agent's last words: {quoted(turn['said'], 1200)}")
     for failure in (turn.get("failed") or [])[-_FAILURES:]:
         if isinstance(failure, dict):
