@@ -32,11 +32,115 @@ def test_killed_in_its_first_turn(agent: str, repository: Path) -> None:
     assert "\n" not in told
     brief = other.context(prompt, prompt="resume")
     assert brief is not None and "was cut off" in brief and "what turn 1 was asked: “Write the guide" in brief
+    other.writes("guide.md", "# Guide\n")
     other.fire(stop, last_assistant_message="It is written.", prompt_response="It is written.")
     other.fire("SessionEnd", reason="exit")
     (run,) = runs(repository)
     assert ("completed", "other") == (run["status"], run["session_id"])
     assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
+
+
+def cut_off(cwd: Path, agent: str = "claude") -> str:
+    """A session is killed in its first turn, after half of the work; the run."""
+    dead = Living(cwd, "dead", agent)
+    dead.fire(AGENTS[agent][0], prompt="Write a and b")
+    dead.writes("a", "a\n")
+    dead.kill()
+    return str(runs(cwd)[0]["run_id"])
+
+
+def goes_on(cwd: Path, name: str, agent: str = "claude") -> Session:
+    """A new session whose user says that it shall continue."""
+    session = Session(cwd, name, agent)
+    assert session.context(AGENTS[agent][0], prompt="continue") is not None
+    return session
+
+
+def ends(session: Session, said: str) -> None:
+    session.fire(AGENTS[session.agent][1], last_assistant_message=said, prompt_response=said)
+    session.fire("SessionEnd", reason="exit")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_turn_that_was_cut_off_is_open_until_something_is_done(agent: str, repository: Path) -> None:
+    """A session that continues it and only talks completes nothing: the next one is told. One that changes a file, by
+    whatever means, completes it."""
+    run_id = cut_off(repository, agent)
+    for name in ("second", "third"):
+        ends(goes_on(repository, name, agent), "I cannot write here. Shall I try again?")
+        assert [(run_id, "paused")] == [(run["run_id"], run["status"]) for run in runs(repository)]
+        told = Session(repository, f"after {name}", agent).context("SessionStart", source="startup")
+        assert told is not None and run_id in told
+    brief = succeed("brief", cwd=repository).out
+    assert 1 == brief.count(" was asked: ") and "what turn 1 was asked: “Write a and b" in brief
+    last = goes_on(repository, "last", agent)
+    (repository / "b").write_text("b\n")  # by its shell
+    ends(last, "b is written.")
+    assert [(run_id, "completed")] == [(run["run_id"], run["status"]) for run in runs(repository)]
+    assert "was asked: " not in succeed("brief", "latest", cwd=repository).out
+
+
+def test_an_answer_after_an_error_leaves_the_turn_open(repository: Path) -> None:
+    """The same session: it says something, and does nothing of what it was asked for."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write a and b")
+    session.fire("StopFailure", error="rate_limit")
+    session.fire("UserPromptSubmit", prompt="Are you there?")
+    ends(session, "Yes.")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+
+
+def test_what_a_person_changes_between_two_turns_is_not_what_the_agent_did(repository: Path) -> None:
+    """It closes no turn that was cut off."""
+    cut_off(repository)
+    session = goes_on(repository, "other")
+    session.fire("Stop", last_assistant_message="I cannot.")
+    (repository / "notes.txt").write_text("by a person\n")
+    session.fire("UserPromptSubmit", prompt="And now?")
+    ends(session, "I cannot.")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+    assert not any("notes.txt" in turn.get("files", ()) for turn in turns(repository))
+
+
+@pytest.mark.parametrize(("second", "status"), [("completed", "completed"), ("in_progress", "paused")])
+def test_a_todo_list_says_whether_a_turn_that_was_cut_off_is_done(
+    second: str, status: str, repository: Path, living: Living
+) -> None:
+    """Killed before it could say that all is done: the answer of the next session is enough."""
+    living.fire("UserPromptSubmit", prompt="Write a and b")
+    living.todos(a="completed", b=second)
+    living.kill()
+    ends(goes_on(repository, "other"), "All is done.")
+    assert [status] == [run["status"] for run in runs(repository)]
+
+
+def test_a_todo_list_of_an_earlier_turn_says_nothing(repository: Path, living: Living) -> None:
+    """It was done before the turn began that was cut off."""
+    living.fire("UserPromptSubmit", prompt="Write a")
+    living.todos(a="completed")
+    living.fire("Stop", last_assistant_message="Done.")
+    living.fire("UserPromptSubmit", prompt="Write b")
+    living.kill()
+    ends(goes_on(repository, "other"), "I cannot.")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+
+
+@pytest.mark.parametrize("words", [("finish", "--run"), ("step", "done", "b", "--run")])
+def test_a_person_closes_a_turn_that_was_cut_off(words: tuple[str, ...], repository: Path) -> None:
+    """By finishing the run, or by reporting what was left as done."""
+    succeed(*words, cut_off(repository), cwd=repository)
+    assert Session(repository, "next").context("SessionStart", source="startup") is None
+    assert ["completed"] == [run["status"] for run in runs(repository)]
+    assert "was asked: " not in succeed("brief", "latest", cwd=repository).out
+
+
+def test_a_step_that_the_agent_reports_leaves_its_turn_open(repository: Path, living: Living) -> None:
+    """It is still at work; killed now, the next session is told."""
+    living.fire("UserPromptSubmit", prompt="Write a and b")
+    (run,) = runs(repository)
+    succeed("step", "done", "a", "--run", run["run_id"], cwd=repository, LEFTOFF_SESSION="dead")
+    living.kill()
+    assert Session(repository, "next").context("SessionStart", source="startup") is not None
 
 
 def test_the_same_session_comes_back(repository: Path, living: Living) -> None:
@@ -209,6 +313,7 @@ def test_a_word_after_talk_takes_what_nobody_works_on(repository: Path, living: 
     other.fire("Stop", last_assistant_message="Hello.")
     told = other.context("UserPromptSubmit", prompt="continue")
     assert told is not None and "Write the guide" in told
+    other.writes("guide.md", "# Guide\n")
     other.fire("Stop", last_assistant_message="Done.")
     other.fire("SessionEnd", reason="exit")
     assert [("completed", "Write the guide")] == [(run["status"], run["title"]) for run in runs(repository)]
@@ -339,6 +444,7 @@ def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
     other.fire("UserPromptSubmit", prompt="Please go on with what is left")
     told = succeed("resume", str(run["run_id"]), cwd=repository, LEFTOFF_SESSION="other").out
     assert "what turn 1 was asked: “Write the guide" in told
+    other.writes("guide.md", "# Guide\n")
     other.fire("Stop", last_assistant_message="Done.")
     other.fire("SessionEnd", reason="exit")
     assert [(run["run_id"], "completed")] == [(one["run_id"], one["status"]) for one in runs(repository)]

@@ -114,7 +114,7 @@ def _turns(found: dict[str, Any]) -> list[Line]:
     parts = {
         "Asked, newest first": turns.asked(known, health),
         "Where it stopped": turns.stopped(known, health),
-        "Left to do": turns.left(known),
+        "Left to do": turns.left(known, found["records"]),
     }
     out: list[Line] = []
     for title, told in parts.items():

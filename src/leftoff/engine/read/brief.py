@@ -101,7 +101,7 @@ def parts(found: dict[str, Any], now: int, project: str, source: str) -> list[Pa
         Part(f"Run {found['run_id']}:", _run(found, now, source), 700),
         Part("Asked, newest first:", turns.asked(asked, health), 900, " before these"),
         Part("Where it stopped:", turns.stopped(asked, health), 900),
-        Part("Left to do:", turns.left(asked), 700),
+        Part("Left to do:", turns.left(asked, records), 700),
         Part("Done:", _done(leaves), 650, " before these"),
         Part("Waiting for a person:", _waiting(found["run_id"], leaves, records), 600),
         Part("In flight:", [_step(r) for r in leaves if r["status"] == "running"], 500),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.read.quoting import named, quoted, word
+from leftoff.engine.read.which import OPEN_TURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def became(turn: dict[str, Any], health: str) -> str:
     status = turn.get("status")
     error = turn.get("error")
     if status == "completed":
-        return "ended well"
+        first = turn.get("continues")
+        return f"changed nothing, so that turn {str(first).lstrip('0')} is still open" if first else "ended well"
     if status == "failed" or error:
         why = error.get("message") or error.get("type") if isinstance(error, dict) else None
         return f"ended in an error: {quoted(why, 200)}" if why else "ended in an error"
@@ -91,11 +93,13 @@ def _is_at_work(turn: dict[str, Any], health: str) -> bool:
     return turn.get("status") == "running" and health in _WORKING
 
 
-def left(turns: list[dict[str, Any]]) -> list[str]:
-    """What was asked since a turn last ended well."""
-    out: list[str] = []
-    for turn in reversed(turns):
-        if turn.get("status") == "completed" or len(out) == _LEFT:
+def left(turns: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
+    """What was asked in the turns that are open. ``records``: those of the run."""
+    key, out = records.get("run", {}).get(OPEN_TURN), list[str]()
+    first = turns[-1].get("continues") or key if turns else key
+    for turn in reversed(turns if key else []):
+        if turn.get("status") != "completed":
+            out.append(f"- what turn {turn['number']} was asked: {quoted(turn.get('prompt') or '', 1200)}")
+        if turn["number"] == str(first).lstrip("0") or len(out) == _LEFT:
             break
-        out.append(f"- what turn {turn['number']} was asked: {quoted(turn.get('prompt') or '', 1200)}")
     return out[::-1]

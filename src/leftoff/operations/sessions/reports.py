@@ -199,7 +199,8 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
         turn = _turn(session, tx, row, changes)
         if turn.is_running and goes_on:
             return None
-        turn.changed(seen.names, seen.unclaimed)
+        if not turn.ended_well:
+            turn.changed(seen.names, seen.unclaimed)
         turn.open(session.who, prompt)
         return None
 
