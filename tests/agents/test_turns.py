@@ -143,6 +143,103 @@ def test_a_step_that_the_agent_reports_leaves_its_turn_open(repository: Path, li
     assert Session(repository, "next").context("SessionStart", source="startup") is not None
 
 
+NUDGE = (
+    "[System: You successfully executed a tool but returned an empty response. Please analyze the tool output and "
+    "explain your progress or final answer.]"
+)
+TOOL_DONE = {"type": "user", "content": [{"functionResponse": {"name": "write_file", "response": {}}}]}
+CANCELLED = {"type": "info", "content": "Request cancelled."}
+TOUCHED = {"$set": {"lastUpdated": "2026-11-18T12:44:29.907Z"}}
+
+
+def says(text: str) -> dict[str, object]:
+    return {"type": "gemini", "content": text, "thoughts": [], "model": "gemini-2.5-pro"}
+
+
+class Gemini(Session):
+    """A session of Gemini CLI, which writes a transcript: one message a line, as version 0.61.0 does."""
+
+    def __init__(self, cwd: Path) -> None:
+        super().__init__(cwd, "s1", "gemini")
+        self.path = cwd / ".git" / "chat.jsonl"
+        self.path.touch()
+
+    def writes_down(self, *messages: object) -> None:
+        with self.path.open("a") as file:
+            file.writelines(json.dumps(one) + "\n" for message in messages for one in (message, TOUCHED))
+
+    def asked(self, prompt: str) -> None:
+        self.fire("BeforeAgent", prompt=prompt, transcript_path=str(self.path))
+        self.writes_down({"type": "user", "content": [{"text": prompt}]})
+
+    def stops(self, said: str) -> None:
+        self.fire("AfterAgent", prompt="", prompt_response=said, transcript_path=str(self.path))
+
+
+@pytest.mark.parametrize("said", ["I begin.", "[no response text]"])
+def test_an_interrupt_of_gemini_ends_no_turn_well(said: str, repository: Path) -> None:
+    """Its event looks as after an answer; its transcript has the interrupt. What it asks itself afterwards is no prompt
+    of the user's, and the answer to that completes nothing, whatever else is done."""
+    session = Gemini(repository)
+    session.asked("Write a and b")
+    session.writes("a", "a\n", tool="write_file")
+    session.writes_down(says(""), TOOL_DONE, CANCELLED)
+    session.stops(said)
+    assert ["interrupted"] == [turn["status"] for turn in turns(repository)]
+    session.asked(NUDGE)
+    session.writes_down(says("All done."))
+    session.stops("All done.")
+    (turn,) = turns(repository)
+    assert ("Write a and b", "interrupted") == (turn["prompt"], turn["status"])
+    assert "[no response text]" not in json.dumps(turn)
+    session.fire("SessionEnd", reason="exit")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+    assert "[System" not in succeed("brief", cwd=repository).out
+
+
+def test_an_answer_of_gemini_ends_its_turn(repository: Path) -> None:
+    """Also one that Gemini CLI had to ask for itself, as the agent said nothing after its tool; and one after an
+    interrupt of an earlier turn."""
+    session = Gemini(repository)
+    session.asked("Hello")
+    session.writes_down(CANCELLED)
+    session.stops("[no response text]")
+    session.asked("Write a and b")
+    session.writes("a", "a\n", tool="write_file")
+    session.writes_down(says("I write."), TOOL_DONE, says(""))
+    session.stops("I write.")
+    session.asked(NUDGE)
+    session.writes_down(says("Both are written."))
+    session.stops("Both are written.")
+    session.fire("SessionEnd", reason="exit")
+    assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
+    assert "Both are written." == turns(repository)[1]["said"]
+    assert ["completed"] == [run["status"] for run in runs(repository)]
+
+
+def test_gemini_that_ends_without_an_answer_leaves_its_turn_open(repository: Path) -> None:
+    """In a terminal it calls its hooks after an error of its service, too."""
+    session = Gemini(repository)
+    session.asked("Write a and b")
+    session.stops("[no response text]")
+    session.fire("SessionEnd", reason="exit")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+
+
+@pytest.mark.parametrize(
+    ("said", "status"), [("It is written.", "completed"), ("[no response text]", "paused")]
+)
+def test_gemini_without_a_transcript(said: str, status: str, repository: Path) -> None:
+    """Then its event is all there is: an answer without a text is none."""
+    session = Gemini(repository)
+    session.path.unlink()
+    session.fire("BeforeAgent", prompt="Write it")
+    session.writes("a", "a\n", tool="write_file")
+    session.fire("AfterAgent", prompt="Write it", prompt_response=said)
+    session.fire("SessionEnd", reason="exit")
+    assert [status] == [run["status"] for run in runs(repository)]
+
+
 def test_the_same_session_comes_back(repository: Path, living: Living) -> None:
     """`claude --resume` of a session that was killed gets its own brief."""
     living.fire("UserPromptSubmit", prompt="Write the guide")

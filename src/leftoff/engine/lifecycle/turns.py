@@ -293,7 +293,10 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
     def receive(tx: Tx, there: RunRow, changes: ChangeSet) -> None:
         turn = Turn(reader, row, ChangeSet(), at)
         if turn.record is not None:
-            key, first = next_key(tx, run), Turn(Reader(store, tx, run, there.run_id), there, changes, at).first
+            key, first = (
+                next_key(tx, run),
+                Turn(Reader(store, tx, run, there.run_id), there, changes, at).first,
+            )
             moved = {**turn.record, "seq": there.seq + 1, "continues": first}
             changes.put("turn", key, {name: value for name, value in moved.items() if value != ""})
             changes.put("run", OPEN_TURN, key)

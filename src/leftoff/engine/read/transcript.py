@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TAIL = 1 << 18  # bytes that are looked at
 _AGENT = ("assistant", "gemini", "model")
+ANSWERED, CANCELLED, OPEN = "answered", "cancelled", "open"
 _SAME = 60  # characters by which a prompt is known again
 
 
@@ -38,6 +39,22 @@ def last_words(path: str, prompt: str) -> tuple[str, str]:
             if who in _AGENT:
                 error = error or text.strip()
     return "", error
+
+
+def gemini_end(path: str) -> str:
+    """Return how the transcript of Gemini CLI ends: with an answer, with an interrupt, or with neither (``OPEN``).
+    Empty if there is no transcript.
+
+    Gemini CLI writes an answer once it is complete, and an interrupt at once; both before it calls its hooks.
+    """
+    lines = _tail(path)
+    for one in map(_decoded, reversed(lines)):
+        kind, text = one.get("type"), _text(one.get("content")).strip()
+        if kind == "info" and text == "Request cancelled.":
+            return CANCELLED
+        if kind in ("gemini", "user"):
+            return ANSWERED if kind == "gemini" and text else OPEN
+    return OPEN if lines else ""
 
 
 def failed_commands(path: str, turn: str) -> list[tuple[str, str]]:

@@ -34,7 +34,9 @@ def became(turn: dict[str, Any], health: str) -> str:
     error = turn.get("error")
     if status == "completed":
         first = turn.get("continues")
-        return f"changed nothing, so that turn {str(first).lstrip('0')} is still open" if first else "ended well"
+        return (
+            f"changed nothing, so that turn {str(first).lstrip('0')} is still open" if first else "ended well"
+        )
     if status == "failed" or error:
         why = error.get("message") or error.get("type") if isinstance(error, dict) else None
         return f"ended in an error: {quoted(why, 200)}" if why else "ended in an error"

@@ -214,6 +214,11 @@ def end_turn(session: Session, said: str, *, busy: bool = False) -> None:
     _end_turn(session, COMPLETED, said, Seal("manual", note="the agent's turn ended"), busy=busy)
 
 
+def interrupt_turn(session: Session, said: str) -> None:
+    """The user interrupted the turn: it stays open."""
+    _end_turn(session, INTERRUPTED, said, Seal("user_interrupt", note="the user interrupted the turn"))
+
+
 def fail_turn(session: Session, kind: str, detail: str) -> None:
     """A turn ended in an error of the agent's service: why, for whoever goes on."""
     kind, detail = session.fit(kind), session.fit(detail)
