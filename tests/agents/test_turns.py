@@ -382,8 +382,44 @@ def test_an_error_of_the_service_does_not_replace_the_last_words(repository: Pat
     for verb in ("brief", "show"):
         told = succeed(verb, "latest", cwd=repository).out
         assert "the agent's last words: “I will cap it with min()." in told, verb
-        assert f"turn 1 (claude) ended in an error: “{error}" in told and 1 == told.count("429"), verb
+        assert f"turn 1 (claude) ended in an error: “{error}" in told and 1 == told.count("(429)"), verb
     path.unlink()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_brief_has_what_a_dead_session_changed_by_its_shell(agent: str, repository: Path) -> None:
+    """No event tells of that: it is looked up for whoever takes the run, and what was there before is not in it."""
+    prompt, dead = AGENTS[agent][0], Living(repository, "dead", agent)
+    to = "codex" if agent == "claude" else "claude"
+    (repository / "mine.txt").write_text("by the user\n")
+    dead.fire(prompt, prompt="Write the guide")
+    dead.writes("guide.md", "# Guide\n")
+    (repository / "notes.txt").write_text("by sed\n")
+    (repository / "new.txt").write_text("by a shell\n")
+    dead.kill()
+    before = succeed("show", "latest", "--json", cwd=repository).out
+    told = [succeed("brief", cwd=repository).out]
+    assert "notes.txt" in succeed("handover", "latest", "--to", to, cwd=repository).out
+    assert before == succeed("show", "latest", "--json", cwd=repository).out  # whoever reads changes nothing
+    told.append(str(Session(repository, "other", agent).context(prompt, prompt="resume")))
+    for one in told:
+        files = one.split("Files touched:")[1].split("\n\n")[0]
+        assert {"- guide.md", "- notes.txt", "- new.txt"} <= set(files.split("\n")), one
+        assert "mine.txt" not in one, one
+        assert all(
+            name in one.split("changed ")[1].split("\n")[0] for name in ("guide.md", "notes.txt", "new.txt")
+        )
+
+
+def test_the_brief_of_a_session_that_comes_back_has_what_its_shell_changed(
+    repository: Path, living: Living
+) -> None:
+    """`claude --resume` of the one that was killed."""
+    living.fire("UserPromptSubmit", prompt="Change the notes")
+    (repository / "notes.txt").write_text("by sed\n")
+    living.kill()
+    told = Session(repository, "dead").context("SessionStart", source="resume")
+    assert told is not None and "was cut off; changed notes.txt" in told
 
 
 def test_what_a_dead_session_changed_by_its_shell_is_its_turns(repository: Path, living: Living) -> None:

@@ -87,7 +87,7 @@ READING = {"list_runs", "show_run", "diff_checkpoints", "verify_resume"}
 
 
 def test_every_tool_says_what_it_does(project: Path) -> None:
-    """A client that asks nobody (`codex exec`) calls a tool only if its hints say that it reads, or destroys nothing."""
+    """A client that asks nobody (`codex exec`) calls a tool only if its hints say that it reads or destroys nothing."""
 
     async def work(agent: Agent) -> None:
         for tool in (await agent.client.list_tools()).tools:

@@ -121,13 +121,20 @@ def document(project: Project, target: Target, whole: Collection[str] | None = N
     return found
 
 
-def told(project: Project, target: Target, room: int | None = None) -> str:
-    """What an agent must know that has never seen the work, in so many characters."""
+def told(project: Project, target: Target, room: int | None = None, seconds: float = 10.0) -> str:
+    """What an agent must know that has never seen the work, in so many characters. ``seconds``: how long git may take
+    to tell what a turn that was cut off has changed."""
     from leftoff.engine.read.brief import LIMIT, WHOLE, fit, parts
     from leftoff.engine.read.quoting import source_of
+    from leftoff.engine.read.turns import is_cut_off
 
     source = project.store.read(lambda view: source_of(view, target.row))
     found = document(project, target, WHOLE)
+    if target.version is None and not source and is_cut_off(found):
+        from leftoff.engine.lifecycle.changed_files import add_unreported
+
+        turns = found["records"]["turn"]
+        add_unreported(project, target.row, turns[max(turns)], found["files"], seconds)
     return fit(parts(found, project.now, project.folder, source), room or LIMIT)
 
 

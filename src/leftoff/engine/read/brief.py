@@ -298,11 +298,13 @@ def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
 def _files(found: dict[str, Any]) -> list[str]:
     """What git called dirty before the run began, and is as it was then, nobody touched."""
     began = by_time(found["created_at"])
-    return [
-        f"- {word(about.get('path'))}"
+    known = [
+        about.get("path")
         for about in found["files"]
         if about.get("by") != "git" or by_time(about.get("captured_at")) > began
     ]
+    changed = [path for turn in turns.turns_of(found) for path in turn.get("files") or ()]
+    return [f"- {word(path)}" for path in dict.fromkeys([*known, *changed])]
 
 
 def _context(records: dict[str, Any]) -> list[str]:

@@ -95,6 +95,13 @@ def _is_at_work(turn: dict[str, Any], health: str) -> bool:
     return turn.get("status") == "running" and health in _WORKING
 
 
+def is_cut_off(found: dict[str, Any]) -> bool:
+    """Whether the last turn of a run did not end well, and nobody is at work on it."""
+    turns = turns_of(found)
+    is_open = bool(turns) and bool(found["records"].get("run", {}).get(OPEN_TURN))
+    return is_open and turns[-1].get("status") != "completed" and not _is_at_work(turns[-1], found["health"])
+
+
 def left(turns: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
     """What was asked in the turns that are open. ``records``: those of the run."""
     key, out = records.get("run", {}).get(OPEN_TURN), list[str]()
