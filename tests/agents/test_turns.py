@@ -32,11 +32,212 @@ def test_killed_in_its_first_turn(agent: str, repository: Path) -> None:
     assert "\n" not in told
     brief = other.context(prompt, prompt="resume")
     assert brief is not None and "was cut off" in brief and "what turn 1 was asked: “Write the guide" in brief
+    other.writes("guide.md", "# Guide\n")
     other.fire(stop, last_assistant_message="It is written.", prompt_response="It is written.")
     other.fire("SessionEnd", reason="exit")
     (run,) = runs(repository)
     assert ("completed", "other") == (run["status"], run["session_id"])
     assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
+
+
+def cut_off(cwd: Path, agent: str = "claude") -> str:
+    """A session is killed in its first turn, after half of the work; the run."""
+    dead = Living(cwd, "dead", agent)
+    dead.fire(AGENTS[agent][0], prompt="Write a and b")
+    dead.writes("a", "a\n")
+    dead.kill()
+    return str(runs(cwd)[0]["run_id"])
+
+
+def goes_on(cwd: Path, name: str, agent: str = "claude") -> Session:
+    """A new session whose user says that it shall continue."""
+    session = Session(cwd, name, agent)
+    assert session.context(AGENTS[agent][0], prompt="continue") is not None
+    return session
+
+
+def ends(session: Session, said: str) -> None:
+    session.fire(AGENTS[session.agent][1], last_assistant_message=said, prompt_response=said)
+    session.fire("SessionEnd", reason="exit")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_turn_that_was_cut_off_is_open_until_something_is_done(agent: str, repository: Path) -> None:
+    """A session that continues it and only talks completes nothing: the next one is told. One that changes a file, by
+    whatever means, completes it."""
+    run_id = cut_off(repository, agent)
+    for name in ("second", "third"):
+        ends(goes_on(repository, name, agent), "I cannot write here. Shall I try again?")
+        assert [(run_id, "paused")] == [(run["run_id"], run["status"]) for run in runs(repository)]
+        told = Session(repository, f"after {name}", agent).context("SessionStart", source="startup")
+        assert told is not None and run_id in told
+    brief = succeed("brief", cwd=repository).out
+    assert 1 == brief.count(" was asked: ") and "what turn 1 was asked: “Write a and b" in brief
+    last = goes_on(repository, "last", agent)
+    (repository / "b").write_text("b\n")  # by its shell
+    ends(last, "b is written.")
+    assert [(run_id, "completed")] == [(run["run_id"], run["status"]) for run in runs(repository)]
+    assert "was asked: " not in succeed("brief", "latest", cwd=repository).out
+
+
+def test_an_answer_after_an_error_leaves_the_turn_open(repository: Path) -> None:
+    """The same session: it says something, and does nothing of what it was asked for."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write a and b")
+    session.fire("StopFailure", error="rate_limit")
+    session.fire("UserPromptSubmit", prompt="Are you there?")
+    ends(session, "Yes.")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+
+
+def test_what_a_person_changes_between_two_turns_is_not_what_the_agent_did(repository: Path) -> None:
+    """It closes no turn that was cut off."""
+    cut_off(repository)
+    session = goes_on(repository, "other")
+    session.fire("Stop", last_assistant_message="I cannot.")
+    (repository / "notes.txt").write_text("by a person\n")
+    session.fire("UserPromptSubmit", prompt="And now?")
+    ends(session, "I cannot.")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+    assert not any("notes.txt" in turn.get("files", ()) for turn in turns(repository))
+
+
+@pytest.mark.parametrize(("second", "status"), [("completed", "completed"), ("in_progress", "paused")])
+def test_a_todo_list_says_whether_a_turn_that_was_cut_off_is_done(
+    second: str, status: str, repository: Path, living: Living
+) -> None:
+    """Killed before it could say that all is done: the answer of the next session is enough."""
+    living.fire("UserPromptSubmit", prompt="Write a and b")
+    living.todos(a="completed", b=second)
+    living.kill()
+    ends(goes_on(repository, "other"), "All is done.")
+    assert [status] == [run["status"] for run in runs(repository)]
+
+
+def test_a_todo_list_of_an_earlier_turn_says_nothing(repository: Path, living: Living) -> None:
+    """It was done before the turn began that was cut off."""
+    living.fire("UserPromptSubmit", prompt="Write a")
+    living.todos(a="completed")
+    living.fire("Stop", last_assistant_message="Done.")
+    living.fire("UserPromptSubmit", prompt="Write b")
+    living.kill()
+    ends(goes_on(repository, "other"), "I cannot.")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+
+
+@pytest.mark.parametrize("words", [("finish", "--run"), ("step", "done", "b", "--run")])
+def test_a_person_closes_a_turn_that_was_cut_off(words: tuple[str, ...], repository: Path) -> None:
+    """By finishing the run, or by reporting what was left as done."""
+    succeed(*words, cut_off(repository), cwd=repository)
+    assert Session(repository, "next").context("SessionStart", source="startup") is None
+    assert ["completed"] == [run["status"] for run in runs(repository)]
+    assert "was asked: " not in succeed("brief", "latest", cwd=repository).out
+
+
+def test_a_step_that_the_agent_reports_leaves_its_turn_open(repository: Path, living: Living) -> None:
+    """It is still at work; killed now, the next session is told."""
+    living.fire("UserPromptSubmit", prompt="Write a and b")
+    (run,) = runs(repository)
+    succeed("step", "done", "a", "--run", run["run_id"], cwd=repository, LEFTOFF_SESSION="dead")
+    living.kill()
+    assert Session(repository, "next").context("SessionStart", source="startup") is not None
+
+
+NUDGE = (
+    "[System: You successfully executed a tool but returned an empty response. Please analyze the tool output and "
+    "explain your progress or final answer.]"
+)
+TOOL_DONE = {"type": "user", "content": [{"functionResponse": {"name": "write_file", "response": {}}}]}
+CANCELLED = {"type": "info", "content": "Request cancelled."}
+TOUCHED = {"$set": {"lastUpdated": "2026-11-18T12:44:29.907Z"}}
+
+
+def says(text: str) -> dict[str, object]:
+    return {"type": "gemini", "content": text, "thoughts": [], "model": "gemini-2.5-pro"}
+
+
+class Gemini(Session):
+    """A session of Gemini CLI, which writes a transcript: one message a line, as version 0.61.0 does."""
+
+    def __init__(self, cwd: Path) -> None:
+        super().__init__(cwd, "s1", "gemini")
+        self.path = cwd / ".git" / "chat.jsonl"
+        self.path.touch()
+
+    def writes_down(self, *messages: object) -> None:
+        with self.path.open("a") as file:
+            file.writelines(json.dumps(one) + "\n" for message in messages for one in (message, TOUCHED))
+
+    def asked(self, prompt: str) -> None:
+        self.fire("BeforeAgent", prompt=prompt, transcript_path=str(self.path))
+        self.writes_down({"type": "user", "content": [{"text": prompt}]})
+
+    def stops(self, said: str) -> None:
+        self.fire("AfterAgent", prompt="", prompt_response=said, transcript_path=str(self.path))
+
+
+@pytest.mark.parametrize("said", ["I begin.", "[no response text]"])
+def test_an_interrupt_of_gemini_ends_no_turn_well(said: str, repository: Path) -> None:
+    """Its event looks as after an answer; its transcript has the interrupt. What it asks itself afterwards is no prompt
+    of the user's, and the answer to that completes nothing, whatever else is done."""
+    session = Gemini(repository)
+    session.asked("Write a and b")
+    session.writes("a", "a\n", tool="write_file")
+    session.writes_down(says(""), TOOL_DONE, CANCELLED)
+    session.stops(said)
+    assert ["interrupted"] == [turn["status"] for turn in turns(repository)]
+    session.asked(NUDGE)
+    session.writes_down(says("All done."))
+    session.stops("All done.")
+    (turn,) = turns(repository)
+    assert ("Write a and b", "interrupted") == (turn["prompt"], turn["status"])
+    assert "[no response text]" not in json.dumps(turn)
+    session.fire("SessionEnd", reason="exit")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+    assert "[System" not in succeed("brief", cwd=repository).out
+
+
+def test_an_answer_of_gemini_ends_its_turn(repository: Path) -> None:
+    """Also one that Gemini CLI had to ask for itself, as the agent said nothing after its tool; and one after an
+    interrupt of an earlier turn."""
+    session = Gemini(repository)
+    session.asked("Hello")
+    session.writes_down(CANCELLED)
+    session.stops("[no response text]")
+    session.asked("Write a and b")
+    session.writes("a", "a\n", tool="write_file")
+    session.writes_down(says("I write."), TOOL_DONE, says(""))
+    session.stops("I write.")
+    session.asked(NUDGE)
+    session.writes_down(says("Both are written."))
+    session.stops("Both are written.")
+    session.fire("SessionEnd", reason="exit")
+    assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
+    assert "Both are written." == turns(repository)[1]["said"]
+    assert ["completed"] == [run["status"] for run in runs(repository)]
+
+
+def test_gemini_that_ends_without_an_answer_leaves_its_turn_open(repository: Path) -> None:
+    """In a terminal it calls its hooks after an error of its service, too."""
+    session = Gemini(repository)
+    session.asked("Write a and b")
+    session.stops("[no response text]")
+    session.fire("SessionEnd", reason="exit")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+
+
+@pytest.mark.parametrize(
+    ("said", "status"), [("It is written.", "completed"), ("[no response text]", "paused")]
+)
+def test_gemini_without_a_transcript(said: str, status: str, repository: Path) -> None:
+    """Then its event is all there is: an answer without a text is none."""
+    session = Gemini(repository)
+    session.path.unlink()
+    session.fire("BeforeAgent", prompt="Write it")
+    session.writes("a", "a\n", tool="write_file")
+    session.fire("AfterAgent", prompt="Write it", prompt_response=said)
+    session.fire("SessionEnd", reason="exit")
+    assert [status] == [run["status"] for run in runs(repository)]
 
 
 def test_the_same_session_comes_back(repository: Path, living: Living) -> None:
@@ -160,6 +361,67 @@ def test_the_last_words_of_the_dead_are_in_its_transcript(
     path.unlink()
 
 
+def test_an_error_of_the_service_does_not_replace_the_last_words(repository: Path) -> None:
+    """Claude Code writes the error to its transcript as if the agent had said it. The brief has the last words, and the
+    error once: as the end of the turn."""
+    path = repository.parent / f"{repository.name}.jsonl"
+    error = "API Error: Request rejected (429) · slow down"
+
+    def line(text: str, **more: object) -> str:
+        said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+        return json.dumps({"type": "assistant", "message": said, **more})
+
+    asked = {"type": "user", "message": {"role": "user", "content": "Write the guide"}}
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide", transcript_path=str(path))
+    path.write_text(
+        "\n".join((json.dumps(asked), line("I will cap it with min()."), line(error, isApiErrorMessage=True)))
+    )
+    session.fire("StopFailure", error="rate_limit", last_assistant_message=error)
+    session.fire("SessionEnd", reason="other")
+    for verb in ("brief", "show"):
+        told = succeed(verb, "latest", cwd=repository).out
+        assert "the agent's last words: “I will cap it with min()." in told, verb
+        assert f"turn 1 (claude) ended in an error: “{error}" in told and 1 == told.count("(429)"), verb
+    path.unlink()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_brief_has_what_a_dead_session_changed_by_its_shell(agent: str, repository: Path) -> None:
+    """No event tells of that: it is looked up for whoever takes the run, and what was there before is not in it."""
+    prompt, dead = AGENTS[agent][0], Living(repository, "dead", agent)
+    to = "codex" if agent == "claude" else "claude"
+    (repository / "mine.txt").write_text("by the user\n")
+    dead.fire(prompt, prompt="Write the guide")
+    dead.writes("guide.md", "# Guide\n")
+    (repository / "notes.txt").write_text("by sed\n")
+    (repository / "new.txt").write_text("by a shell\n")
+    dead.kill()
+    before = succeed("show", "latest", "--json", cwd=repository).out
+    told = [succeed("brief", cwd=repository).out]
+    assert "notes.txt" in succeed("handover", "latest", "--to", to, cwd=repository).out
+    assert before == succeed("show", "latest", "--json", cwd=repository).out  # whoever reads changes nothing
+    told.append(str(Session(repository, "other", agent).context(prompt, prompt="resume")))
+    for one in told:
+        files = one.split("Files touched:")[1].split("\n\n")[0]
+        assert {"- guide.md", "- notes.txt", "- new.txt"} <= set(files.split("\n")), one
+        assert "mine.txt" not in one, one
+        assert all(
+            name in one.split("changed ")[1].split("\n")[0] for name in ("guide.md", "notes.txt", "new.txt")
+        )
+
+
+def test_the_brief_of_a_session_that_comes_back_has_what_its_shell_changed(
+    repository: Path, living: Living
+) -> None:
+    """`claude --resume` of the one that was killed."""
+    living.fire("UserPromptSubmit", prompt="Change the notes")
+    (repository / "notes.txt").write_text("by sed\n")
+    living.kill()
+    told = Session(repository, "dead").context("SessionStart", source="resume")
+    assert told is not None and "was cut off; changed notes.txt" in told
+
+
 def test_what_a_dead_session_changed_by_its_shell_is_its_turns(repository: Path, living: Living) -> None:
     """Whoever takes the run finds it there; and rolls it back to what was before."""
     before = (repository / "notes.txt").read_text()
@@ -184,6 +446,7 @@ def test_a_word_after_talk_takes_what_nobody_works_on(repository: Path, living: 
     other.fire("Stop", last_assistant_message="Hello.")
     told = other.context("UserPromptSubmit", prompt="continue")
     assert told is not None and "Write the guide" in told
+    other.writes("guide.md", "# Guide\n")
     other.fire("Stop", last_assistant_message="Done.")
     other.fire("SessionEnd", reason="exit")
     assert [("completed", "Write the guide")] == [(run["status"], run["title"]) for run in runs(repository)]
@@ -314,6 +577,7 @@ def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
     other.fire("UserPromptSubmit", prompt="Please go on with what is left")
     told = succeed("resume", str(run["run_id"]), cwd=repository, LEFTOFF_SESSION="other").out
     assert "what turn 1 was asked: “Write the guide" in told
+    other.writes("guide.md", "# Guide\n")
     other.fire("Stop", last_assistant_message="Done.")
     other.fire("SessionEnd", reason="exit")
     assert [(run["run_id"], "completed")] == [(one["run_id"], one["status"]) for one in runs(repository)]

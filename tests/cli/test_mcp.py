@@ -83,6 +83,22 @@ def test_what_it_offers(project: Path) -> None:
     assert [] == list(project.iterdir())
 
 
+READING = {"list_runs", "show_run", "diff_checkpoints", "verify_resume"}
+
+
+def test_every_tool_says_what_it_does(project: Path) -> None:
+    """A client that asks nobody (`codex exec`) calls a tool only if its hints say that it reads or destroys nothing."""
+
+    async def work(agent: Agent) -> None:
+        for tool in (await agent.client.list_tools()).tools:
+            hints = tool.annotations
+            assert hints is not None and hints.open_world_hint is False, tool.name
+            assert (tool.name in READING) == hints.read_only_hint, tool.name
+            assert hints.read_only_hint or hints.destructive_hint is False, tool.name
+
+    drive(project, work)
+
+
 def test_a_run_from_its_start_to_its_end(project: Path) -> None:
     """Every tool does what its verb does."""
     (project / "out.txt").write_text("made")

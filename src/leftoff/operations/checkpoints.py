@@ -103,7 +103,7 @@ def show(
 
 
 def document(project: Project, target: Target, whole: Collection[str] | None = None) -> dict[str, Any]:
-    """All of a run; with the last words of an agent that died before it could tell them. ``whole``: see
+    """Return all of a run, with the last words of an agent that did not report them. ``whole``: see
     ``show.document``."""
     from leftoff.engine.read import show
 
@@ -113,19 +113,28 @@ def document(project: Project, target: Target, whole: Collection[str] | None = N
     if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
         from leftoff.engine.read.transcript import last_words
 
-        said = last_words(turn["transcript"], str(turn.get("prompt") or ""))
+        said, error = last_words(turn["transcript"], str(turn.get("prompt") or ""))
         if said:
             turn["said"] = project.redactor.mask(said[:4000])[:2000]
+        if error and not turn.get("error"):
+            turn["error"] = {"message": project.redactor.mask(error[:4000])[:2000]}
     return found
 
 
-def told(project: Project, target: Target, room: int | None = None) -> str:
-    """What an agent must know that has never seen the work, in so many characters."""
+def told(project: Project, target: Target, room: int | None = None, seconds: float = 10.0) -> str:
+    """What an agent must know that has never seen the work, in so many characters. ``seconds``: how long git may take
+    to tell what a turn that was cut off has changed."""
     from leftoff.engine.read.brief import LIMIT, WHOLE, fit, parts
     from leftoff.engine.read.quoting import source_of
+    from leftoff.engine.read.turns import is_cut_off
 
     source = project.store.read(lambda view: source_of(view, target.row))
     found = document(project, target, WHOLE)
+    if target.version is None and not source and is_cut_off(found):
+        from leftoff.engine.lifecycle.changed_files import add_unreported
+
+        turns = found["records"]["turn"]
+        add_unreported(project, target.row, turns[max(turns)], found["files"], seconds)
     return fit(parts(found, project.now, project.folder, source), room or LIMIT)
 
 

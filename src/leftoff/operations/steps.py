@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.engine.read.which import OPEN_TURN
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import current, current_row, report, report_on, step_of, usage_errors
@@ -47,6 +48,10 @@ def report_step(
         known = tx.row(row.run, "step", said.path) if said.action != "done" else None
         was = known[1] or "" if known is not None else ""
         seal = usage_errors(lambda: step_changes(project.store, tx, row, changes, said, at))
+        if row.card.get(OPEN_TURN) and said.action in ("done", "skip"):
+            from leftoff.engine.lifecycle.turns import close_cut_off
+
+            close_cut_off(project.store, tx, row, changes, at)
         if seal is not None and around is not None:
             around.put(row, changes)
         if also is not None:

@@ -23,6 +23,9 @@ _SAME = {
 }
 _MARKS = ("<untrusted_context>", "</untrusted_context>")
 _ADDED = ("<hook_context>", "</hook_context>")
+# Gemini CLI says this for the agent that said nothing, and asks this itself after such an answer.
+_NO_TEXT = "[no response text]"
+_NUDGE = "[System: You successfully executed a tool but returned an empty response."
 WRITES = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "apply_patch"))
 _GO_ON = ("resume", "continue", "reprendre", "/leftoff-resume", "$leftoff-resume")
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path")
@@ -85,9 +88,15 @@ class Event:
         return self.name == "UserPromptSubmit" and self.prompt.rstrip(".!").lower() in _GO_ON
 
     @property
+    def is_nudge(self) -> bool:
+        """Whether the agent's own program asks for an answer, not the user."""
+        return self.prompt.startswith(_NUDGE)
+
+    @property
     def last_words(self) -> str:
         """What the agent said last in its turn, where the event has that."""
-        return self.text("last_assistant_message") or self.text("prompt_response")
+        said = self.text("last_assistant_message") or self.text("prompt_response")
+        return "" if said == _NO_TEXT else said
 
     @property
     def has_helpers(self) -> bool:

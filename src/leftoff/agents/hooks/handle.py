@@ -52,6 +52,8 @@ def prompted(session: Session, event: Event) -> bytes:
     """A turn begins. Whoever says only "resume" gets the brief, and the run that nobody works on if the session has no
     work of its own."""
     answer, asked = NOTHING, event.prompt
+    if event.is_nudge:
+        return NOTHING
     if event.asks_to_go_on and not session.who.again:
         from leftoff.agents.hooks import answers
 
@@ -139,10 +141,19 @@ def after_compact(session: Session, event: Event) -> bytes:
 
 def stopped(session: Session, event: Event) -> bytes:
     """The end of a turn: a checkpoint if something changed."""
-    turn = event.text("turn_id")
+    turn, transcript, said = event.text("turn_id"), event.text("transcript_path"), event.last_words
     if turn and session.who.agent == "codex":
-        reports.failed_in_transcript(session, event.text("transcript_path"), turn)
-    reports.end_turn(session, event.last_words, busy=event.has_helpers)
+        reports.failed_in_transcript(session, transcript, turn)
+    busy = event.has_helpers
+    if event.raw == "AfterAgent":  # it also comes after an interrupt or an error, and does not say so
+        from leftoff.engine.read.transcript import ANSWERED, CANCELLED, gemini_end
+
+        end = gemini_end(transcript)
+        if end == CANCELLED:
+            reports.interrupt_turn(session, said)
+            return NOTHING
+        busy = end != ANSWERED if end else not said
+    reports.end_turn(session, said, busy=busy)
     return NOTHING
 
 

@@ -17,7 +17,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, ToolAnnotations
 
 from leftoff._version import __version__
 from leftoff.agents.mcp.arguments import sorted_out
@@ -36,7 +36,7 @@ class Server(MCPServer[Any]):
 
     def __init__(self, project: str, store: str | None) -> None:
         tools = Tools(project, store)
-        self._kit = {name: _tool(getattr(tools, name)) for name in TOOLS}
+        self._kit = {name: _tool(getattr(tools, name), hints) for name, hints in TOOLS.items()}
         super().__init__(
             "leftoff",
             instructions=INSTRUCTIONS,
@@ -95,8 +95,12 @@ class Server(MCPServer[Any]):
         return await super().get_prompt(name, given, context)
 
 
-def _tool(call: Any) -> Tool:
-    return Tool.from_function(call, description=inspect.cleandoc(call.__doc__ or ""))
+def _tool(call: Any, hints: dict[str, bool]) -> Tool:
+    title = call.__name__.replace("_", " ").capitalize()
+    about = ToolAnnotations.model_validate(hints)
+    return Tool.from_function(
+        call, title=title, description=inspect.cleandoc(call.__doc__ or ""), annotations=about
+    )
 
 
 def _no_such(what: str, name: str, known: dict[str, Any]) -> str:

@@ -352,7 +352,24 @@ def _counted(name: str, value: int | None) -> int | None:
     return value
 
 
-TOOLS = (
-    "start_run report_step next_step set_variables put_record save_checkpoint list_runs show_run diff_checkpoints "
-    "verify_resume resume_run add_note request_approval finish_run"
-).split()
+# The hints of each tool for the client: Codex refuses a tool without them unless a person approves the call.
+# No tool destroys anything (a report makes a new version, and the old ones stay), and none reaches outside the store.
+_READS = {"readOnlyHint": True, "openWorldHint": False}
+_WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
+_SETS = {**_WRITES, "idempotentHint": True}
+TOOLS = {
+    "start_run": _WRITES,
+    "report_step": _WRITES,
+    "next_step": _WRITES,  # with start
+    "set_variables": _SETS,
+    "put_record": _SETS,
+    "save_checkpoint": _WRITES,
+    "list_runs": _READS,
+    "show_run": _READS,
+    "diff_checkpoints": _READS,
+    "verify_resume": _READS,
+    "resume_run": _WRITES,
+    "add_note": _WRITES,
+    "request_approval": _WRITES,
+    "finish_run": _WRITES,
+}

@@ -88,7 +88,9 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         if name in ("run", "turn"):
             continue
         if name == "error":
-            lines += section("Errors", failure_lines(records, found["run_id"]))
+            from leftoff.engine.read.turns import other_errors
+
+            lines += section("Errors", failure_lines(other_errors(found["records"]), found["run_id"]))
             continue
         tell = approval if name == "approval" else _record
         said = {
@@ -112,7 +114,7 @@ def _turns(found: dict[str, Any]) -> list[Line]:
     parts = {
         "Asked, newest first": turns.asked(known, health),
         "Where it stopped": turns.stopped(known, health),
-        "Left to do": turns.left(known),
+        "Left to do": turns.left(known, found["records"]),
     }
     out: list[Line] = []
     for title, told in parts.items():

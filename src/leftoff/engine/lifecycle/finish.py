@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.lifecycle.turns import close
 from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import refuse_driven, release
@@ -53,6 +54,8 @@ def end_work(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: S
         if same or (status == "paused" and row.status in FINISHED):
             return None
         status_changes(changes, status, at, summary=summary)
+        if status == "completed":
+            close(row, changes)
         remember_git(head, row, changes, dirty)
         release(tx, row.run, lease)
         return Seal("session_end", note=note or summary)

@@ -1,8 +1,8 @@
 """Turns of a session: what was asked, what was done, where it stopped. A turn is work.
 
 A prompt opens a turn. It ends well, in an error of the agent's service, or is interrupted; one whose session died stays
-as it was. Each is a record of the run, in order. The run's own record names the last one while it has not ended well
-(`open_turn`), so that a listing knows that there is something to go on with.
+as it was. Each is a record of the run, in order. The run's own record names the last one while there is something to
+continue (`open_turn`): the last turn did not end well, or an earlier one did not and nothing was done since.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import OPEN_TURN, SESSION, is_spent
+from leftoff.engine.read.which import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.lease import NOBODY
 from leftoff.engine.write.lease import state as lease_state
@@ -53,13 +53,13 @@ class Unclaimed(Fields):
 
 
 class Turn:
-    """The last turn of a run, while it has not ended well; what is put into the change set is told of it here.
+    """The last turn of a run, while something is open; what is put into the change set is told of it here.
 
     ``record`` is ``None`` where there is none.
     """
 
     def __init__(self, reader: Reader, row: RunRow, changes: ChangeSet, at: int) -> None:
-        self._view, self._run, self._seq = reader.view, row.run, row.seq
+        self._reader, self._row = reader, row
         self._changes, self._at = changes, at
         self.key = row.card.get(OPEN_TURN) or ""
         value = reader.value("turn", self.key) if self.key else None
@@ -70,21 +70,31 @@ class Turn:
     def is_running(self) -> bool:
         return self.record is not None and self.record.get("status") == RUNNING
 
+    @property
+    def first(self) -> str:
+        """The key of the first turn that is open, which a new turn continues; empty if there is none."""
+        return (self.record or {}).get("continues") or self.key
+
+    @property
+    def ended_well(self) -> bool:
+        return self.record is not None and self.record.get("status") == COMPLETED
+
     def _put(self) -> None:
         self._changes.put("turn", self.key, self.record)
 
     def open(self, who: Who, prompt: Prompt) -> None:
         """The next turn begins. One that has not ended was interrupted."""
-        if self.is_running:
-            self.end(INTERRUPTED)
-        self.key = next_key(self._view, self._run)
+        self.end(INTERRUPTED)
+        first = self.first
+        self.key = next_key(self._reader.view, self._row.run)
         self.record = {
             "prompt": prompt.text,
             "status": RUNNING,
             "agent": who.agent,
             "session": who.session,
             "started_at": iso(self._at),
-            "seq": self._seq + 1,
+            "seq": self._row.seq + 1,
+            **({"continues": first} if first else {}),
         }
         if prompt.transcript:
             self.record["transcript"] = prompt.transcript
@@ -92,17 +102,30 @@ class Turn:
         self._changes.put("run", OPEN_TURN, self.key)
 
     def end(self, status: str, said: str = "", error: dict[str, Any] | None = None) -> None:
-        """The turn is over. One that did not end well is still what the run has to go on with."""
-        if self.record is None:
+        """End the turn, unless it has ended. The run has something to continue if the turn did not end well, or if it
+        continued one that did not and nothing was done."""
+        if self.record is None or not self.is_running:
             return
         self.record.update(status=status, ended_at=iso(self._at))
         if said:
             self.record["said"] = said
         if error is not None:
             self.record["error"] = error
+        if status == COMPLETED and (self.record.get("files") or self._is_listed_as_done()):
+            self.record.pop("continues", None)
         self._put()
-        if status == COMPLETED:
+        if status == COMPLETED and "continues" not in self.record:
             self._changes.delete("run", OPEN_TURN)
+
+    def _is_listed_as_done(self) -> bool:
+        """Whether the todo list changed since the first turn that is open began, and no entry of it is open."""
+        assert self.record is not None
+        if has_open_step(self._row) or not sum(counts_of(self._row.counts).values()):
+            return False
+        first = self._reader.value("turn", self.record.get("continues") or "")
+        began = first.plain.get("seq") if first is not None and isinstance(first.plain, dict) else None
+        steps = self._reader.view.records(self._row.run, "step")
+        return isinstance(began, int) and any(step.seq > began for step in steps)
 
     def say(self, words: str) -> None:
         """The agent said something, and the turn is not over."""
@@ -143,13 +166,28 @@ class Turn:
     @property
     def only_talked(self) -> bool:
         """Whether nothing at all was committed since the turn began."""
-        return self.record is None or self.record.get("seq") == self._seq
+        return self.record is None or self.record.get("seq") == self._row.seq
 
 
 def next_key(view: View, run: int) -> str:
     """The key of a run's next turn: its number, so that keys are in order."""
     last = view.last_key(run, "turn", "", _LAST) or "0"
     return f"{int(last) + 1 if last.isdigit() else 1:06d}"
+
+
+def close(row: RunRow, changes: ChangeSet) -> None:
+    """Put into a change set that no turn of the run is open any more."""
+    if row.card.get(OPEN_TURN):
+        changes.delete("run", OPEN_TURN)
+
+
+def close_cut_off(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> None:
+    """Close a turn that was cut off, as somebody reported a step of its run: from now on the steps say what is left.
+    One that an agent is working on stays open."""
+    turn = Turn(Reader(store, tx, row.run, row.run_id), row, changes, at)
+    if not turn.is_running or lease_state(tx.lease(row.run), at) not in (ALIVE, "unknown"):
+        turn.end(INTERRUPTED)
+        close(row, changes)
 
 
 def is_talk(reader: Reader) -> bool:
@@ -255,8 +293,12 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
     def receive(tx: Tx, there: RunRow, changes: ChangeSet) -> None:
         turn = Turn(reader, row, ChangeSet(), at)
         if turn.record is not None:
-            key = next_key(tx, run)
-            changes.put("turn", key, {**turn.record, "seq": there.seq + 1})
+            key, first = (
+                next_key(tx, run),
+                Turn(Reader(store, tx, run, there.run_id), there, changes, at).first,
+            )
+            moved = {**turn.record, "seq": there.seq + 1, "continues": first}
+            changes.put("turn", key, {name: value for name, value in moved.items() if value != ""})
             changes.put("run", OPEN_TURN, key)
         for name in ("file", "context"):
             for key, record in reader.raw(name).items():
@@ -265,6 +307,7 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
 
     def leave(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         Turn(reader, row, changes, at).end(COMPLETED, f"It goes on in run {there.run_id}.")
+        close(row, changes)
         status_changes(changes, "completed", at, summary=f"It goes on in run {there.run_id}.")
 
     report_in(store, tx, there, receive, Terms(at), ChangeSet())

@@ -101,7 +101,7 @@ def parts(found: dict[str, Any], now: int, project: str, source: str) -> list[Pa
         Part(f"Run {found['run_id']}:", _run(found, now, source), 700),
         Part("Asked, newest first:", turns.asked(asked, health), 900, " before these"),
         Part("Where it stopped:", turns.stopped(asked, health), 900),
-        Part("Left to do:", turns.left(asked), 700),
+        Part("Left to do:", turns.left(asked, records), 700),
         Part("Done:", _done(leaves), 650, " before these"),
         Part("Waiting for a person:", _waiting(found["run_id"], leaves, records), 600),
         Part("In flight:", [_step(r) for r in leaves if r["status"] == "running"], 500),
@@ -245,7 +245,7 @@ def _errors(leaves: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
         if record["status"] in ("failed", "blocked"):
             told.add(record["step"])
             out.append(f"- {_name(record['step'])} {record['status']}{_message(record['error'])}")
-    for key, error in records.get("error", {}).items():
+    for key, error in turns.other_errors(records).items():
         if key not in told:
             out.append(f"- {_name(key)}{_message(error)}")
     return out
@@ -298,11 +298,13 @@ def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
 def _files(found: dict[str, Any]) -> list[str]:
     """What git called dirty before the run began, and is as it was then, nobody touched."""
     began = by_time(found["created_at"])
-    return [
-        f"- {word(about.get('path'))}"
+    known = [
+        about.get("path")
         for about in found["files"]
         if about.get("by") != "git" or by_time(about.get("captured_at")) > began
     ]
+    changed = [path for turn in turns.turns_of(found) for path in turn.get("files") or ()]
+    return [f"- {word(path)}" for path in dict.fromkeys([*known, *changed])]
 
 
 def _context(records: dict[str, Any]) -> list[str]:

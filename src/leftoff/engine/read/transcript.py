@@ -18,19 +18,43 @@ if TYPE_CHECKING:
 
 _TAIL = 1 << 18  # bytes that are looked at
 _AGENT = ("assistant", "gemini", "model")
+ANSWERED, CANCELLED, OPEN = "answered", "cancelled", "open"
 _SAME = 60  # characters by which a prompt is known again
 
 
-def last_words(path: str, prompt: str) -> str:
-    """What the agent said last after that prompt; empty where that is not known."""
-    start = " ".join(prompt.split())[:_SAME]
+def last_words(path: str, prompt: str) -> tuple[str, str]:
+    """Return what the agent said last after that prompt, and the error of its service if one came after that. Each is
+    empty if it is not known.
+
+    Claude Code writes such an error as if the agent had said it, with a mark.
+    """
+    start, error = " ".join(prompt.split())[:_SAME], ""
     for line in reversed(_tail(path)):
-        for who, text in _said(line):
+        one = _decoded(line)
+        for who, text in _said(one):
             if who == "user" and start and start in " ".join(text.split()):
-                return ""
-            if who in _AGENT and text.strip():
-                return text.strip()
-    return ""
+                return "", error
+            if who in _AGENT and text.strip() and one.get("isApiErrorMessage") is not True:
+                return text.strip(), error
+            if who in _AGENT:
+                error = error or text.strip()
+    return "", error
+
+
+def gemini_end(path: str) -> str:
+    """Return how the transcript of Gemini CLI ends: with an answer, with an interrupt, or with neither (``OPEN``).
+    Empty if there is no transcript.
+
+    Gemini CLI writes an answer once it is complete, and an interrupt at once; both before it calls its hooks.
+    """
+    lines = _tail(path)
+    for one in map(_decoded, reversed(lines)):
+        kind, text = one.get("type"), _text(one.get("content")).strip()
+        if kind == "info" and text == "Request cancelled.":
+            return CANCELLED
+        if kind in ("gemini", "user"):
+            return ANSWERED if kind == "gemini" and text else OPEN
+    return OPEN if lines else ""
 
 
 def failed_commands(path: str, turn: str) -> list[tuple[str, str]]:
@@ -72,9 +96,8 @@ def _decoded(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _said(line: bytes) -> Iterator[tuple[str, str]]:
+def _said(outer: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Who says what in a line."""
-    outer = _decoded(line)
     for one in (outer, outer.get("message"), outer.get("payload")):
         if isinstance(one, dict):
             who = one.get("role") or one.get("type")

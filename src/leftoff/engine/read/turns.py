@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.read.quoting import named, quoted, word
+from leftoff.engine.read.which import OPEN_TURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +22,22 @@ def turns_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**turn, "number": key.lstrip("0") or key} for key, turn in turns]
 
 
+def other_errors(records: dict[str, Any]) -> dict[str, Any]:
+    """Return the errors on record that did not end a turn: ``stopped`` tells the error of a turn."""
+    ends = [turn.get("error") for turn in records.get("turn", {}).values() if isinstance(turn, dict)]
+    return {key: error for key, error in records.get("error", {}).items() if error not in ends}
+
+
 def became(turn: dict[str, Any], health: str) -> str:
     """What became of a turn, in words."""
     status = turn.get("status")
+    error = turn.get("error")
     if status == "completed":
-        return "ended well"
-    if status == "failed":
-        error = turn.get("error")
+        first = turn.get("continues")
+        return (
+            f"changed nothing, so that turn {str(first).lstrip('0')} is still open" if first else "ended well"
+        )
+    if status == "failed" or error:
         why = error.get("message") or error.get("type") if isinstance(error, dict) else None
         return f"ended in an error: {quoted(why, 200)}" if why else "ended in an error"
     if status == "interrupted":
@@ -53,13 +63,11 @@ def _files(turn: dict[str, Any], name: str) -> str:
 
 
 def asked(turns: list[dict[str, Any]], health: str) -> list[str]:
-    """What was asked, newest first, and what became of it."""
+    """What was asked, newest first, and what became of it. The error that ended a turn is told by ``stopped``."""
     out = []
     for turn in reversed(turns):
-        out.append(
-            f"- {turn['number']}: {quoted(turn.get('prompt') or '', 300)}\n  {named(became(turn, health))}"
-            + changed(turn)
-        )
+        end = "ended in an error" if turn.get("error") else became(turn, health)
+        out.append(f"- {turn['number']}: {quoted(turn.get('prompt') or '', 300)}\n  {end}{changed(turn)}")
     return out
 
 
@@ -73,7 +81,7 @@ def stopped(turns: list[dict[str, Any]], health: str) -> list[str]:
     who = f" ({word(turn['agent'])})" if turn.get("agent") else ""
     end = became(turn, health)
     out = [f"- turn {turn['number']}{who} {named(end)}"]
-    if turn.get("said") and str(turn["said"]) not in end:
+    if turn.get("said"):
         out.append(f"- the agent's last words: {quoted(turn['said'], 1200)}")
     for failure in (turn.get("failed") or [])[-_FAILURES:]:
         if isinstance(failure, dict):
@@ -87,11 +95,20 @@ def _is_at_work(turn: dict[str, Any], health: str) -> bool:
     return turn.get("status") == "running" and health in _WORKING
 
 
-def left(turns: list[dict[str, Any]]) -> list[str]:
-    """What was asked since a turn last ended well."""
-    out: list[str] = []
-    for turn in reversed(turns):
-        if turn.get("status") == "completed" or len(out) == _LEFT:
+def is_cut_off(found: dict[str, Any]) -> bool:
+    """Whether the last turn of a run did not end well, and nobody is at work on it."""
+    turns = turns_of(found)
+    is_open = bool(turns) and bool(found["records"].get("run", {}).get(OPEN_TURN))
+    return is_open and turns[-1].get("status") != "completed" and not _is_at_work(turns[-1], found["health"])
+
+
+def left(turns: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
+    """What was asked in the turns that are open. ``records``: those of the run."""
+    key, out = records.get("run", {}).get(OPEN_TURN), list[str]()
+    first = turns[-1].get("continues") or key if turns else key
+    for turn in reversed(turns if key else []):
+        if turn.get("status") != "completed":
+            out.append(f"- what turn {turn['number']} was asked: {quoted(turn.get('prompt') or '', 1200)}")
+        if turn["number"] == str(first).lstrip("0") or len(out) == _LEFT:
             break
-        out.append(f"- what turn {turn['number']} was asked: {quoted(turn.get('prompt') or '', 1200)}")
     return out[::-1]

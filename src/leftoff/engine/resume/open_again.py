@@ -98,6 +98,4 @@ def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
     if row is not None and row.card.get(OPEN_TURN):
         from leftoff.engine.lifecycle.turns import INTERRUPTED, Turn
 
-        turn = Turn(reader, row, changes, at)
-        if turn.is_running:
-            turn.end(INTERRUPTED)
+        Turn(reader, row, changes, at).end(INTERRUPTED)

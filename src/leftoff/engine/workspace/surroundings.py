@@ -43,8 +43,11 @@ def dirty_paths(project: str) -> list[str] | None:
 
     Call it before a transaction, never inside one.
     """
-    if git_head(project) is None:
-        return None
+    return uncommitted(project, GIT_S) if git_head(project) is not None else None
+
+
+def uncommitted(project: str, seconds: float) -> list[str] | None:
+    """The same, also before the first commit. ``seconds``: how long git may take."""
     import subprocess
 
     from leftoff.engine.workspace.git import command, environment
@@ -52,7 +55,7 @@ def dirty_paths(project: str) -> list[str] | None:
     words = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
     try:
         asked = command(project, *words)
-        done = subprocess.run(asked, env=environment(), capture_output=True, timeout=GIT_S)
+        done = subprocess.run(asked, env=environment(), capture_output=True, timeout=seconds)
     except (OSError, subprocess.SubprocessError):
         return None
     above = len(prefix(project))  # git tells paths from the top of its work tree

@@ -11,10 +11,10 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle import sessions
-from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Others, Prompt, Turn, Unclaimed
+from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Prompt, Turn, Unclaimed
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN, SESSION
-from leftoff.engine.workspace.hook_order import name_of, on_their_way
+from leftoff.engine.workspace.hook_order import on_their_way
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Corrupt, StoreUnavailable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.report import Make
     from leftoff.model.changes import ChangeSet
     from leftoff.operations.sessions.session import Session
-    from leftoff.store.base import Tx, View
+    from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
 
 _ERROR = "session"  # the key of the error that ended a turn
@@ -146,34 +146,12 @@ def _seen(session: Session, row: RunRow | None, until: int | None = None) -> _Se
     names = [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
     if not names:
         return _Seen(found, [])
+    from leftoff.engine.lifecycle.changed_files import whose
+
     # Before turns are read: what is told meanwhile is there then.
     busy = on_their_way(session.project.store_folder)
-    return session.project.store.read(lambda view: _Seen(found, *_whose(session, view, row, names, busy)))
-
-
-def _whose(
-    session: Session, view: View, row: RunRow, names: list[str], busy: set[str]
-) -> tuple[list[str], Unclaimed | None]:
-    """Of files that changed: those that are the turn's, as the agent told or nobody else was at work; and those that
-    are nobody's. What another says it changed since the turn began is neither. ``busy``: sessions that were telling
-    something after the files were looked at."""
-    from leftoff.engine.workspace.tracking import changed_by_others
-
-    store, now = session.project.store, session.project.at
-    value = Reader(store, view, row.run, row.run_id).value("turn", row.card.get(OPEN_TURN) or "")
-    turn = value.plain if value is not None and isinstance(value.plain, dict) else {}
-    began = view.version(row.run, turn["seq"]) if isinstance(turn.get("seq"), int) else None
-    since = began.at if began is not None else row.updated_at
-    doubtful = [name for name in names if name not in (turn.get("files") or ())]
-    others = Others(store, view, row, since, now)
-    known = {name_of(one) for one in (session.who.session, *others.sessions)}
-    number = len(others.turns) + len(busy - known)
-    if not doubtful or not number:
-        return names, None
-    claimed = others.claimed | changed_by_others(view, row.run, doubtful, since).keys()
-    free = [name for name in doubtful if name not in claimed]
-    unclaimed = Unclaimed(free, number) if free else None
-    return [name for name in names if name not in doubtful], unclaimed
+    project, own = session.project, session.who.session
+    return project.store.read(lambda view: _Seen(found, *whose(project, own, view, row, names, busy)))
 
 
 def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: bool = False) -> None:
@@ -199,7 +177,8 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
         turn = _turn(session, tx, row, changes)
         if turn.is_running and goes_on:
             return None
-        turn.changed(seen.names, seen.unclaimed)
+        if not turn.ended_well:
+            turn.changed(seen.names, seen.unclaimed)
         turn.open(session.who, prompt)
         return None
 
@@ -211,6 +190,11 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
 def end_turn(session: Session, said: str, *, busy: bool = False) -> None:
     """The turn ended well. ``busy``: helpers of the agent are still at work, and it will go on with what they say."""
     _end_turn(session, COMPLETED, said, Seal("manual", note="the agent's turn ended"), busy=busy)
+
+
+def interrupt_turn(session: Session, said: str) -> None:
+    """The user interrupted the turn: it stays open."""
+    _end_turn(session, INTERRUPTED, said, Seal("user_interrupt", note="the user interrupted the turn"))
 
 
 def fail_turn(session: Session, kind: str, detail: str) -> None:

@@ -317,4 +317,4 @@ def brief(session: Session, row: RunRow, room: int) -> str:
     from leftoff.engine.read.find import Target
     from leftoff.operations.checkpoints import told
 
-    return told(session.project, Target(row, None), room)
+    return told(session.project, Target(row, None), room, session.time_left / 2)
