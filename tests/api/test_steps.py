@@ -47,26 +47,6 @@ def test_every_result_counts(store: leftoff.Store, run: leftoff.Run, result: Any
     assert "result" in again.steps["a"]
 
 
-def test_results_are_frozen_from_the_first_time(run: leftoff.Run) -> None:
-    """What a step returned can be relied on: the first time it is what it will be every time."""
-    mine = {"b": [1], "a": 2}
-    first = run.do("a", lambda: mine)
-    mine["b"].append(2)  # type: ignore[attr-defined]
-    for found in (first, run.do("a", lambda: None), run.result("a")):
-        assert {"a": 2, "b": [1]} == found
-        with pytest.raises(Frozen):
-            found["b"].append(3)  # type: ignore[union-attr]
-
-
-def test_results_have_one_order(store: leftoff.Store, run: leftoff.Run) -> None:
-    """A program that goes through a result's keys does so in the same order the first time and after a resume."""
-    first: Any = run.do("a", lambda: {"b": {"z": 1, "y": 2}, "a": 3})
-    run.pause()
-    again: Any = store.resume(run.id).do("a", dict)
-    assert ["a", "b"] == list(first) == list(again)
-    assert ["y", "z"] == list(first["b"]) == list(again["b"])
-
-
 def test_do_again(run: leftoff.Run) -> None:
     """`again=True` runs it once more; its result is the new one, and the attempts are counted."""
     results = iter([1, 2])

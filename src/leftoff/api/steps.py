@@ -19,8 +19,7 @@ from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import JSON, payload
-from leftoff.model.frozen import freeze, freeze_holed
+from leftoff.model.frozen import freeze_holed, thaw
 from leftoff.model.ids import check_step, quote_part, shown_step, step_readings
 from leftoff.model.words import EACH, STEP_ENDED
 
@@ -161,17 +160,19 @@ class StepsMixin:
             return found
 
     def result(self, path: str) -> Any:
-        """What a finished step returned."""
+        """What a finished step returned: the caller's own copy."""
         found = self._named(path)
         if found is None or "result" not in found[0]:
             return None
-        inner = [p[1:] for p in found[1] if p and p[0] == "result"]
-        kept = freeze_holed(found[0]["result"], inner, f"the result of step {path}")
+        kept, where = found[0]["result"], f"the result of step {path}"
+        holes = [p[1:] for p in found[1] if p and p[0] == "result"]
+        if holes:
+            kept = freeze_holed(kept, holes, where)
         if not found[0].get("typed"):
-            return kept
+            return kept if holes else thaw(kept)
         from leftoff.api.values import decode
 
-        return decode(kept, f"the result of step {path}")
+        return decode(kept, where)
 
     # -- running
 
@@ -185,8 +186,8 @@ class StepsMixin:
     def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
         """Call ``fn`` as a step, once: where it is finished already, its recorded result is returned instead.
 
-        The result is recorded. JSON comes back frozen, the first time as every other; tuples, sets, dates, dataclasses,
-        arrays and what `leftoff.register` knows come back as what they were.
+        The result is recorded, and each call returns a copy of its own. Tuples, sets, dates, dataclasses, arrays and
+        what `leftoff.register` knows come back as what they were.
         """
         if again or not self.done(path):
             _check_return(fn, path)
@@ -303,9 +304,7 @@ class StepsMixin:
             raise
 
         def done(record: Record) -> Record:
-            out = lifecycle.complete(
-                record, now, result if result is NOTHING else freeze(result), typed=typed
-            )
+            out = lifecycle.complete(record, now, result, typed=typed)
             if step.outputs:
                 out["outputs"] = lifecycle.merged(record.get("outputs"), step.outputs)
             return out
@@ -314,9 +313,8 @@ class StepsMixin:
             # Nobody else's commit may tell that it is complete, without what it did.
             with self._buffer.committing:
                 change = self._buffer.steps.change(step.path, done)
-                if isinstance(result, (dict, list)) and change.stored[:1] == JSON:
-                    record = self._buffer.steps.known()[step.path][0]  # as it will be read from now on
-                    record["result"] = freeze(payload(change.stored, step.path)["result"])
+                if isinstance(result, (dict, list)):  # not the caller's own object
+                    self._buffer.steps.known()[step.path][0]["result"] = change.entry("result")
                 self._buffer.burst.over(step.path, monotonic() - step.began)
                 self._buffer.commit(Seal("step_complete", step.path))
         except Invalid as error:
