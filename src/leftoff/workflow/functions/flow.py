@@ -103,7 +103,7 @@ class Flow:
     def fits(self, call: Call, record: dict[str, Any]) -> bool:
         """Whether a record is of this very call; ``False`` where it differs on purpose, and is to be replaced."""
         if "digest" not in record or (
-            record["digest"] == call.digest.text and record.get("version") == call.version
+            record["digest"] == call.facts["digest"] and record.get("version") == call.version
         ):
             return True
         if record.get("version") != call.version:
