@@ -21,7 +21,7 @@
     │   ├── StaleEpoch     5   this process was the driver, and is no longer
     │   └── StepDone       5   the step is finished already
     ├── CannotResume       6   the world changed; carries its findings
-    │   ├── Diverged       6   a resumed workflow function makes other calls than were recorded
+    │   ├── Diverged       6   a resumed run makes other calls than were recorded
     │   └── UnsafePath     6   a link, a pipe, a device or a read-only file is where leftoff would write or read
     ├── NeedsPerson        7   a question that only a person may answer
     │   └── Redacted       7   a secret that was never stored, to be given again

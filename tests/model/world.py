@@ -211,7 +211,7 @@ class Handle:
 
     def enter(self, path: str, now: str) -> None:
         attempt = (self.step(path) or {}).get("attempt", 0) + 1
-        gone = ("completed_at", "error", "interrupted_at", "outputs", "result")
+        gone = ("completed_at", "error", "interrupted_at", "outputs", "result", "digest")
         self.put_step(path, *gone, status="running", attempt=attempt, started_at=now)
         self.open.append(path)
 

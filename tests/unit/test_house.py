@@ -19,6 +19,7 @@ MANY_PARAMETERS = {
     "leftoff.api.module.run",
     "leftoff.api.module.start",
     "leftoff.api.store.run",
+    "leftoff.api.run.map",
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.model.versions.__init__",

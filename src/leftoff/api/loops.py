@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leftoff.clock import iso
 from leftoff.engine.steps import lifecycle
@@ -21,7 +21,7 @@ from leftoff.model.words import EACH
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-    from leftoff.api.steps import Step, StepsMixin
+    from leftoff.api.steps import Item, Step, StepsMixin
 
 T = TypeVar("T")
 
@@ -63,10 +63,10 @@ def how_left(frame: FrameType | None, loops: list[tuple[int, CodeType]]) -> str:
 class Each(Iterator[T], Generic[T]):
     """The items of a batch that are not finished, each a step below the batch's own."""
 
-    def __init__(self, run: StepsMixin, path: str, pairs: Iterator[tuple[T, str]], again: bool) -> None:
+    def __init__(self, run: StepsMixin, path: str, items: Iterator[Item[T]], again: bool) -> None:
         self._run = run
         self._path = path
-        self._pairs = pairs
+        self._items = items
         self._again = again
         self._ran = False
         self._step: Step | None = None
@@ -79,22 +79,22 @@ class Each(Iterator[T], Generic[T]):
         done, self._step = self._step, None
         if done is not None:
             self._run._complete(done)
-        for item, below in self._pairs:
-            if self._again or not self._run.done(below):
-                self._begin(below)
+        for item, below, content in self._items:
+            if self._again or not self._run._finished(below, content, self._path):
+                self._begin(below, content)
                 self._loops = loops_of(sys._getframe(1))
                 return item
         self._end()
         raise StopIteration
 
-    def _begin(self, below: str) -> None:
+    def _begin(self, below: str, content: dict[str, Any]) -> None:
         record = self._run._buffer.steps.get(self._path)
         if record is None or record["status"] != "running":
             now = iso(self._run._buffer.clock.now())
             self._run._buffer.steps.change(
                 self._path, lambda record: lifecycle.enter({**record, EACH: True}, now)
             )
-        step = self._run._item(below, self._path)
+        step = self._run._item(below, self._path, content)
         self._run._enter(step)
         self._step, self._ran = step, True
 

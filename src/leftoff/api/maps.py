@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from leftoff.api.run import Run
+    from leftoff.api.steps import Item
 
 SHOWN = 5  # items that failed, in the summary
 
@@ -31,27 +32,27 @@ class Results(list[Any]):
 class ItemMap:
     """One call of ``run.map``."""
 
-    def __init__(self, run: Run, path: str, pairs: list[tuple[Any, str]], *, keep_going: bool) -> None:
-        self.run, self.path, self.pairs = run, path, pairs
-        self.keep_going = keep_going
-        self.results = Results(len(pairs))
+    def __init__(self, run: Run, path: str, items: list[Item[Any]], *, keep_going: bool, again: bool) -> None:
+        self.run, self.path, self.items = run, path, items
+        self.keep_going, self.again = keep_going, again
+        self.results = Results(len(items))
         self.stopped = False
 
     @property
     def todo(self) -> list[int]:
-        return [number for number, (_, below) in enumerate(self.pairs) if not self.run.done(below)]
+        return [n for n, (_, below, _) in enumerate(self.items) if self.again or not self.run.done(below)]
 
     def failed(self, number: int, error: Exception) -> None:
         """One item failed: the others go on, or nothing new begins."""
         if isinstance(error, LeftoffError) and not self.run._buffer.driving:
             raise error  # the run is not ours any more
-        self.results.failures[self.pairs[number][1].removeprefix(f"{self.path}/")] = error
+        self.results.failures[self.items[number][1].removeprefix(f"{self.path}/")] = error
         if not self.keep_going:
             self.stopped = True
 
     def close(self) -> Results:
         """All that could be done is done. The first failure is raised, or they are summed up."""
-        for number, (_, below) in enumerate(self.pairs):
+        for number, (_, below, _) in enumerate(self.items):
             if self.run.done(below):
                 self.results[number] = self.run.result(below)
         if self.results.failures and not self.keep_going:
@@ -59,7 +60,7 @@ class ItemMap:
         return self.results
 
     def tell(self) -> None:
-        names, number = list(self.results.failures), len(self.pairs)
+        names, number = list(self.results.failures), len(self.items)
         if names:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             text = f"{len(names)} of {number} items of {self.path} failed: {', '.join(names[:SHOWN])}{more}."
@@ -83,7 +84,7 @@ class ItemMap:
             with Step(self.run, self.path, again=True):
                 yield
                 if self.results.failures:
-                    raise ItemsFailed(f"{len(self.results.failures)} of {len(self.pairs)} items failed")
+                    raise ItemsFailed(f"{len(self.results.failures)} of {len(self.items)} items failed")
         except ItemsFailed:
             pass
 
@@ -105,11 +106,11 @@ class ItemMap:
                 raise
 
     def _one(self, fn: Callable[[Any], Any], number: int) -> None:
-        item, below = self.pairs[number]
+        item, below, content = self.items[number]
         if self.stopped:
             return
         try:
-            with Step(self.run, below, again=True) as step:
+            with Step(self.run, below, again=True, given=content) as step:
                 step.result = fn(item)
         except Exception as error:
             self.failed(number, error)
@@ -125,9 +126,9 @@ class ItemMap:
             async with free:
                 if self.stopped:
                     return
-                item, below = self.pairs[number]
+                item, below, content = self.items[number]
                 try:
-                    with Step(self.run, below, again=True) as step:
+                    with Step(self.run, below, again=True, given=content) as step:
                         step.result = await fn(item)
                 except Exception as error:
                     self.failed(number, error)

@@ -193,12 +193,14 @@ class Run(StepsMixin, FilesMixin, RunView):
         key: str | Callable[[T], str] | None = None,
         max_parallel: int = 1,
         keep_going: bool = False,
+        again: bool = False,
     ) -> Any:
         """Call ``fn`` with each item, a step each, ``max_parallel`` at a time; what they return, in order.
 
-        Items that are finished are not done again. The first failure is raised; with ``keep_going`` the others are
-        done, and the list that comes back has ``failures``, by key. Where ``fn`` is a coroutine
-        function, await the result.
+        Items that are finished are not done again, unless ``again``. With ``key``, a finished item whose content
+        changed is an error: ``Usage``, or ``Diverged`` if an earlier process did it. The first failure is raised; with
+        ``keep_going`` the others are done, and the list that comes back has ``failures``, by key. Where ``fn`` is a
+        coroutine function, await the result.
         """
         from inspect import iscoroutinefunction
 
@@ -207,7 +209,8 @@ class Run(StepsMixin, FilesMixin, RunView):
 
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
         check_return(fn, path)
-        mapping = ItemMap(self, path, list(self._keyed(path, list(items), key)), keep_going=keep_going)
+        keyed = list(self._keyed(path, list(items), key, again))
+        mapping = ItemMap(self, path, keyed, keep_going=keep_going, again=again)
         if iscoroutinefunction(fn):
             return mapping.go_async(fn, max_parallel)
         return mapping.go(fn, max_parallel)

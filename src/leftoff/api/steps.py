@@ -19,8 +19,8 @@ from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import JSON, payload
-from leftoff.model.frozen import freeze, freeze_holed
+from leftoff.model.codec import sha256
+from leftoff.model.frozen import freeze_holed, thaw
 from leftoff.model.ids import check_step, quote_part, shown_step, step_readings
 from leftoff.model.words import EACH, STEP_ENDED
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 T = TypeVar("T")
+Item = tuple[T, str, dict[str, Any]]  # an item, the path of its step, and what is recorded of its content
+NO_ARGUMENTS = {"digest": f"sha256:{sha256(b'{}').hexdigest()}"}
 ENDED = STEP_ENDED
 DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
 MOST_FRAMES = 20  # of a traceback that is kept
@@ -70,12 +72,14 @@ class Step:
         batch: str | None = None,
         *,
         again: bool = False,
+        given: Record | None = None,
     ) -> None:
         self._run = run
         self.path = path
         self.title = title
         self.again = again
         self.batch = batch  # the step of which this is an item
+        self.given = given or {}  # what is recorded of its arguments, or of the item's content
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
@@ -122,6 +126,7 @@ class StepsMixin:
         self._left_open: list[tuple[Step, str]] = []
         self._told_errors: list[BaseException] = []
         self._left_undone: str | None = None  # what `map` went on in spite of
+        self._called: set[str] = set()  # the steps that this process did, or took as they were recorded
 
     # -- reading
 
@@ -151,6 +156,20 @@ class StepsMixin:
         found = self._named(path)
         return found is not None and found[0]["status"] in ENDED
 
+    def _finished(self, path: str, given: Record, batch: str | None = None) -> bool:
+        """Whether a step is finished. Raise an error if it was done with other arguments than ``given``."""
+        found = self._named(path)
+        if found is None or found[0]["status"] not in ENDED:
+            return False
+        record = found[0]
+        if given and record["status"] == "completed" and record.get("digest") not in (None, given["digest"]):
+            from leftoff.api.arguments import other_arguments
+
+            run = None if path in self._called else self.id
+            raise other_arguments(path, record, given, batch, run)
+        self._called.add(path)
+        return True
+
     def _named(self, path: str) -> tuple[Record, list[list[Any]]] | None:
         """The step of that path, or of that name as people read it."""
         with self._buffer.lock:
@@ -161,17 +180,19 @@ class StepsMixin:
             return found
 
     def result(self, path: str) -> Any:
-        """What a finished step returned."""
+        """What a finished step returned: the caller's own copy."""
         found = self._named(path)
         if found is None or "result" not in found[0]:
             return None
-        inner = [p[1:] for p in found[1] if p and p[0] == "result"]
-        kept = freeze_holed(found[0]["result"], inner, f"the result of step {path}")
+        kept, where = found[0]["result"], f"the result of step {path}"
+        holes = [p[1:] for p in found[1] if p and p[0] == "result"]
+        if holes:
+            kept = freeze_holed(kept, holes, where)
         if not found[0].get("typed"):
-            return kept
+            return kept if holes else thaw(kept)
         from leftoff.api.values import decode
 
-        return decode(kept, f"the result of step {path}")
+        return decode(kept, where)
 
     # -- running
 
@@ -185,12 +206,18 @@ class StepsMixin:
     def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
         """Call ``fn`` as a step, once: where it is finished already, its recorded result is returned instead.
 
-        The result is recorded. JSON comes back frozen, the first time as every other; tuples, sets, dates, dataclasses,
-        arrays and what `leftoff.register` knows come back as what they were.
+        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
+        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
+        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
         """
-        if again or not self.done(path):
+        given = NO_ARGUMENTS
+        if args or named:
+            from leftoff.api import arguments
+
+            given = arguments.given(fn, args, named, self._buffer.redactor)
+        if again or not self._finished(path, given):
             _check_return(fn, path)
-            with Step(self, check_step(path), again=again) as step:
+            with Step(self, check_step(path), again=again, given=given) as step:
                 step.result = fn(*args, **named)
         return self.result(path)  # type: ignore[no-any-return]
 
@@ -205,11 +232,12 @@ class StepsMixin:
         """Loop over items, one step below ``path`` for each; those that are finished are skipped.
 
         An exception in the loop's body fails the item, ``break`` leaves it pending. Going on to the next completes it.
+        With ``key``, a finished item whose content changed is an error, unless ``again``.
         """
         check_step(path)
-        return Each(self, path, iter(self._keyed(path, items, key)), again)
+        return Each(self, path, iter(self._keyed(path, items, key, again)), again)
 
-    def _keyed(self, path: str, items: Iterable[T], key: Any) -> Iterable[tuple[T, str]]:
+    def _keyed(self, path: str, items: Iterable[T], key: Any, again: bool) -> Iterable[Item[T]]:
         """Each item with the path of its step; known ones are declared up front, so that progress can be seen."""
         taken: set[str] = set()
 
@@ -221,10 +249,20 @@ class StepsMixin:
             taken.add(below)
             return below
 
+        def content(item: T) -> Record:
+            if key is None:
+                return {}  # its name is all that it is
+            from leftoff.api import arguments
+
+            return arguments.content(item, self._buffer.redactor)
+
         if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
-            return ((item, name(item)) for item in items)
-        pairs = [(item, check_step(name(item))) for item in items]
-        new = [below for _, below in pairs if self._buffer.steps.get(below) is None]
+            return ((item, name(item), content(item)) for item in items)
+        found = [(item, check_step(name(item)), content(item)) for item in items]
+        if not again:
+            for _, below, given in found:
+                self._finished(below, given, path)
+        new = [below for _, below, _ in found if self._buffer.steps.get(below) is None]
         if new and self._buffer.steps.get(path) is None:
             self._declare(path, {EACH: True})
         for start in range(0, len(new), DECLARED_AT_ONCE):
@@ -232,15 +270,15 @@ class StepsMixin:
             for below in some:
                 self._declare(below)
             self._buffer.commit(None, only=[path, *some])
-        return pairs
+        return found
 
     def _declare(self, path: str, known: dict[str, Any] | None = None) -> None:
         self._buffer.steps.change(path, lambda record: lifecycle.declare(record["order"], known))
 
     # -- the life of one step
 
-    def _item(self, path: str, batch: str) -> Step:
-        return Step(self, path, batch=batch, again=True)  # the loop has asked already
+    def _item(self, path: str, batch: str, content: Record) -> Step:
+        return Step(self, path, batch=batch, again=True, given=content)  # the loop has asked already
 
     def _stack(self) -> list[Step]:
         stack: list[Step] | None = getattr(self._open, "stack", None)
@@ -303,9 +341,8 @@ class StepsMixin:
             raise
 
         def done(record: Record) -> Record:
-            out = lifecycle.complete(
-                record, now, result if result is NOTHING else freeze(result), typed=typed
-            )
+            out = lifecycle.complete(record, now, result, typed=typed)
+            out.update(step.given)
             if step.outputs:
                 out["outputs"] = lifecycle.merged(record.get("outputs"), step.outputs)
             return out
@@ -314,14 +351,14 @@ class StepsMixin:
             # Nobody else's commit may tell that it is complete, without what it did.
             with self._buffer.committing:
                 change = self._buffer.steps.change(step.path, done)
-                if isinstance(result, (dict, list)) and change.stored[:1] == JSON:
-                    record = self._buffer.steps.known()[step.path][0]  # as it will be read from now on
-                    record["result"] = freeze(payload(change.stored, step.path)["result"])
+                if isinstance(result, (dict, list)):  # not the caller's own object
+                    self._buffer.steps.known()[step.path][0]["result"] = change.entry("result")
                 self._buffer.burst.over(step.path, monotonic() - step.began)
                 self._buffer.commit(Seal("step_complete", step.path))
         except Invalid as error:
             self._fail(step, error)
             raise
+        self._called.add(step.path)
         self._leave_stack(step)
 
     def _fail(self, step: Step, error: BaseException, *, lost: Any = NOTHING) -> None:

@@ -7,8 +7,19 @@ the caller does to the object afterwards changes nothing. A later change to the 
 from __future__ import annotations
 
 from leftoff.errors import Invalid
-from leftoff.model.codec import DICT, JSON, LIST, REDACTED, encode, encode_entries, sha256, store, text
-from leftoff.model.frozen import FrozenDict, FrozenList, freeze, mark
+from leftoff.model.codec import (
+    DICT,
+    JSON,
+    LIST,
+    REDACTED,
+    encode,
+    encode_entries,
+    payload,
+    sha256,
+    store,
+    text,
+)
+from leftoff.model.frozen import FrozenDict, FrozenList, freeze, mark, thaw
 from leftoff.model.ids import check_key, check_step
 from leftoff.model.values import SPREAD_OVER, Encoded, escaped, item_prefix
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
@@ -33,6 +44,7 @@ LOST_STEP = ("pending", LAST)  # what is kept beside a step whose record lay in 
 _JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
 _MARKED = '{"redacted":true}'  # how a mark, and whatever looks like one, is encoded
 _LONG = 1000
+_RESULTS = {"step": "result", "context": "value"}  # the entries whose dicts keep the order of their keys
 _FEW = 8  # up to so many entries, a container is first encoded whole
 
 
@@ -66,6 +78,11 @@ class Change:
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.collection}/{self.key}>"
+
+    def entry(self, key: str) -> Any:
+        """Return a copy of an entry of the record, as this process reads it from now on."""
+        record = payload(self.stored, self.key) if self.secret is NOTHING else thaw(self.secret)
+        return record[key]
 
     def is_large(self, over: int) -> bool:
         """Whether any of its records has more bytes than that."""
@@ -199,26 +216,26 @@ class ChangeSet:
         if (collection, key) == ("run", "status") and value not in RUN_STATUS:
             raise Invalid(f"There is no run status {value!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
         change = Change(PUT, collection, key)
-        self._whole(change, value, f"{collection}/{key}")
+        self._whole(change, value, f"{collection}/{key}", _RESULTS.get(collection, ""))
         if collection == "step":
             change.step = step_facts(key, value)
         return change
 
-    def _whole(self, change: Change, value: Any, name: str) -> None:
+    def _whole(self, change: Change, value: Any, name: str, keep: str = "") -> None:
         """As one record."""
-        change.stored = self._stored(change.key, value, name)
+        change.stored = self._stored(change.key, value, name, keep)
         if change.stored[0] == _REDACTED_TAG:
             change.secret = freeze(value)
 
-    def _stored(self, key: str, value: Any, name: str) -> bytes:
+    def _stored(self, key: str, value: Any, name: str, keep: str = "") -> bytes:
         """Checked, redacted and encoded. Only text can be a secret."""
-        out = text(value, name)
+        out = text(value, name, keep)
         kind = type(value)
         scrubber = self._scrubber
         if scrubber is not None and kind is not int and kind is not float and scrubber.suspicious(key, out):
-            return store(mark(*scrubber.scrub(key, value)), name)
+            return store(mark(*scrubber.scrub(key, value)), name, keep)
         if kind is not str and _MARKED in out:
-            return store(value, name)
+            return store(value, name, keep)
         try:
             return b"J" + out.encode()
         except UnicodeEncodeError:

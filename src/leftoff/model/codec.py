@@ -4,6 +4,9 @@ Compact JSON in UTF-8, keys sorted, floats as Python's shortest ``repr``, ints o
 not come back as it went in is refused with the path of the offender: NaN and infinities, lone surrogates, keys
 that are not text, and the types that JSON encoders accept silently (tuples, sets, bytes, dates, enums, …).
 
+The result of a step or workflow is the exception: its dicts keep their order (``keep`` names its entry in the record).
+So two results have equal bytes if they are equal and their keys are in the same order.
+
 Stored bytes are one tag byte and a payload:
 
 ``J`` canonical JSON · ``L``, ``D`` the head of a list or dict whose entries are ``item`` records ·
@@ -54,24 +57,29 @@ class _Context:
     memo: dict[str, str] = {}
 
 
-def _parts() -> tuple[Callable[[Any], str], Callable[[Any, int], Iterable[str]], Callable[[str, int], Any]]:
-    """Quoting a text, encoding a value, scanning one: in C, or from ``json`` where there are no such parts."""
+def _parts() -> tuple[
+    Callable[[Any], str], list[Callable[[Any, int], Iterable[str]]], Callable[[str, int], Any]
+]:
+    """Quoting a text, encoding a value (keys as they are, keys sorted), scanning one: in C, or from ``json``."""
     try:
         from _json import encode_basestring, make_encoder, make_scanner
     except ImportError:
         from json import JSONDecoder, JSONEncoder
         from json.encoder import encode_basestring as quote
 
-        encoder: Any = JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
+        options: Any = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+        encoders: Any = [JSONEncoder(sort_keys=sort, **options).iterencode for sort in (False, True)]
         decoder: Any = JSONDecoder(parse_constant=_constant)
-        return quote, encoder.iterencode, decoder.scan_once
+        return quote, encoders, decoder.scan_once
     make: Any = make_encoder
     context: Any = _Context()
-    encode_c = make(None, _unknown, encode_basestring, None, ":", ",", True, False, False)
-    return encode_basestring, encode_c, make_scanner(context)
+    encoders = [
+        make(None, _unknown, encode_basestring, None, ":", ",", sort, False, False) for sort in (False, True)
+    ]
+    return encode_basestring, encoders, make_scanner(context)
 
 
-_quote, _iterencode, _scan = _parts()
+_quote, (_iterencode_as_is, _iterencode), _scan = _parts()
 
 
 def _is_json(value: object, depth: int) -> bool:
@@ -92,23 +100,36 @@ def _is_json(value: object, depth: int) -> bool:
     return False
 
 
-def text(value: object, name: str = "value") -> str:
-    """Canonical JSON as text; ``name`` starts the path in an error."""
+def text(value: object, name: str = "value", keep: str = "") -> str:
+    """Canonical JSON as text. ``name`` starts the path in an error.
+
+    ``keep``: the entry of a record in which dicts keep the order of their keys.
+    """
     kind = type(value)
     if kind is str:
         return _quote(value)
     if kind not in _PLAIN and not _is_json(value, MAX_DEPTH):
         value = _normal(value, name, MAX_DEPTH)
     try:
+        if keep and isinstance(value, dict) and isinstance(dict.get(value, keep), (dict, list)):
+            return _record(value, keep)
         return "".join(_iterencode(value, 0))
     except (ValueError, TypeError, RecursionError):
         _normal(value, name, MAX_DEPTH)  # says which entry it is
         raise
 
 
-def encode(value: object, name: str = "value") -> bytes:
+def _record(record: dict[str, Any], keep: str) -> str:
+    parts = (
+        _quote(key) + ":" + "".join((_iterencode_as_is if key == keep else _iterencode)(item, 0))
+        for key, item in sorted(dict.items(record))
+    )
+    return "{" + ",".join(parts) + "}"
+
+
+def encode(value: object, name: str = "value", keep: str = "") -> bytes:
     """Canonical JSON, refused with the offender's path where it would not come back as it is."""
-    out = text(value, name)
+    out = text(value, name, keep)
     try:
         return out.encode()
     except UnicodeEncodeError:
@@ -116,9 +137,9 @@ def encode(value: object, name: str = "value") -> bytes:
         raise
 
 
-def store(value: object, name: str = "value") -> bytes:
+def store(value: object, name: str = "value", keep: str = "") -> bytes:
     """Stored bytes of a value: tagged as redacted where a mark is in it, which it still is when it is read back."""
-    inner = encode(value, name)
+    inner = encode(value, name, keep)
     paths = marks(value) if _MARKED in inner else []
     if not paths:
         return JSON + inner

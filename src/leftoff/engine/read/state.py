@@ -57,9 +57,9 @@ def seen(value: Any) -> Any:
 
 def seen_step(record: dict[str, Any]) -> dict[str, Any]:
     """A step's record, with what Python code returned as people see it."""
-    if "typed" not in record and "digest" not in record:
+    if "result" not in record or ("typed" not in record and "digest" not in record):
         return record
-    return {**record, "result": seen(record.get("result"))}
+    return {**record, "result": seen(record["result"])}
 
 
 class Lost(Value):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
 _ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until", "why"))
 # What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
-OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "typed", "outputs", "cache"}
+OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "typed", "outputs", "cache", "digest", "args"}
 _OF_A_FIRST_TRY = OF_A_TRY - {"outputs"}  # before it, somebody may have said what it will write
 _SAID = _ON_THE_WAY | {"result", "typed"}
 _ENDED = _ON_THE_WAY | {ONCE_MORE}

@@ -19,6 +19,5 @@ digest of its arguments says whether it is still the same call.
 ``flow``           such an execution: whether its calls follow what was recorded, and how it ends
 ``records``        what is written of a step, and when its start is told
 ``replayed``       a recorded failure as an exception
-``arguments``      what was passed, by parameter; its digest
 =================  =========================================================================
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from time import monotonic
 
+from leftoff.api.arguments import differing, encoded, facts
 from leftoff.api.step_log import StepLog, listen
 from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
@@ -28,7 +29,6 @@ from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
 from leftoff.model.values import TYPE
 from leftoff.model.words import ONCE_MORE
-from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.scope import needs_key
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ class Call:
         "_failed",
         "_record",
         "args",
-        "digest",
+        "facts",
         "function",
         "looked",
         "map",
@@ -85,7 +85,7 @@ class Call:
         self.scope = scope
         self.args = args
         self.named = named
-        self.digest = Digest(arguments, scope.flow.scrubber)
+        self.facts = facts(arguments, scope.flow.scrubber)
         self.number, self.path, self.order = place
         self.reaches = NOW
         self.map: Map | None = None  # of which this is an item
@@ -173,12 +173,10 @@ class Call:
 
     def differs(self, record: dict[str, Any]) -> str:
         """What was recorded, and what came now."""
-        before, now = record.get("args"), self.digest.shown
-        if not isinstance(before, dict) or not isinstance(now, dict):
-            return f"their digest was {record['digest'][:19]}…, and is {self.digest.text[:19]}… now"
-        names = [name for name in {**before, **now} if before.get(name, MISSING) != now.get(name, MISSING)]
-        told = [f"{n} was {_shown(before, n)}, and is {_shown(now, n)} now" for n in names]
-        return "; ".join(told)
+        parts = differing(record, self.facts)
+        if not parts:
+            return f"their digest was {record['digest'][:19]}…, and is {self.facts['digest'][:19]}… now"
+        return "; ".join(f"{name} was {_shown(old)}, and is {_shown(new)} now" for name, old, new in parts)
 
     # -- its life
 
@@ -189,9 +187,7 @@ class Call:
         self._claim()
         kept = {"order": self.order, **{key: old[key] for key in _KEPT if key in old}}
         record = lifecycle.start(kept, flow.records.now())
-        record["digest"] = self.digest.text
-        if self.digest.shown is not None:
-            record["args"] = self.digest.shown
+        record.update(self.facts)
         if self.version is not None:
             record["version"] = self.version
         if flow.revision:
@@ -367,8 +363,8 @@ def _is_final(error: Exception) -> bool:
     return isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
 
 
-def _shown(arguments: dict[str, Any], name: str) -> str:
-    return repr(arguments[name]) if name in arguments else "not given"
+def _shown(argument: Any) -> str:
+    return repr(argument) if argument is not NOTHING else "not given"
 
 
 def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[str, Any]) -> Call:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
+from leftoff.api.arguments import Signature
 from leftoff.errors import Usage
-from leftoff.workflow.functions.arguments import Signature
 from leftoff.workflow.functions.options import Options
 from leftoff.workflow.functions.scope import IN_STEP, current, flows, needs_key, stray
 

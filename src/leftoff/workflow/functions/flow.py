@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from leftoff.engine.steps import lifecycle
 from leftoff.errors import Diverged, LeftoffError
-from leftoff.workflow.functions.records import Records, stored_part
+from leftoff.workflow.functions.records import Records
 from leftoff.workflow.functions.scope import Scope
 
 TYPE_CHECKING = False
@@ -103,7 +103,7 @@ class Flow:
     def fits(self, call: Call, record: dict[str, Any]) -> bool:
         """Whether a record is of this very call; ``False`` where it differs on purpose, and is to be replaced."""
         if "digest" not in record or (
-            record["digest"] == call.digest.text and record.get("version") == call.version
+            record["digest"] == call.facts["digest"] and record.get("version") == call.version
         ):
             return True
         if record.get("version") != call.version:
@@ -215,7 +215,7 @@ class Flow:
         with run._buffer.committing:
             with run._buffer.lock:
                 change = run._buffer.pending.put("context", RETURNED, {"value": result})
-            stored = stored_part(change, "value")
+            stored = change.entry("value")
             run._settle("completed", None, None)
         return stored
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leftoff.api.arguments import encoded
 from leftoff.engine.steps import lifecycle
 from leftoff.errors import Usage
 from leftoff.model.ids import quote_part
-from leftoff.workflow.functions.arguments import encoded
 from leftoff.workflow.functions.call import MISSING, NEVER, Call, Group
 from leftoff.workflow.functions.crews import Team, check_size
 from leftoff.workflow.functions.scope import needs_key

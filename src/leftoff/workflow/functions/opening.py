@@ -9,6 +9,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from functools import cached_property
 
+from leftoff.api.arguments import encoded, facts
 from leftoff.api.module import project_store
 from leftoff.api.run import Run
 from leftoff.api.values import canonical, decode
@@ -25,7 +26,6 @@ from leftoff.model.codec import decode as parse
 from leftoff.model.fields import Fields
 from leftoff.model.frozen import marks
 from leftoff.model.words import UNFINISHED
-from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.flow import FUNCTION, RETURNED, Flow
 from leftoff.workflow.functions.scope import flows
 
@@ -182,7 +182,7 @@ def _opening(request: Request) -> Opening:
     )
     opening.facts = {
         **store._facts(options.get("issue")),
-        "inputs": Digest(request.inputs, store._redactor).text,
+        "inputs": facts(request.inputs, store._redactor)["digest"],
     }
     issue = opening.facts["issue"]
     if issue and not (

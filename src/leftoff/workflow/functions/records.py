@@ -15,8 +15,6 @@ from time import monotonic
 from leftoff.api.bursts import IN_A_ROW, TELL_S, Burst
 from leftoff.engine.write.commit import Seal
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import REDACTED, payload
-from leftoff.model.frozen import thaw
 from leftoff.model.ids import parent_of
 
 TYPE_CHECKING = False
@@ -79,13 +77,6 @@ def above(path: str) -> list[str]:
     return out
 
 
-def stored_part(change: Change, key: str) -> Any:
-    """An entry of a record that waits to be written, as it will be read from now on."""
-    if change.stored[:1] == REDACTED:
-        return thaw(change.secret)[key]
-    return payload(change.stored, change.key)[key]
-
-
 class Records:
     """The step records of one run that this process drives."""
 
@@ -137,7 +128,7 @@ class Records:
         change = self.run._buffer.steps.move(path, record)
         result = record.get("result")
         if isinstance(result, (dict, list, str)):  # not the caller's own; and a text may have been masked
-            record["result"] = result = stored_part(change, "result")
+            record["result"] = result = change.entry("result")
         self._save(path, change, Seal("step_complete", path))
         return result
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _STORED = itemgetter(2)
 # What comes behind the status says nothing about whether the step is settled.
 _SETTLED = re.compile(
-    rb'J\{(?:"attempt":\d+,)?(?:"batch":\d+,)?"completed_at":"([^"]{24})",(?:"kind":"\w+",)?(?:"order":\d+,)?'
+    rb'J\{(?:"args":\{(?:[^"{}\\]|"[^"\\]*")*+\},)?(?:"attempt":\d+,)?(?:"batch":\d+,)?"completed_at":"([^"]{24})",'
+    rb'(?:"digest":"[\w:]+",)?(?:"kind":"\w+",)?(?:"order":\d+,)?'
     rb'(?:"outputs":\["([^"\\]*)"\],)?(?:"result":(?:"[^"\\]*"|[\w.+-]+),)?'
     rb'"started_at":"([^"]{24})","status":"completed"'
 ).match
