@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.request import ResumeRequest, Selection
     from leftoff.errors import LeftoffError
 
-OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # findings about what a step left
+OF_A_STEP = (
+    "outputs.missing",
+    "outputs.changed",
+    "variables.redacted",
+    "result.redacted",
+)  # findings about what a step left
 
 
 def verify(
@@ -58,6 +63,8 @@ def verify(
     dismissed = {code for provider in providers for code in provider.dismisses}
     found = [f for f in found if f.code not in dismissed and not _is_done_again(f, selection)]
     found += [finding for provider in providers for finding in provider.findings(world, selection)]
+    asked = {finding.subject for finding in found if finding.code == "variables.redacted"}
+    found = [f for f in found if f.code != "result.redacted" or f.subject not in asked]
     report = Report(world, selection, providers, found, levels)
     if request.over is not None:
         report.end(request.over)

@@ -61,6 +61,7 @@ class World:
         self._leaves: list[str] | None = None
         self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
         self.redacted: list[str] = []
+        self.redacted_steps: list[str] = []  # something in their records is, or may be
         self.is_head = True
         self.row = target.row
         self._seq = target.row.seq if target.version is None else target.version.seq
@@ -120,6 +121,7 @@ class World:
         """As much of a collection as the checks need."""
         try:
             if collection == "step":
+                self.redacted_steps = [path for path, _, stored in rows if stored[:1] != JSON]
                 self.steps = Steps(
                     rows, lambda some: reader.plain_of("step", some), iso(self.now), glance=reader.is_current
                 )
