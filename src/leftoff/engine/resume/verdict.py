@@ -45,16 +45,13 @@ def verify(
     request: ResumeRequest,
     providers: Sequence[CheckProvider],
     session: str | None = None,
-    *,
-    whole: bool = True,
 ) -> Report:
     """Check the world against a run, in view of what is asked for: the verdict that every face goes by.
 
-    ``session``: whose the run may be without standing in the way. Not ``whole``: only what the run declared or tracked
-    is read.
+    ``session``: whose the run may be without standing in the way.
     """
     levels = project.settings.parsed("verify", levels_of)
-    world = World(project, request, session, whole=whole)
+    world = World(project, request, session)
     if world.damage:  # nothing else can be known
         return Report(world, select(world, request), providers, [*integrity(world)], levels)
     found = [finding for provider in providers for check in provider.quick for finding in check(world)]

@@ -165,8 +165,8 @@ def _in_order(started: object, completed: object, now: str) -> bool:
 
 
 def age(world: World) -> Iterator[Finding]:
-    last = _last_activity(world)
-    if last is not None and world.now - last > STALE_MS:
+    last = last_activity(world)
+    if world.now - last > STALE_MS:
         yield Finding(
             "age.stale",
             f"The last activity was {ago(last, world.now, words=True)}, on {iso(last)[:10]}.",
@@ -174,7 +174,7 @@ def age(world: World) -> Iterator[Finding]:
         )
 
 
-def _last_activity(world: World) -> int | None:
+def last_activity(world: World) -> int:
     """As the run, or the document that it came from, states it; else its last commit."""
     stated = [millis(world.said(name)) for name in ("last_activity", "last_updated", "last_heartbeat")]
     known = [when for when in stated if when is not None]
