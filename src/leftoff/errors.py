@@ -232,11 +232,21 @@ class NeedsPerson(LeftoffError):
 class Redacted(NeedsPerson):
     code = "redacted"
 
-    def __init__(self, name: str, *, hint: str = "") -> None:
-        hint = hint or (
-            f"Secrets are not stored. Give it again: run.variables[{name!r}] = …, or read it from the "
-            "environment. If it is no secret, allow it in leftoff.toml: [redaction] allow."
-        )
+    def __init__(self, name: str, *, field: str = "", hint: str = "") -> None:
+        allow = f'[redaction] allow = ["{field}"]' if field else "[redaction] allow"
+        if hint:
+            pass
+        elif name.lower().startswith(("the result of step ", "step/")):
+            hint = (
+                "Secrets are not stored: read it inside the step that needs it. If it is not a secret, allow it in "
+                f"leftoff.toml ({allow}) and run the step again: again=True, or a new version= of a durable step."
+            )
+        else:
+            how = "the whole value to run.variables[…]" if field else f"run.variables[{name!r}] = …"
+            hint = (
+                f"Secrets are not stored. Assign it again ({how}), or read it from the environment. If it is not a "
+                f"secret, allow it in leftoff.toml: {allow}."
+            )
         super().__init__(f"{name} was redacted when it was saved.", hint=hint)
         self.name = name
 

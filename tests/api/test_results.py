@@ -152,9 +152,11 @@ def test_map_of_a_coroutine_function(run: leftoff.Run) -> None:
     assert [2, 3] == asyncio.run(run.map(work, [1, 2], max_parallel=2))
 
 
-def test_a_run_that_was_left_open_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_every_step_done_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with leftoff.open(tmp_path) as store:
         store.run("nightly").do("fetch", lambda: 1)
     with leftoff.open(tmp_path) as store, store.run("nightly") as run:
         assert 1 == run.do("fetch", lambda: 2)
-    assert "was left open with every step done" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"leftoff: continuing {run.id}, last active just now, every step done (1)." in err
+    assert "run.finish()" in err

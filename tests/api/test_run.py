@@ -187,7 +187,9 @@ def test_what_was_in_flight_is_to_be_done_again(store: leftoff.Store) -> None:
     for word in words:
         run.put("step", word, {"status": word, "result": {"password": "hunter2"}})
     run.pause()
-    again = leftoff.open(store.location).resume("c")
+    with pytest.raises(leftoff.CannotResume, match="The run is blocked"):
+        leftoff.open(store.location).resume("c")
+    again = leftoff.open(store.location).resume("c", accept=["blocked.errors"])
     now = {path: step["status"] for path, step in again.steps.items()}
     assert {**{word: word for word in words}, "running": "pending", "failed": "pending"} == now
     again._owner.close()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import leftoff
@@ -107,8 +110,8 @@ def test_changing_something_else_leaks_nothing(run: leftoff.Run, store_path: Pat
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_what_was_redacted_stays_redacted_when_it_is_copied(store_path: Path, place: Any) -> None:
-    """The mark is not taken for a value: after a copy with changes it still says what is missing."""
+def test_what_was_redacted_stays_redacted_when_it_is_assigned_again(store_path: Path, place: Any) -> None:
+    """The mark is not taken for a value, however deep in another value it is assigned."""
     name, value, get = place
     with leftoff.open(store_path) as store:
         store.start("w", run_id="r", variables={name: value}).pause()
@@ -117,12 +120,12 @@ def test_what_was_redacted_stays_redacted_when_it_is_copied(store_path: Path, pl
     with leftoff.open(store_path) as store:
         run = store.resume("r")
         read = run.variables[name]
-        run.variables[name] = {**read, "k00": 1} if isinstance(read, dict) else [*read, 1]
+        run.variables["other"], run.variables[name] = {"inner": [read]}, read
         run.checkpoint()
         for seen in (run.variables, store.get("r").variables):
-            with pytest.raises(Redacted):
-                get(seen)
-            assert 1 == (seen[name]["k00"] if isinstance(value, dict) else seen[name][-1])
+            for again in (seen, {name: seen["other"]["inner"][0]}):
+                with pytest.raises(Redacted):
+                    get(again)
 
 
 def test_given_again_it_is_there(store: leftoff.Store, store_path: Path) -> None:
@@ -132,18 +135,130 @@ def test_given_again_it_is_there(store: leftoff.Store, store_path: Path) -> None
     with pytest.raises(Redacted, match="password was redacted"):
         run.variables["password"]
     run.variables["password"] = SECRET
-    run.variables["cfg"] = {**run.variables["cfg"], "token": SECRET}
+    run.variables["cfg"] = {"n": run.variables["cfg"]["n"], "token": SECRET}
     run.commit()
     assert (SECRET, SECRET) == (run.variables["password"], run.variables["cfg"]["token"])
     run._owner.close()
     assert_nothing_on_disk(store_path)
 
 
-def test_json_shows_the_mark(store: leftoff.Store) -> None:
-    """{"redacted": true}, in its place."""
-    store.start("w", run_id="r", variables={"cfg": {"password": SECRET, "n": 1}}).pause()
-    cfg = store.get("r").variables["cfg"]
-    assert {"n": 1, "password": {"redacted": True}} == json.loads(json.dumps(cfg))
+WAYS: dict[str, Any] = {
+    "[]": lambda row: row["token"],
+    "get": lambda row: row.get("token"),
+    "items": lambda row: row.items(),
+    "values": lambda row: row.values(),
+    "dict": dict,
+    "**": lambda row: dict(**row),
+    "json": json.dumps,
+    "json with an indent": lambda row: json.dumps([row], indent=1),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": pickle.dumps,
+    "DataFrame": lambda row: pd.DataFrame([row]),
+}
+
+
+@pytest.mark.parametrize("read", WAYS.values(), ids=WAYS)
+def test_every_way_to_read_a_redacted_field_raises(store_path: Path, read: Any) -> None:
+    """The mark is never handed out as the value: of results, steps, variables and records alike."""
+    row = {"token": SECRET, "pos": "DET"}
+    with leftoff.open(store_path) as store:
+        run = store.start("w", run_id="r", variables={"v": [row]})
+        run.do("tokenize", lambda: [row])
+        run.put("knowledge", "k", row)
+        run.pause()
+    with leftoff.open(store_path) as store:
+        run, seen = store.resume("r"), store.get("r")
+        result: Any = run.do("tokenize", list)
+        for found in (
+            result[0],
+            run.result("tokenize")[0],
+            run.steps["tokenize"]["result"][0],
+            run.variables["v"][0],
+            run.records["knowledge"]["k"],
+            seen.steps["tokenize"]["result"][0],
+            seen.variables["v"][0],
+        ):
+            assert ("DET", True, 2, {"token", "pos"}) == (
+                found["pos"],
+                "token" in found,
+                len(found),
+                {*found.keys()},
+            )
+            assert "'token': <redacted>" in repr(found)
+            with pytest.raises(Redacted, match="token was redacted"):
+                read(found)
+
+
+def test_the_hint_of_a_redacted_result_is_true(project: Path) -> None:
+    """It names the setting that keeps the field and how to run the step again; with both, the field is there."""
+    with leftoff.open(".leftoff") as store:
+        run = store.start("w", run_id="r")
+        run.do("tokenize", lambda: [{"token": SECRET}])
+        run.pause()
+    with leftoff.open(".leftoff") as store:
+        run = store.resume("r")
+        result: Any = run.do("tokenize", list)
+        with pytest.raises(Redacted, match=r"the result of step tokenize\[0\]\.token") as caught:
+            result[0]["token"]
+        assert '[redaction] allow = ["token"]' in caught.value.hint and "again=True" in caught.value.hint
+        with pytest.raises(Redacted, match=r"tokenize\[0\]\.token"):
+            run.do("count", lambda: result)
+    (project / "leftoff.toml").write_text('[redaction]\nallow = ["token"]\n')
+    with leftoff.open(".leftoff") as store:
+        store.resume("r").do("tokenize", lambda: [{"token": SECRET}], again=True)
+    assert SECRET == leftoff.open(".leftoff").get("r").steps["tokenize"]["result"][0]["token"]
+
+
+def test_ordinary_words_under_an_ambiguous_name_come_back(store: leftoff.Store, store_path: Path) -> None:
+    """The tokens of a text are work; what else is called so is a secret."""
+    words = ["the", "DET", "tokenization", "naïve", "##ing", "Ġthe", ".", "42", "The quick brown fox."]
+    rows = [{"token": word, "cookie": word, "secret": word} for word in words]
+    run = store.start("w", run_id="r")
+    run.do("tokenize", lambda: rows)
+    run.do("login", lambda: {"token": SECRET, "cookie": f"sid={SECRET}", "secret": SECRET})
+    run.pause()
+    seen = store.get("r").steps
+    assert rows == seen["tokenize"]["result"]
+    for name in ("token", "cookie", "secret"):
+        with pytest.raises(Redacted):
+            seen["login"]["result"][name]
+    assert_nothing_on_disk(store_path)
+
+
+def test_a_redacted_result_is_reported_when_it_is_recorded(project: Path) -> None:
+    """One line on stderr for a step, however many items it has: step, field, and the setting that keeps it."""
+    source = """
+import leftoff
+@leftoff.step
+def fetch() -> dict:
+    return {"cookie": "sid=abc123"}
+@leftoff.workflow
+def crawl() -> int:
+    fetch()
+    return 1
+with leftoff.run("w") as run:
+    run.do("plain", lambda: {"token": "the", "max_tokens": 1})
+    run.do("tokenize", lambda: [{"token": "a8f3k2l9x0", "api_key": "x"}] * 100)
+    with run.step("login") as step:
+        step.result = {"user": {"password": "x"}}
+    for number in run.each("each", range(100)):
+        with run.step(f"page/{number}") as step:
+            step.result = {"secret": "xK9-pQ"}
+    run.variables["password"] = "x"
+crawl.run()
+"""
+    done = program(source, project)
+    assert "" == done.stdout and 0 == done.returncode
+    lines = done.stderr.splitlines()
+    assert 4 == len(lines), done.stderr
+    assert (
+        "step tokenize is stored without" in lines[0] and "[0].api_key, [0].token and 198 more." in lines[0]
+    )
+    assert lines[0].endswith('leftoff.toml: [redaction] allow = ["api_key", "token"]')
+    assert "step login" in lines[1] and "user.password" in lines[1]
+    assert "step page/0" in lines[2] and '["secret"]' in lines[2]
+    assert "step 1-fetch" in lines[3] and '["cookie"]' in lines[3]
 
 
 def test_appended_secrets(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> None:

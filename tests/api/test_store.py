@@ -302,7 +302,8 @@ def test_fsck(store: leftoff.Store, run: leftoff.Run) -> None:
 
 @pytest.mark.damages_store
 def test_fsck_of_damage(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> None:
-    """It is false, and says what and where; the damaged value raises when it is read, the others can be read."""
+    """It is false, and says what and where; the damaged value raises when it is read, the others can be read. Like
+    `leftoff resume`, a program does not continue with it."""
     run.variables.update(huge=HUGE, n=1)
     run.pause()
     (blob,) = blob_files(store_path)
@@ -313,11 +314,14 @@ def test_fsck_of_damage(store: leftoff.Store, run: leftoff.Run, store_path: Path
     assert not report and not report.ok
     (problem,) = [p for p in report.problems if p["code"] == "blob"]
     assert str(blob) in problem["where"]
-    for look in (store.get(run.id), store.resume(run.id)):
-        with pytest.raises(leftoff.Corrupt):
-            _ = look.variables["huge"]
-        assert 1 == look.variables["n"]
-        assert ["huge", "n"] == list(look.variables) and "'huge': <damaged>" in repr(look.variables)
+    look = store.get(run.id)
+    with pytest.raises(leftoff.Corrupt):
+        _ = look.variables["huge"]
+    assert 1 == look.variables["n"]
+    assert ["huge", "n"] == list(look.variables) and "'huge': <damaged>" in repr(look.variables)
+    for drive in (lambda: store.resume(run.id), lambda: store.run(run.workflow)):
+        with pytest.raises(leftoff.Corrupt, match="blob"):
+            drive()
 
 
 @pytest.mark.parametrize("short", ["a", "abc", "id:12", "nope", "99"])

@@ -5,7 +5,6 @@ Read through the Python API alone, so that it says of any store what anyone can 
 
 from __future__ import annotations
 
-import copy
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -83,11 +82,15 @@ def _parts(place: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from _parts(f"{place}.{field}", part) if field == "error" else [(f"{place}.{field}", part)]
 
 
-def _plain(records: Mapping[str, Any], key: str) -> Any:
+def _plain(inside: Any, key: Any) -> Any:
+    """An entry of a mapping or a list, with a word in place of what is redacted in it."""
     try:
-        return copy.deepcopy(records[key])
+        value = inside[key]
     except leftoff.Redacted:
         return "REDACTED"
+    if isinstance(value, dict):
+        return {name: _plain(value, name) for name in value}
+    return [_plain(value, index) for index in range(len(value))] if isinstance(value, list) else value
 
 
 def same(value: Any, words: Mapping[str, str]) -> Any:

@@ -32,10 +32,9 @@ def test_many_start_the_same_work(url: str, tmp_path: Path) -> None:
     def go(i: int) -> None:
         driver = (Process(f"machine-{i}/boot/1", 100 + i, "1"), f"driver {i}")
         try:
-            head, epoch, _ = run_or_start(
-                stores[i], Opening("nightly", steps=["a"]), AT, driver, scrubber=None
-            )
-            outcomes.append((head.run_id, epoch))
+            opened = run_or_start(stores[i], Opening("nightly", steps=["a"]), AT, driver, scrubber=None)
+            assert opened is not None
+            outcomes.append((opened[0].run_id, opened[1]))
         except LeaseHeld:
             outcomes.append(None)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import pprint
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from leftoff.errors import Frozen, Redacted
@@ -150,20 +153,87 @@ def test_reading_a_redacted_entry_raises() -> None:
 
 
 def test_looking_at_the_rest_does_not_raise() -> None:
-    """repr, iteration, len, `in` and a missing key's default work; repr shows what is redacted."""
+    """repr, keys, len, `in` and a missing key's default work; repr shows what is redacted."""
     value = holed()
-    assert ["host", "login", "keys"] == list(value)
+    assert ["host", "login", "keys"] == list(value) == list(value.keys())
     assert "password" in value["login"] and "pin" not in value["login"]
     assert 7 == value["login"].get("pin", 7)
-    assert 2 == len(value["keys"]) == len(list(value["keys"]))
+    assert 2 == len(value["keys"]) == len(value["login"]) and [1] == value["keys"][:1]
+    assert ("host", "db") == next(iter(value.items())) and "bob" == copy.copy(value)["login"]["user"]
     expected = "{'host': 'db', 'login': {'user': 'bob', 'password': <redacted>}, 'keys': [1, <redacted>]}"
-    assert expected == repr(value)
+    assert expected == repr(value) == pprint.pformat(value, width=200)
 
 
-@pytest.mark.parametrize("options", [{}, {"indent": 2}, {"sort_keys": True}])
-def test_json_shows_the_mark(options: dict[str, Any]) -> None:
-    """JSON has {"redacted": true} in its place, however it is written."""
-    assert HOLED == json.loads(json.dumps(holed(), **options))
+def _named(**named: Any) -> Any:
+    return named
+
+
+OF_BOTH: dict[str, Callable[[Any], Any]] = {
+    "json": json.dumps,
+    "json with an indent": lambda x: json.dumps(x, indent=2),
+    "json, sorted": lambda x: json.dumps(x, sort_keys=True),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": pickle.dumps,
+    "DataFrame": lambda x: pd.DataFrame([x]),
+}
+OF_A_DICT: dict[str, Callable[[Any], Any]] = {
+    **OF_BOTH,
+    "[]": lambda x: x["password"],
+    "get": lambda x: x.get("password"),
+    "items": lambda x: x.items(),
+    "values": lambda x: x.values(),
+    "dict": dict,
+    "**": lambda x: _named(**x),
+    "display": lambda x: {**x},
+    "update": lambda x: {}.update(x),
+    "copy method": lambda x: x.copy(),
+    "|": lambda x: x | {},
+    "reversed |": lambda x: {} | x,
+    "==": lambda x: x == {"user": "bob", "password": "x"},
+    "format_map": lambda x: "{password}".format_map(x),
+}
+OF_A_LIST: dict[str, Callable[[Any], Any]] = {
+    **OF_BOTH,
+    "[]": lambda x: x[1],
+    "from the end": lambda x: x[-1],
+    "slice": lambda x: x[1:],
+    "loop": lambda x: [item for item in x],
+    "list": list,
+    "tuple": tuple,
+    "*": lambda x: [*x],
+    "reversed": lambda x: list(reversed(x)),
+    "sorted": sorted,
+    "extend": lambda x: [].extend(x),
+    "copy method": lambda x: x.copy(),
+    "+": lambda x: x + ["y"],  # noqa: RUF005
+    "reversed +": lambda x: ["y"] + x,  # noqa: RUF005
+    "times": lambda x: x * 2,
+    "in": lambda x: 5 in x,
+    "index": lambda x: x.index(5),
+    "==": lambda x: x == [1, 2],
+    "numpy": lambda x: np.array(x),
+    "Series": lambda x: pd.Series(x),
+}
+
+
+@pytest.mark.parametrize("read", OF_A_DICT.values(), ids=OF_A_DICT)
+def test_every_way_to_read_a_redacted_entry_of_a_dict_raises(read: Callable[[Any], Any]) -> None:
+    """No mark is handed out as if it were the value, whichever way C code takes."""
+    with pytest.raises(Redacted, match=r"cfg\.login\.password"):
+        read(holed()["login"])
+
+
+@pytest.mark.parametrize("read", OF_A_LIST.values(), ids=OF_A_LIST)
+def test_every_way_to_read_a_redacted_entry_of_a_list_raises(read: Callable[[Any], Any]) -> None:
+    with pytest.raises(Redacted, match=r"cfg\.keys\[1\]"):
+        read(holed()["keys"])
+
+
+@pytest.mark.parametrize("read", [json.dumps, copy.deepcopy, pickle.dumps])
+def test_what_reads_at_every_depth_raises(read: Callable[[Any], Any]) -> None:
+    with pytest.raises(Redacted, match=r"cfg\.login\.password"):
+        read(holed())
 
 
 def test_redacted_as_a_whole() -> None:
@@ -180,13 +250,10 @@ def test_holed_values_are_frozen() -> None:
         holed()["keys"].append(1)
 
 
-@pytest.mark.parametrize(
-    "twice", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), dict, thaw]
-)
-def test_copies_remember_what_was_redacted(twice: Callable[[Any], Any]) -> None:
-    """The mark survives copying by its type, so assigning the copy does not make it a value."""
-    made = twice(holed())
-    assert sorted(HOLES, key=str) == sorted(marks(made), key=str)
+def test_plain_data_keeps_the_marks() -> None:
+    """leftoff itself makes plain data of it, with marks that are known by their type."""
+    made = thaw(holed())
+    assert HOLED == made and sorted(HOLES, key=str) == sorted(marks(made), key=str)
     with pytest.raises(Redacted):
         guard(made, "cfg")["login"]["password"]
 

@@ -49,7 +49,7 @@ CREDENTIAL_NAMES = str.split("""
     privateKey encryption_key authorization Authorization Proxy-Authorization headers.authorization access_token
     accessToken refresh_token auth_token _authToken bearer_token id_token idToken session_token AWS_SESSION_TOKEN token
     Token GITHUB_TOKEN github_token HF_TOKEN botToken csrf-token credential credentials cookie Cookie set_cookie
-    Set-Cookie session_cookie SMTP_PASS
+    Set-Cookie session_cookie SMTP_PASS auth basicAuth
 """)
 
 HARMLESS_NAMES = str.split("""
@@ -58,7 +58,7 @@ HARMLESS_NAMES = str.split("""
     tokenize token_type token_url token_id eos_token pad_token sync_token idempotency_token design_token start_token
     password_policy password_hash password_length password_reset passwordless secret_santa secretary secret_name
     secretRef keyboard key keys public_key primary_key foreign_key sort_key cache_key api_key_id key_id api author
-    authority authorized authorization_url auth compass bypass passed pass passenger first_pass cookie_policy
+    authority authorized authorization_url compass bypass passed pass passenger first_pass cookie_policy
     cookies_accepted cookiecutter credentials_file has_password is_secret needs_token rotate-token forgot_password
     ListSecrets set_password revealSecret
     missing_api_key monkey turkey donkey tokyo ken token_bucket x/token docs/api-key title status note url
@@ -192,6 +192,47 @@ def test_other_names_keep_their_values(redactor: Redactor, name: str) -> None:
     assert redactor.scrub(name, "hunter2")[0] == "hunter2"
 
 
+ORDINARY = [
+    "the", "The", "DET", "tokenization", "internationalization", "naïve", "ÉTÉ", "слово", "你好，世界", "हिन्दी",
+    "don't", "don’t", "'s", "##ing", "Ġthe", "ĠThe", "▁the", "[CLS]", "<|endoftext|>", "</s>", "McDonald", "iPhone",
+    "PDFs", "well-known", "and/or", "e.g.", "U.S.", "__init__", "max_length", ".", ",", "...", "==", "🙂", "42", "-1",
+    "3.14", "1,000", "1e-5", "50%", "$5", "1st", "1990s", "2024-01-15", "12:30", "The quick brown fox.",
+    "Hello, world! It's 5 o'clock (or so).",
+]  # fmt: skip
+
+NOT_ORDINARY = [
+    "hunter2", "a8f3k2l9x0", "abc123", "xK9-pQ", "AbCdEfGh", "Tr0ub4dor&3", "пароль123", "my token is hunter2",
+    "sessionid=abc; path=/", "user:pass", "qwmzkxjvbtrlpshgdfncwqzkjxvbmt", "kjhgfdsqwrtpzxcv", "deadbeef01", HEX40,
+    "d41d8cd98f00b204e9800998ecf8427e", "123e4567-e89b-12d3-a456-426614174000", "dGhlIHF1aWNr", "YWJjZGVm", "SGVsbG8=",
+    "0123456789012345678901234567890", "!@#$%^&*", A20, *SECRETS.values(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["token", "secret", "cookie", "auth", "GITHUB_TOKEN", "nextCookie"])
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_under_an_ambiguous_name_is_kept(redactor: Redactor, name: str, text: str) -> None:
+    """A word, a number or a sentence under a name such as `token` is work, and not a secret."""
+    value = [{name: text, "inner": {name: [text]}}]
+    assert redactor.scrub("rows", value)[0] is value
+
+
+@pytest.mark.parametrize("name", ["token", "secret", "cookie", "auth", "GITHUB_TOKEN"])
+@pytest.mark.parametrize("text", NOT_ORDINARY)
+def test_anything_else_under_an_ambiguous_name_goes(redactor: Redactor, name: str, text: str) -> None:
+    """What is not ordinary text under such a name is a secret."""
+    assert ([{name: REDACTED}], [[0, name]]) == redactor.scrub("rows", [{name: text}])
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "passwd", "api_key", "access_token", "client_secret", "private_key"]
+)
+@pytest.mark.parametrize("text", ["the", "42", "The quick brown fox."])
+def test_clear_names_always_name_a_secret(redactor: Redactor, name: str, text: str) -> None:
+    """Under a name that is not ambiguous every string is a secret; so it is under one that a project adds."""
+    assert ({name: REDACTED}, [[name]]) == redactor.scrub("row", {name: text})
+    assert ({"token": REDACTED}, [["token"]]) == Redactor(names=["token"]).scrub("row", {"token": text})
+
+
 @pytest.mark.parametrize("value", [0, 1, 3.5, True, False, None, "", "  ", [], {}, [1, None], {"a": 1}])
 def test_only_strings_are_secrets(redactor: Redactor, value: object) -> None:
     """Numbers, booleans, null, empty strings and empty containers are kept under any name."""
@@ -249,9 +290,9 @@ def test_words_of_a_name(name: str, expected: list[str]) -> None:
 
 def test_list_and_map_under_a_credential_name(redactor: Redactor) -> None:
     """Strings of a list go; a dict is judged by its own keys, unless it maps names to ``passwords`` or the like."""
-    clean, paths = redactor.scrub("x", {"token": ["a", 1, ["b"]]})
-    assert {"token": [REDACTED, 1, [REDACTED]]} == clean
-    assert [["token", 0], ["token", 2, 0]] == sorted(paths)
+    clean, paths = redactor.scrub("x", {"password": ["a", 1, ["b"]]})
+    assert {"password": [REDACTED, 1, [REDACTED]]} == clean
+    assert [["password", 0], ["password", 2, 0]] == sorted(paths)
     assert (["", REDACTED], [[1]]) == redactor.scrub("api_keys", ["", "b"])
     kept = {"authorization": {"status": "approved", "by": "bob"}}
     assert redactor.scrub("x", kept)[0] is kept
@@ -395,6 +436,7 @@ def test_depth_is_no_limit(redactor: Redactor) -> None:
         ("Cookie: sid=abc; theme=dark\nHost: x", "Cookie: [redacted]\nHost: x"),
         ("client_secret:=hunter2;", "client_secret:=[redacted];"),
         ("token=a token=b", "token=[redacted] token=[redacted]"),
+        ("auth=abc123", "auth=[redacted]"),
     ],
 )
 def test_mask_hides_assignments(redactor: Redactor, text: str, masked: str) -> None:
@@ -412,7 +454,7 @@ def test_mask_hides_assignments(redactor: Redactor, text: str, masked: str) -> N
         "def f(token: str, password: Optional[str]):", "export TOKEN=$OTHER", "password=${DB_PASSWORD}",
         "KeyError: 'password'", "the password", "Enter password:", "Password:\nnext line", "token::new", "token =",
         "password = user.password", "PWD=/home/bob", "secret: {{ vault.secret }}",
-        "password=%s", "a token-bucket: 5", "/login?next=/a", "password=***",
+        "password=%s", "auth=ldap", "auth: Failed", "a token-bucket: 5", "/login?next=/a", "password=***",
     ],
 )  # fmt: skip
 def test_mask_keeps_code_and_prose(redactor: Redactor, text: str) -> None:
@@ -449,7 +491,7 @@ def test_disabled_changes_nothing() -> None:
 )
 def test_allowed_entries_are_never_redacted(allow: str, paths: list[list[str]]) -> None:
     """A name, a dotted path from the record's key, or a glob of either allows an entry and all that is in it."""
-    value = {"password": "x", "token": "y", "url": SECRETS["url"]}
+    value = {"password": "x", "token": "y7", "url": SECRETS["url"]}
     assert paths == sorted(Redactor(allow=[allow]).scrub("db", value)[1])
 
 

@@ -186,15 +186,6 @@ def test_python_is_told_what_to_accept(place: Place) -> None:
     store.close()
 
 
-def test_python_checks_only_what_the_run_declared(place: Place) -> None:
-    """Another git branch, or a commit more, is no matter of a program's."""
-    tracked(place)
-    place.commit("more", other="x")
-    store = leftoff.open(place.folder / ".leftoff")
-    store.resume("r").pause()
-    store.close()
-
-
 def test_python_run_verifies_what_it_goes_on_with(place: Place) -> None:
     """`leftoff.run` checks a run before it goes on with it; refused, nobody drives it; accepted, it goes on."""
     place.file("out.txt", "one\n")

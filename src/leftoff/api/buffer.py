@@ -29,7 +29,7 @@ from leftoff.engine.write.salvaged import mark_rewound
 from leftoff.errors import Invalid, Pruned, Rewound
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED
-from leftoff.model.frozen import freeze_holed
+from leftoff.model.frozen import HoledDict, HoledList, freeze_holed, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -126,7 +126,7 @@ class Buffer:
                 value = self.variable(name)
                 if not isinstance(value, list):
                     raise Invalid(f"{name} is a {type(value).__name__}; it cannot be appended to.")
-                self.assign(name, [*value, item])
+                self.assign(name, [*list.__iter__(value), item])
                 return
             if name in self._loaded() and not self._cell(self._loaded(), name).is_list():
                 raise Invalid(f"{name} is not a list; it cannot be appended to.")
@@ -368,7 +368,8 @@ class Buffer:
             elif collection == "step":
                 self.steps.put(key, value)
             else:
-                self.secrets.keep(self.pending.put(collection, key, value))
+                holed = isinstance(value, (HoledDict, HoledList))  # read from a run: it keeps its marks
+                self.secrets.keep(self.pending.put(collection, key, thaw(value) if holed else value))
 
     def not_durable(self) -> dict[tuple[str, str], Change]:
         """What waits for a commit, or is being committed, by its address."""

@@ -8,7 +8,7 @@ from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.reports import needs_decision
 from leftoff.model.changes import DELETE
 from leftoff.model.codec import REDACTED, payload
-from leftoff.model.frozen import freeze, marks
+from leftoff.model.frozen import freeze, marks, thaw
 from leftoff.model.ids import check_step, parent_of
 
 TYPE_CHECKING = False
@@ -104,6 +104,7 @@ class BufferedSteps:
         if not isinstance(value, dict):
             lifecycle.check(path, value)  # says what is wrong with it
         check_step(path)
+        value = thaw(value)
         if lifecycle.decides(value):
             self.refuse_approval(path)
         self.change(path, lambda record: freeze(lifecycle.put_over(record, value)))

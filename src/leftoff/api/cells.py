@@ -73,7 +73,9 @@ def grown(name: str, before: Any, change: Change) -> Any:
         )
     items = [change.kept.get(i, NOTHING) for i in range(len(change.items))]
     parts = zip(items, change.items, strict=True)
-    return guard([*before, *(payload(s, name) if kept is NOTHING else kept for kept, s in parts)], name)
+    return guard(
+        [*list.__iter__(before), *(payload(s, name) if kept is NOTHING else kept for kept, s in parts)], name
+    )
 
 
 def overlay(

@@ -19,13 +19,14 @@ from leftoff.engine.read import find
 from leftoff.engine.read.info import RunInfo, list_info
 from leftoff.engine.read.which import READS, RESUMES, Which
 from leftoff.engine.resume.answers import Answers
-from leftoff.engine.resume.declared import refuse_unless
+from leftoff.engine.resume.declared import refuse_unless, told
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.engine.retention import prune as retention
 from leftoff.engine.retention.fsck import FsckReport, fsck
 from leftoff.engine.write.head import need_store
+from leftoff.engine.write.lease import need_free
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
@@ -70,9 +71,9 @@ class Store:
         take_over: bool = False,
         accept: Sequence[str] = (),
     ) -> Run:
-        """Go on with the latest unfinished run of this workflow (and branch, title, issue), or start one.
+        """Continue the latest unfinished run of this workflow (and branch, title, issue), or start one.
 
-        One that goes on is checked first, as ``resume`` does it.
+        A run that continues is checked first, as ``resume`` does it.
         """
         check_codes(accept)
         self._look()
@@ -80,20 +81,23 @@ class Store:
             workflow, title=title, branch=branch or self._branch(), steps=steps, variables=_encoded(variables)
         )
         opening.facts = self._facts(issue)
-        if not (self._store.exists() and self._store.read(opening.twin)):
-            opening.context = self._surroundings(opening)
-        now = self._clock.now()
-        head, epoch, resumed = run_or_start(
-            self._store, opening, now, self._driver(), scrubber=self._redactor, take_over=take_over
-        )
+        opened = None
+        while opened is None:  # or another process changed the run after it was checked
+            opening.seen = self._store.read(opening.twin) if self._store.exists() else None
+            if opening.seen is None:
+                opening.context = self._surroundings(opening)
+            else:
+                request = ResumeRequest(find.Target(opening.seen, None), accept=accept)
+                report = self._checked(request, f"leftoff.run({workflow!r}, ", take_over)
+            now, driver = self._clock.now(), self._driver()
+            opened = run_or_start(
+                self._store, opening, now, driver, scrubber=self._redactor, take_over=take_over
+            )
+        head, epoch, resumed = opened
         run = Run(self, head, epoch, resumed=resumed)
         if resumed:
             with run._or_release():
-                target = find.Target(self._store.read(run._buffer.row), None)
-                request = ResumeRequest(target, accept=accept)
-                report = refuse_unless(self._project, request, f"leftoff.run({workflow!r}, ")
                 self._go_on(run, opening=opening, report=report)
-                _say_left_open(run)
         return run
 
     def start(
@@ -132,14 +136,15 @@ class Store:
         take_over: bool = False,
         accept: Sequence[str] = (),
     ) -> Run:
-        """Go on with an unfinished run: the latest one, or what ``ref`` names. An older version is rolled back to.
+        """Continue an unfinished run: the latest one, or what ``ref`` names. An older version is rolled back to.
 
-        What the run declared or tracked is checked first: `CannotResume` has the findings, and goes on with the codes
-        that ``accept`` names.
+        The world is checked first, as the command does it: `CannotResume` has the findings, and ``accept`` names the
+        codes to continue with.
         """
         self._look()
         target = self._unfinished(ref, branch)
-        report = refuse_unless(self._project, ResumeRequest(target, accept=accept))
+        request = ResumeRequest(target, accept=accept)
+        report = self._checked(request, f"leftoff.resume({target.row.run_id!r}, ", take_over)
         now, driver = self._clock.now(), self._driver()
         head, epoch = open_run(self._store, target.row.run_id, now, driver=driver, take_over=take_over)
         assert epoch is not None
@@ -147,6 +152,13 @@ class Store:
         with run._or_release():
             self._go_on(run, target.version, report=report)
         return run
+
+    def _checked(self, request: ResumeRequest, call: str, take_over: bool) -> Report:
+        """Return what was found of a run that may continue. Nothing is written, and its lease is not taken yet."""
+        row, process = request.target.row, this_process()
+        now = self._clock.now()
+        self._store.read(lambda view: need_free(view, row.run, row.run_id, process, now, take_over=take_over))
+        return refuse_unless(self._project, request, call)
 
     def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
         if ref is not None:
@@ -188,6 +200,8 @@ class Store:
         now, guard = self._clock.now(), run._buffer.guard
         go_on(self._store, run._buffer.head, now, guard=guard, scrubber=self._redactor, opening=opening)
         run.refresh()
+        for line in told(report) if report is not None else ():
+            print(f"leftoff: {line}", file=sys.stderr)
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
         row = self._store.read(run._buffer.row)
@@ -340,14 +354,3 @@ class Store:
 
 def _encoded(variables: dict[str, Any] | None) -> dict[str, Any]:
     return {name: encoded(value, name) for name, value in (variables or {}).items()}
-
-
-def _say_left_open(run: Run) -> None:
-    """All steps of the run that goes on are done, and nobody finished it: nothing will be done again."""
-    steps = run.steps.values()
-    if steps and all(step["status"] in ("completed", "skipped") for step in steps):
-        print(
-            f"leftoff: run {run.id} was left open with every step done; what they returned then is "
-            "used. To finish a run, use `with leftoff.run(...)`, or run.finish().",
-            file=sys.stderr,
-        )

@@ -15,7 +15,16 @@ from typing import Any
 from leftoff.api import kinds
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
 from leftoff.model.codec import MAX_DEPTH, text
-from leftoff.model.frozen import FrozenDict, FrozenList, HoledDict, HoledList, Mark, marks
+from leftoff.model.frozen import (
+    MARK,
+    FrozenDict,
+    FrozenList,
+    HoledDict,
+    HoledList,
+    Mark,
+    marks,
+    refuse_redacted,
+)
 from leftoff.model.values import TYPE, Encoded, is_typed
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
@@ -59,8 +68,8 @@ def _with_marks(value: Any, name: str) -> Any:
     try:
         return encode(value, name)
     except (Invalid, Redacted):
-        if type(value) is Mark:
-            return value
+        if isinstance(value, Mark):
+            return MARK
         if not _has_marks(value):
             raise
     if isinstance(value, list):
@@ -81,11 +90,11 @@ def restored(value: Any, name: str) -> Any:
         return value
     if isinstance(value, list):
         items = [restored(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
-        return HoledList(items, name, value._holes) if type(value) is HoledList else FrozenList(items)
+        return HoledList(items) if type(value) is HoledList else FrozenList(items)
     if TYPE in value:
         return decode(value, name) if _is_ours(value) else value
     entries = {key: restored(item, f"{name}.{key}") for key, item in dict.items(value)}
-    return HoledDict(entries, name, value._holes) if type(value) is HoledDict else FrozenDict(entries)
+    return HoledDict(entries) if type(value) is HoledDict else FrozenDict(entries)
 
 
 def _is_ours(value: dict[str, Any]) -> bool:
@@ -146,7 +155,9 @@ def _encode_dict(value: dict[Any, Any], path: str, depth: int) -> Any:
 
 def _encode_other(value: Any, kind: type, path: str, depth: int) -> Any:
     """Dates, paths and the like, whose modules are not loaded for those who have none; then text and numbers."""
-    if kind is Mark:
+    if kind is HoledDict or kind is HoledList:
+        refuse_redacted(value)
+    if isinstance(value, Mark):
         raise Redacted(path)
     other = _other(kind)
     if other is not None:

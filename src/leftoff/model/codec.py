@@ -321,4 +321,4 @@ def payload(stored: bytes, where: str) -> Any:
 
 def holes(stored: bytes) -> list[list[Any]]:
     """The paths that were redacted in a stored value."""
-    return list(decode(stored[1:])["paths"]) if stored[:1] == REDACTED else []
+    return list(_scan(stored[10:].decode(), 0)[0]) if stored[:1] == REDACTED else []  # behind R{"paths":

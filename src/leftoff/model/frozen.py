@@ -3,6 +3,10 @@
 ``run.variables["x"].append(1)`` would be lost silently, because nothing tells the run about it. So the values are
 real lists and dicts (``==``, ``isinstance`` and ``json.dumps`` work) whose mutators raise ``Frozen``. Being
 immutable, they can be recognised by identity when they are assigned again. Copies are ordinary, mutable ones.
+
+A value with redacted entries is made of ``HoledDict`` and ``HoledList``, on the way to each such entry. Their own
+methods raise; code of leftoff that must see the marks reads them with ``dict.items(value)`` and
+``list.__iter__(value)``.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from leftoff.errors import Frozen, Redacted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any, NoReturn
 
 
@@ -52,10 +57,7 @@ class FrozenDict(dict):  # type: ignore[type-arg]
 
 
 class Mark(FrozenDict):
-    """What stands in the place of a redacted entry: equal to ``{"redacted": True}``, and known by its type.
-
-    So a value that was read, copied, changed elsewhere and assigned again still says what was redacted in it.
-    """
+    """The mark of a redacted entry in plain data: equal to ``{"redacted": True}``, and known by its type."""
 
     __slots__ = ()
 
@@ -72,48 +74,107 @@ class Mark(FrozenDict):
 MARK = Mark({"redacted": True})
 
 
-class HoledDict(FrozenDict):
-    """A dict some of whose entries were redacted: reading one raises, listing shows the mark."""
+class Hole(Mark):
+    """The mark of a redacted entry in a value that a program reads: every use but ``repr`` raises ``Redacted``.
 
-    __slots__ = ("_holes", "_name")
+    C code may read a list or a dict without asking it, and so get at this object. It is a dict because `json` then
+    asks it for its items, and its content is not JSON because other encoders do not ask.
+    """
 
-    def __init__(self, value: dict[str, Any], name: str, holes: frozenset[str]) -> None:
-        super().__init__(value)
-        self._name = name
-        self._holes = holes
+    __slots__ = ("_field", "_name")
 
-    def __getitem__(self, key: str) -> Any:
-        if key in self._holes:
-            raise Redacted(f"{self._name}.{key}")
-        return super().__getitem__(key)
+    def __init__(self, name: str, field: str) -> None:
+        super().__init__(redacted=...)
+        self._name, self._field = name, field
 
-    def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default  # noqa: SIM401 - it is this that `get` is made of
+    def refuse(self, *args: object, **named: object) -> NoReturn:
+        raise Redacted(self._name, field=self._field)
+
+    keys = values = items = get = copy = __copy__ = __deepcopy__ = __reduce__ = refuse
+    __getitem__ = __iter__ = __reversed__ = __len__ = __contains__ = __eq__ = __ne__ = __or__ = __ror__ = (
+        refuse
+    )
 
     def __repr__(self) -> str:
-        shown = (f"{k!r}: {'<redacted>' if k in self._holes else repr(v)}" for k, v in self.items())
-        return "{" + ", ".join(shown) + "}"
+        return "<redacted>"
+
+
+def _read(value: Any) -> Any:
+    if type(value) is Hole:
+        value.refuse()
+    return value
+
+
+def refuse_redacted(value: Any, *args: object) -> NoReturn:
+    """Raise ``Redacted`` for the first redacted entry of a holed value."""
+    for key in marks(value)[0]:
+        value = value[key]  # the last one raises
+    raise AssertionError
+
+
+class HoledDict(FrozenDict):
+    """A dict some of whose entries are redacted, at any depth: reading one raises ``Redacted``."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: str) -> Any:
+        return _read(super().__getitem__(key))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return _read(super().get(key, default))
+
+    def __iter__(self) -> Iterator[str]:
+        """Overridden for ``dict(x)``, ``**x``, ``x | y`` and ``x.copy()``, which read around ``[]`` otherwise."""
+        return super().__iter__()
+
+    def values(self) -> Any:
+        for value in super().values():
+            _read(value)
+        return super().values()
+
+    def items(self) -> Any:
+        self.values()
+        return super().items()
+
+    __deepcopy__ = __reduce__ = refuse_redacted  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return super().__repr__()  # its own, so that `pprint` uses it
 
 
 class HoledList(FrozenList):
-    """A list some of whose entries were redacted."""
+    """A list some of whose entries are redacted, at any depth: reading one raises ``Redacted``."""
 
-    __slots__ = ("_holes", "_name")
-
-    def __init__(self, value: list[Any], name: str, holes: frozenset[int]) -> None:
-        super().__init__(value)
-        self._name = name
-        self._holes = holes
+    __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        value = super().__getitem__(index)
-        if isinstance(index, int) and (index + len(self) if index < 0 else index) in self._holes:
-            raise Redacted(f"{self._name}[{index}]")
-        return value
+        found = super().__getitem__(index)
+        return [_read(value) for value in found] if isinstance(index, slice) else _read(found)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(_read, super().__iter__())
+
+    def __reversed__(self) -> Iterator[Any]:
+        return map(_read, super().__reversed__())
+
+    def copy(self) -> list[Any]:
+        return list(self)
+
+    def __add__(self, other: Any) -> Any:
+        return list(self) + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + list(self)
+
+    def __mul__(self, times: Any) -> Any:
+        return list(self) * times
+
+    __rmul__ = __mul__
+
+    __deepcopy__ = __reduce__ = refuse_redacted  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = ("<redacted>" if i in self._holes else repr(v) for i, v in enumerate(self))
-        return "[" + ", ".join(shown) + "]"
+        return super().__repr__()
 
 
 def freeze(value: Any) -> Any:
@@ -128,9 +189,9 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """An ordinary, mutable copy."""
-    if type(value) is Mark:
-        return value
+    """An ordinary, mutable copy, with marks in place of what is redacted."""
+    if isinstance(value, Mark):
+        return MARK
     if isinstance(value, dict):
         return {key: thaw(item) for key, item in dict.items(value)}
     if isinstance(value, list):
@@ -152,7 +213,7 @@ def mark(value: Any, paths: list[list[Any]]) -> Any:
 
 def marks(value: Any) -> list[list[Any]]:
     """The paths of the marks in a value."""
-    if type(value) is Mark:
+    if isinstance(value, Mark):
         return [[]]
     if isinstance(value, dict):
         return [[key, *path] for key, item in dict.items(value) for path in marks(item)]
@@ -162,26 +223,34 @@ def marks(value: Any) -> list[list[Any]]:
 
 
 def guard(value: Any, name: str) -> Any:
-    """Frozen, with the entries that are marked guarded."""
+    """Return the value frozen, with the marked entries guarded."""
     return freeze_holed(value, marks(value), name)
 
 
-def freeze_holed(value: Any, paths: list[list[Any]], name: str) -> Any:
-    """Frozen, with the entries at ``paths`` guarded. A value redacted as a whole raises here."""
+def freeze_holed(value: Any, paths: list[list[Any]], name: str, field: str = "") -> Any:
+    """Return the value frozen, with the entries at ``paths`` guarded. Raise if all of it is redacted.
+
+    ``name`` names the value in an error, ``field`` the last key that leads to it.
+    """
     if not paths:
         return freeze(value)
     if [] in paths:
-        raise Redacted(name)
+        raise Redacted(name, field=field)
     below: dict[Any, list[list[Any]]] = {}
     for path in paths:
         below.setdefault(path[0], []).append(path[1:])
-    whole = frozenset(key for key, rest in below.items() if [] in rest)
 
     def child(key: Any, item: Any) -> Any:
-        inner = below.get(key, []) if key not in whole else []
-        place = f"{name}.{key}" if isinstance(key, str) else f"{name}[{key}]"
-        return freeze_holed(item, inner, place)
+        if key not in below:
+            return freeze(item)
+        place, last = f"{name}{place_of([key])}", key if isinstance(key, str) else field
+        return Hole(place, last) if [] in below[key] else freeze_holed(item, below[key], place, last)
 
     if isinstance(value, dict):
-        return HoledDict({k: child(k, v) for k, v in value.items()}, name, whole)
-    return HoledList([child(i, v) for i, v in enumerate(value)], name, whole)
+        return HoledDict({k: child(k, v) for k, v in dict.items(value)})
+    return HoledList([child(i, v) for i, v in enumerate(list.__iter__(value))])
+
+
+def place_of(path: Iterable[Any]) -> str:
+    """Return where an entry is, as it is written behind the name of the value: ``[0].token``."""
+    return "".join(f".{key}" if isinstance(key, str) else f"[{key}]" for key in path)

@@ -71,7 +71,7 @@ def _has_type(value: Any, depth: int) -> bool:
     if depth == 0:
         raise RecursionError
     if isinstance(value, dict):
-        if TYPE in value:
+        if dict.__contains__(value, TYPE):
             return True
         inside: Iterable[Any] = dict.values(value)
     else:

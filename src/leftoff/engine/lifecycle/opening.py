@@ -58,6 +58,7 @@ class Opening:
         self.variables = variables or {}
         self.facts = facts or {}
         self.context = context or {}  # what the world around it is like
+        self.seen: RunRow | None = None  # the unfinished run of the same work, as it was checked
         names = [name for name, _ in self.steps]
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)

@@ -6,6 +6,7 @@ Loaded only where a text names a credential at all.
 from __future__ import annotations
 
 from leftoff.engine.redaction.credentials import FILES, harmless, is_path, word_set
+from leftoff.engine.redaction.ordinary import is_ordinary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) ->
     plain = value.rstrip(".!?")
     if not plain or harmless(value) or plain.lower() in _NOT_SECRET or value.startswith(("$", "%", "//")):
         return False
-    if credential in FILES and is_path(value):
+    if (credential in FILES and is_path(value)) or (credential == "auth" and is_ordinary(value)):
         return False
     if found["open"] is not None:
         return True

@@ -13,17 +13,20 @@ def word_set(words: str, ending: str = "") -> frozenset[str]:
     return frozenset([f"{word}{ending}" for word in words.split()])
 
 
-# Credentials, as the words they end in. "token" and "secret" may follow any word that is not in _HARMLESS.
+# Credentials, as the words they end in. The ambiguous ones may follow any word that is not in _HARMLESS.
 NAMES = word_set(
     "password passwd pwd passphrase pass_word pass_phrase pgpassword dbpassword userpassword sshpass "
     "db_pass user_pass smtp_pass mail_pass admin_pass root_pass password_confirmation password_confirm "
     "secret client_secret clientsecret token authtoken accesstoken refreshtoken idtoken sessiontoken "
     "bearertoken apitoken access_token refresh_token auth_token bearer_token id_token session_token api_token "
     "api_key apikey access_key accesskey secret_key secretkey private_key privatekey encryption_key "
-    "signing_key account_key authorization authorization_header auth_header cookie set_cookie setcookie "
+    "signing_key account_key authorization authorization_header auth auth_header cookie set_cookie setcookie "
     "credential credentials secrets passwords passphrases api_keys apikeys access_keys secret_keys "
     "private_keys access_tokens refresh_tokens auth_tokens api_tokens"
 )
+
+# Under these, an ordinary word, number or sentence is not a secret.
+AMBIGUOUS = word_set("token secret cookie auth")
 
 # A dict under one of these, with nothing but strings in it, maps names to secrets, unless it describes a schema.
 # Any other dict is judged by its own keys.

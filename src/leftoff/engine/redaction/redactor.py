@@ -4,7 +4,8 @@ Two things make a string a secret: the name it is stored under, and its own shap
 a redacted value is lost to whoever resumes: a name counts only if its *last* words name a credential
 (``DB_PASSWORD``, ``x-api-key``; never ``max_tokens``, ``next_token``, ``password_policy``), a shape only if it is
 one that somebody issues (``ghp_…``, ``sk-ant-…``, a PEM key, a URL with a password in it). Numbers, booleans,
-empty strings, and references such as ``${DB_PASSWORD}`` are never secrets.
+empty strings, and references such as ``${DB_PASSWORD}`` are never secrets, nor is ordinary text under an ambiguous
+name such as ``token``.
 
 A short string with a secret in it is redacted whole: code must never work with a URL or a header that was silently
 changed. In a long text, a report, only the secret itself is masked, and the work stays.
@@ -17,6 +18,7 @@ this module imports nothing; ``re`` is loaded, and a pattern compiled, when a te
 from __future__ import annotations
 
 from leftoff.engine.redaction.credentials import (
+    AMBIGUOUS,
     FILES,
     MAPS,
     MASK,
@@ -228,6 +230,7 @@ class Redactor:
         self._globs = tuple(entry for entry in allow if _is_glob(entry))
         added = [found for found in map(last_words, names) if found]
         self._names = NAMES.union("_".join(found) for found in added)
+        self._ambiguous = AMBIGUOUS.difference("_".join(found) for found in added)
         self._needles = tuple(max(found, key=len) for found in added)
         self._patterns = tuple(patterns)
         self._exact = _longest_first(exact)
@@ -346,7 +349,12 @@ class Redactor:
     def _judge(self, text: str, name: str) -> str | None:
         """The text itself, the text with its secrets masked, or None where it must go."""
         if name and not harmless(text) and not (name in FILES and is_path(text)):
-            return None
+            if name not in self._ambiguous:
+                return None
+            from leftoff.engine.redaction.ordinary import is_ordinary
+
+            if not is_ordinary(text):
+                return None
         if not self._patterns and not self._exact and not _maybe_shaped(text.lower()):
             return text
         spans = list(self._secrets_in(text))

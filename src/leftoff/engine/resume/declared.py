@@ -1,33 +1,60 @@
-"""Before a Python program goes on with a run: only what the run declared or tracked is checked.
-
-A program that resumes itself after a crash must not be held up by what it has nothing to do with: git, an issue, how
-long ago it was.
-"""
+"""Before a Python program continues a run: the checks of `leftoff resume`, for a caller that nobody can ask."""
 
 from __future__ import annotations
 
-from leftoff.engine.resume.checks import run, tree
-from leftoff.engine.resume.checks.provider import CheckProvider
-from leftoff.engine.resume.finding import check_codes
+from leftoff.engine.resume.checks import run
+from leftoff.engine.resume.checks.own import EngineChecks
+from leftoff.engine.resume.finding import WARN, check_codes
 from leftoff.engine.resume.verdict import verify
+from leftoff.model.times import ago
+from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.engine.resume.verdict import Report
 
 
-class DeclaredChecks(CheckProvider):
-    quick = (run.integrity, run.incomplete_write, run.salvaged, run.not_resumable, tree.half_restored)
-    waiting = (tree.outputs, tree.files)
+class ProgramChecks(EngineChecks):
+    """All checks of the engine but that of the lease, which the program takes itself."""
+
+    quick = tuple(check for check in EngineChecks.quick if check is not run.lease)  # type: ignore[assignment]
 
 
-def refuse_unless(project: Project, request: ResumeRequest, how: str | None = None) -> Report:
-    """What was found; `CannotResume`, unless it is accepted. ``how``: the call, up to where ``accept=`` goes."""
-    accepted = check_codes(request.accept)
-    report = verify(project, request, (DeclaredChecks(),), whole=False)
+def refuse_unless(project: Project, request: ResumeRequest, call: str) -> Report:
+    """Return what was found. Raise `CannotResume` if any of it asks or refuses, and is not accepted.
+
+    ``call``: the call of the program, up to where ``accept=`` goes.
+    """
+    accepted, run_id = check_codes(request.accept), request.target.row.run_id
+    report = verify(project, request, (ProgramChecks(),))
     report.accept(accepted)
-    how = how or f"leftoff.resume({request.target.row.run_id!r}, "
-    report.refuse(f"{how}accept={{codes}}) continues anyway.")
+    call = call.replace("{", "{{").replace("}", "}}")
+    report.refuse(
+        f"{call}accept={{codes}}) continues anyway; `leftoff resume {run_id}` asks about each finding. "
+        f"For a new run, end this one first: `leftoff finish {run_id} --status abandoned`."
+    )
     return report
+
+
+def told(report: Report) -> Iterator[str]:
+    """Yield what to print when a program continues a run: which, how old, how far; then a line for each warning."""
+    world, leaves = report.world, report.world.leaves()
+    done = sum(world.steps.status(path) in STEP_ENDED for path in leaves)
+    how_far = f"{done} of {len(leaves)} steps done."
+    if done == len(leaves):
+        how_far = (
+            f"every step done ({done}). Their results are used again; run.finish(), or leaving "
+            "`with leftoff.run(...)` without an error, ends the run."
+        )
+    age = ago(run.last_activity(world), world.now, words=True)
+    yield f"continuing {world.run_id}, last active {age}, {how_far if leaves else 'no steps yet.'}"
+    warnings = [finding for finding in report.findings if finding.level == WARN]
+    yield from (finding.message for finding in warnings if not finding.code.startswith("git."))
+    # One short line: a script is edited and started again all day.
+    of_git = ", ".join(finding.code for finding in warnings if finding.code.startswith("git."))
+    if of_git:
+        yield f"git has changed since then ({of_git}); `leftoff verify {world.run_id}` shows how."

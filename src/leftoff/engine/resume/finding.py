@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "criteria.unmet": WARN,
     "prerequisite.missing": ASK,
     "variables.redacted": ASK,
+    "result.redacted": WARN,
     "step.not_idempotent": ASK,
     "step.elsewhere": ASK,
     "step.again": ASK,

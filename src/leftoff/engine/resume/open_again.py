@@ -8,7 +8,7 @@ from leftoff.engine.read.which import OPEN_TURN
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head
-from leftoff.engine.write.lease import take
+from leftoff.engine.write.lease import need_free, take
 from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 
@@ -30,13 +30,20 @@ def run_or_start(
     *,
     scrubber: Scrubber | None,
     take_over: bool = False,
-) -> tuple[Head, int, bool]:
-    """The latest unfinished run that fits, or a new one, and its lease: one transaction, so never two by accident."""
+) -> tuple[Head, int, bool] | None:
+    """The latest unfinished run that fits, or a new one, and its lease: one transaction, so never two by accident.
+
+    Return ``None`` if that run is not as it was checked (``opening.seen``): another process has changed it since then.
+    """
     changes = opening_changes(opening, at, scrubber)
     changes, blobs = save_blobs(store, changes)
 
-    def work(tx: Tx) -> tuple[Head, int, bool]:
-        row = opening.twin(tx)
+    def work(tx: Tx) -> tuple[Head, int, bool] | None:
+        row, seen = opening.twin(tx), opening.seen
+        if (row and (row.run, row.seq)) != (seen and (seen.run, seen.seq)):
+            if row is not None:
+                need_free(tx, row.run, row.run_id, driver[0], at, take_over=take_over)
+            return None
         if row is not None:
             epoch = take(tx, row.run, row.run_id, driver, at, take_over=take_over)
             return Head.of(row), epoch, True

@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.request import ResumeRequest, Selection
     from leftoff.errors import LeftoffError
 
-OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # findings about what a step left
+OF_A_STEP = (
+    "outputs.missing",
+    "outputs.changed",
+    "variables.redacted",
+    "result.redacted",
+)  # findings about what a step left
 
 
 def verify(
@@ -40,16 +45,13 @@ def verify(
     request: ResumeRequest,
     providers: Sequence[CheckProvider],
     session: str | None = None,
-    *,
-    whole: bool = True,
 ) -> Report:
     """Check the world against a run, in view of what is asked for: the verdict that every face goes by.
 
-    ``session``: whose the run may be without standing in the way. Not ``whole``: only what the run declared or tracked
-    is read.
+    ``session``: whose the run may be without standing in the way.
     """
     levels = project.settings.parsed("verify", levels_of)
-    world = World(project, request, session, whole=whole)
+    world = World(project, request, session)
     if world.damage:  # nothing else can be known
         return Report(world, select(world, request), providers, [*integrity(world)], levels)
     found = [finding for provider in providers for check in provider.quick for finding in check(world)]
@@ -58,6 +60,8 @@ def verify(
     dismissed = {code for provider in providers for code in provider.dismisses}
     found = [f for f in found if f.code not in dismissed and not _is_done_again(f, selection)]
     found += [finding for provider in providers for finding in provider.findings(world, selection)]
+    asked = {finding.subject for finding in found if finding.code == "variables.redacted"}
+    found = [f for f in found if f.code != "result.redacted" or f.subject not in asked]
     report = Report(world, selection, providers, found, levels)
     if request.over is not None:
         report.end(request.over)

@@ -8,11 +8,15 @@ is.
 
 from __future__ import annotations
 
+import sys
+
 from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
 from leftoff.engine.write.head import need_run
 from leftoff.model.changes import LAST, NOTHING, ChangeSet
-from leftoff.model.ids import parent_of
+from leftoff.model.codec import holes, text
+from leftoff.model.frozen import Mark, place_of
+from leftoff.model.ids import parent_of, shown_step
 from leftoff.model.versions import counts_of
 from leftoff.model.words import ONCE_MORE, STEP_ENDED
 
@@ -191,7 +195,47 @@ def move(changes: ChangeSet, path: str, record: Record, now: str) -> Change:
             changes.put("error", path, {**about, **error})
     elif status in STEP_ENDED:
         changes.delete("error", path)
+        if change.secret is not NOTHING:
+            _say_redacted(path, change)
     return change
+
+
+_SHOWN = 3
+_said: set[tuple[str, str]] = set()  # steps and fields that this process has reported
+
+
+def _say_redacted(path: str, change: Change) -> None:
+    """Print which fields of a step's result are not stored: once for all items of a batch."""
+    found: dict[str, list[Any]] = {}  # the first place of each field
+    total, name = 0, parent_of(path) or path
+    for hole in holes(change.stored):
+        if hole[0] == "result" and not _was_redacted(change.secret, hole):
+            total += 1
+            found.setdefault(place_of(key if isinstance(key, str) else 0 for key in hole), hole[1:])
+    if all((name, field) in _said for field in found):
+        return
+    _said.update((name, field) for field in found)
+    some = list(found.values())[:_SHOWN]
+    more = f" and {total - len(some)} more" if total > len(some) else ""
+    words = {next((key for key in hole[::-1] if isinstance(key, str)), f"{path}.result"): 0 for hole in some}
+    places = ", ".join(place_of(hole).lstrip(".") or "all of it" for hole in some)
+    line = (
+        f"leftoff: the result of step {shown_step(path)} is stored without what looks like a secret: {places}{more}. "
+        f"To store it, allow it in leftoff.toml: [redaction] allow = [{', '.join(map(text, words))}]"
+    )
+    try:
+        print("".join(c if c.isprintable() else "\ufffd" for c in line), file=sys.stderr)
+    except OSError:  # nobody reads it
+        pass
+
+
+def _was_redacted(value: Any, place: list[Any]) -> bool:
+    """Return whether an entry came with the mark: it was read from a run, and reported when it was first recorded."""
+    for key in place:
+        if isinstance(value, dict) and key not in value:  # a secret in the key was masked
+            return False
+        value = value[key]
+    return isinstance(value, Mark)
 
 
 def remove(changes: ChangeSet, path: str) -> None:

@@ -66,9 +66,22 @@ def take(
     """Become the driver, a process and what it is called; the epoch that fences off whoever drove before. Call it
     inside a transaction."""
     process, who = driver
-    lease = tx.lease(run)
+    lease = need_free(tx, run, run_id, process, now, take_over=take_over)
     if lease is not None and lease.held and lease.process == process:
         return int(lease.epoch)
+    epoch = (lease.epoch if lease is not None else 0) + 1
+    log.debug("%s drives %s, epoch %d", who, run_id, epoch)
+    tx.put_lease(run, epoch, Holder("process", process, None, who, now))
+    return epoch
+
+
+def need_free(
+    view: View, run: int, run_id: str, process: Process, now: int, *, take_over: bool = False
+) -> Lease | None:
+    """Return the lease of a run that the process may drive. Raise `LeaseHeld` if another one does."""
+    lease = view.lease(run)
+    if lease is not None and lease.held and lease.process == process:
+        return lease
     now_state = state(lease, now)
     if now_state in (ALIVE, "unknown") or (now_state == "silent" and not take_over):
         assert lease is not None
@@ -78,10 +91,7 @@ def take(
                 "It has been silent for over 10 minutes and cannot be seen from here; take_over=True follows."
             )
         raise error
-    epoch = (lease.epoch if lease is not None else 0) + 1
-    log.debug("%s drives %s, epoch %d", who, run_id, epoch)
-    tx.put_lease(run, epoch, Holder("process", process, None, who, now))
-    return epoch
+    return lease
 
 
 def take_session(tx: Tx, run: int, run_id: str, now: int, holder: Holder) -> int:

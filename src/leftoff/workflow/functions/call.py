@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 _PLAIN = (str, int, float, bool, type(None))
-_SECRET = "Secrets are not stored: read them inside the steps that need them. A new version= of the step runs it again."
 _KEPT = ("order", "attempt", "title", ONCE_MORE)  # of the record of an earlier try
 NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
 
@@ -145,7 +144,7 @@ class Call:
         if not inner:
             return decode(result, where)
         if [] in inner or TYPE in text(result, where):
-            raise Redacted(where, hint=_SECRET)
+            raise Redacted(where)
         return freeze_holed(result, inner, where)  # raises where a redacted entry is looked at
 
     def _raise_again(self, record: dict[str, Any], raised: dict[str, Any]) -> None:

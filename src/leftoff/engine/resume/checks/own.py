@@ -35,6 +35,7 @@ class EngineChecks(CheckProvider):
         run.criteria,
         run.blocked,
         run.prerequisites,
+        run.results,
         tree.half_restored,
     )
     waiting = (tree.outputs, tree.files, tree.git, tree.issue, run.blobs)

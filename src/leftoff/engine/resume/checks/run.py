@@ -8,6 +8,7 @@ from leftoff.engine.read.state import met
 from leftoff.engine.resume.finding import WARN, Finding
 from leftoff.engine.write.lease import describe, stands_in_the_way, state, unseen
 from leftoff.errors import Corrupt, NotFound
+from leftoff.model.frozen import marks, place_of
 from leftoff.model.ids import shown_step
 from leftoff.model.times import ago, millis
 from leftoff.model.words import ONCE_MORE, SALVAGED
@@ -24,6 +25,7 @@ SLACK_MS = 120_000  # two clocks of one project may differ so much
 REQUIRED = ("workflow", "status")
 OWN = ("created_at",)  # not every document that a run is imported from says it
 _SHOWN = 5
+_ALLOW = "If it is not a secret, allow it in leftoff.toml ([redaction] allow) and run the step again."
 _DONE = ("completed", "skipped")
 
 
@@ -163,8 +165,8 @@ def _in_order(started: object, completed: object, now: str) -> bool:
 
 
 def age(world: World) -> Iterator[Finding]:
-    last = _last_activity(world)
-    if last is not None and world.now - last > STALE_MS:
+    last = last_activity(world)
+    if world.now - last > STALE_MS:
         yield Finding(
             "age.stale",
             f"The last activity was {ago(last, world.now, words=True)}, on {iso(last)[:10]}.",
@@ -172,7 +174,7 @@ def age(world: World) -> Iterator[Finding]:
         )
 
 
-def _last_activity(world: World) -> int | None:
+def last_activity(world: World) -> int:
     """As the run, or the document that it came from, states it; else its last commit."""
     stated = [millis(world.said(name)) for name in ("last_activity", "last_updated", "last_heartbeat")]
     known = [when for when in stated if when is not None]
@@ -296,6 +298,25 @@ def redacted(world: World, given: Collection[str]) -> Iterator[Finding]:
             hint = f"Give it again: --var {name}=…, or {name} in the environment; "
             hint += "--accept variables.redacted resumes without it."
             yield Finding("variables.redacted", message, hint, name)
+
+
+def results(world: World) -> Iterator[Finding]:
+    """Results of finished steps that were stored without what looked like a secret."""
+    found = {}
+    for path in world.redacted_steps:
+        record = world.steps[path]
+        holes = marks(record.get("result")) if record.get("status") == "completed" else []
+        if holes:
+            found[path] = [place_of(hole).lstrip(".") for hole in holes]
+    for path in list(found)[:_SHOWN]:
+        what = _some([place or "all of it" for place in found[path]], ", ")
+        message = (
+            f"The result of step {shown_step(path)} was stored without what looked like a secret: {what}."
+        )
+        yield Finding("result.redacted", f"{message} Reading it raises Redacted.", _ALLOW, path)
+    if len(found) > _SHOWN:
+        message = f"So were the results of {len(found) - _SHOWN} more steps."
+        yield Finding("result.redacted", message, _ALLOW, list(found)[_SHOWN])
 
 
 def _some(words: list[str], between: str = "; ") -> str:

@@ -28,16 +28,13 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 10  # checkpoints, for one that is whole
 _READ = ("run", "file", "context", "criterion", "error", "extra")
-_DECLARED = ("run", "step", "artifact", "file", "context", "extra")
-_WANTED = {*_READ, *_DECLARED, "variable"}
+_WANTED = {*_READ, "step", "artifact", "variable"}
 
 
 class World:
     """One run at one version, and where it is looked at from."""
 
-    def __init__(
-        self, project: Project, request: ResumeRequest, session: str | None = None, *, whole: bool = True
-    ) -> None:
+    def __init__(self, project: Project, request: ResumeRequest, session: str | None = None) -> None:
         target = request.target
         self.store = project.store
         self.target = target
@@ -45,7 +42,6 @@ class World:
         self.settings = project.settings
         self.deep = request.deep
         self.proves_copies = bool(request.deep or request.yes or request.answers)
-        self._whole = whole  # else only what the run declared or tracked is read
         self.session = session  # whose the run may be without standing in the way
         self.row: RunRow
         self.version: Version
@@ -61,6 +57,7 @@ class World:
         self._leaves: list[str] | None = None
         self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
         self.redacted: list[str] = []
+        self.redacted_steps: list[str] = []  # something in their records is, or may be
         self.is_head = True
         self.row = target.row
         self._seq = target.row.seq if target.version is None else target.version.seq
@@ -99,7 +96,7 @@ class World:
     def _take_all(self, reader: Reader) -> None:
         """Each collection once: its bytes against their hashes, all against the digest; what is needed is decoded."""
         self._reader, total = reader, 0
-        for collection in reader.collections() if self._whole else _DECLARED:
+        for collection in reader.collections():
             try:
                 if collection not in _WANTED:
                     total += reader.part(collection)
@@ -110,7 +107,7 @@ class World:
                 continue
             total += part
             self._take(reader, collection, rows)
-        if self._whole and not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
+        if not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
             where = f"run {self.row.run_id}@{self.version.seq}"
             self.damage.append(
                 ("integrity.digest", Corrupt(f"The digest of {where} does not match.", where=where))
@@ -120,6 +117,7 @@ class World:
         """As much of a collection as the checks need."""
         try:
             if collection == "step":
+                self.redacted_steps = [path for path, _, stored in rows if stored[:1] != JSON]
                 self.steps = Steps(
                     rows, lambda some: reader.plain_of("step", some), iso(self.now), glance=reader.is_current
                 )
