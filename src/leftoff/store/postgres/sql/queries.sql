@@ -13,8 +13,9 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 SET LOCAL synchronous_commit = off
 
 -- name: opened
--- By which number this transaction is known should the answer to its end be lost; and which schema it finds.
-SELECT pg_current_xact_id()::text, (SELECT value FROM meta WHERE name = 'schema')
+-- By which number this transaction is known should the answer to its end be lost; which schema it finds; the store's id.
+SELECT pg_current_xact_id()::text, (SELECT value FROM meta WHERE name = 'schema'),
+       (SELECT value FROM meta WHERE name = 'store_id')
 
 -- name: writable
 -- Whether this server takes writes, and from this role.
