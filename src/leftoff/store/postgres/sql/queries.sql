@@ -250,6 +250,7 @@ SELECT value FROM meta WHERE name = $1
 -- name: meta
 -- What the store says of itself.
 SELECT name, value FROM meta
+WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema', 'min_reader', 'min_writer')
 
 -- name: meta_range
 -- Facts about the store whose names lie in a range.
@@ -545,6 +546,12 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 -- name: drop_metas
 -- Several facts that are none any more.
 DELETE FROM meta WHERE name = ANY($1::text[])
+
+-- name: drop_idle_tokens
+-- The kept tokens of runs that rest: nobody tries a commit of theirs again.
+DELETE FROM meta WHERE name >= 'token:' AND name < 'token;' AND split_part(name, ':', 2)::bigint NOT IN (
+    SELECT run FROM run WHERE status IN ('running', 'blocked')
+)
 
 -- name: past_batch
 -- Superseded records of a run, in order, a batch at a time, and whether any kept version still sees them.

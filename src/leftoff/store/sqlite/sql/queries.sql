@@ -342,6 +342,12 @@ DELETE FROM version WHERE run = ? AND seq = ? RETURNING seq, token, digest, at
 -- The other names of a version that is gone.
 DELETE FROM alias WHERE run = ? AND seq = ?
 
+-- name: drop_idle_tokens
+-- The kept tokens of runs that rest: nobody tries a commit of theirs again.
+DELETE FROM meta WHERE name >= 'token:' AND name < 'token;' AND CAST(substr(name, 7) AS INTEGER) NOT IN (
+    SELECT run FROM run WHERE status IN ('running', 'blocked')
+)
+
 -- name: past_batch
 -- Superseded records of a run, in order, a batch at a time, and whether any kept version still sees them.
 SELECT p.collection, p.key, p.until, p.hash, p.data IS NULL, p.blob,
@@ -487,6 +493,7 @@ SELECT hash, data FROM value
 -- name: meta
 -- What the store says of itself.
 SELECT name, value FROM meta
+WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema', 'min_reader', 'min_writer')
 
 -- name: fact
 -- What was noted under one name.
