@@ -273,14 +273,18 @@ SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM commit_number
 SELECT max(at), max(n) FROM version GROUP BY at / 3600000 ORDER BY 1
 
 -- name: size
--- About how many bytes a run takes; what it shares with others counts in full.
-SELECT ((SELECT count(*) * 128 FROM version WHERE run = $1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM record WHERE run = $1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM past WHERE run = $1)
-     + (SELECT coalesce(sum(octet_length(data)), 0) FROM value WHERE hash IN (
-            SELECT outside FROM record WHERE run = $1 UNION SELECT outside FROM past WHERE run = $1))
-     + (SELECT coalesce(sum(stored), 0) FROM blob WHERE hash IN (
-            SELECT blob FROM record WHERE run = $1 UNION SELECT blob FROM past WHERE run = $1)))::bigint
+-- About how many bytes some runs take. What they share with others counts in full, or not at all ($2).
+SELECT ((SELECT count(*) * 128 FROM version WHERE run = ANY($1::bigint[]))
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM record WHERE run = ANY($1))
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM past WHERE run = ANY($1))
+     + (SELECT coalesce(sum(octet_length(data)), 0) FROM value v WHERE hash IN (
+            SELECT outside FROM record WHERE run = ANY($1) UNION SELECT outside FROM past WHERE run = ANY($1))
+        AND NOT ($2::boolean AND (EXISTS (SELECT 1 FROM record WHERE outside = v.hash AND run <> ALL($1))
+                               OR EXISTS (SELECT 1 FROM past WHERE outside = v.hash AND run <> ALL($1)))))
+     + (SELECT coalesce(sum(stored), 0) FROM blob b WHERE hash IN (
+            SELECT blob FROM record WHERE run = ANY($1) UNION SELECT blob FROM past WHERE run = ANY($1))
+        AND NOT ($2 AND (EXISTS (SELECT 1 FROM record WHERE blob = b.hash AND run <> ALL($1))
+                      OR EXISTS (SELECT 1 FROM past WHERE blob = b.hash AND run <> ALL($1))))))::bigint
 
 -- name: start_turn
 -- Those who start a run of the same workflow and branch do so one after the other, until each is durable.

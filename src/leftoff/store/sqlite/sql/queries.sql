@@ -404,16 +404,21 @@ SELECT n FROM run WHERE run = 0
 SELECT max(at), max(n) FROM version GROUP BY at / 3600000 ORDER BY 1
 
 -- name: size
--- About how many bytes a run takes; what it shares with others counts in full.
-SELECT (SELECT count(*) * 128 FROM version WHERE run = ?1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM record WHERE run = ?1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM past WHERE run = ?1)
-     + (SELECT coalesce(sum(length(data)), 0) FROM value WHERE hash IN (
-            SELECT hash FROM record WHERE run = ?1 AND data IS NULL
-            UNION SELECT hash FROM past WHERE run = ?1 AND data IS NULL))
-     + (SELECT coalesce(sum(stored), 0) FROM blob WHERE hash IN (
-            SELECT blob FROM record WHERE run = ?1 AND blob IS NOT NULL
-            UNION SELECT blob FROM past WHERE run = ?1 AND blob IS NOT NULL))
+-- About how many bytes some runs take. What they share with others counts in full, or not at all (?2).
+WITH own (run) AS (SELECT value FROM json_each(?1))
+SELECT (SELECT count(*) * 128 FROM version WHERE run IN own)
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM record WHERE run IN own)
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM past WHERE run IN own)
+     + (SELECT coalesce(sum(length(data)), 0) FROM value v WHERE hash IN (
+            SELECT hash FROM record WHERE run IN own AND data IS NULL
+            UNION SELECT hash FROM past WHERE run IN own AND data IS NULL)
+        AND NOT (?2 AND (EXISTS (SELECT 1 FROM record WHERE hash = v.hash AND data IS NULL AND run NOT IN own)
+                      OR EXISTS (SELECT 1 FROM past WHERE hash = v.hash AND data IS NULL AND run NOT IN own))))
+     + (SELECT coalesce(sum(stored), 0) FROM blob b WHERE hash IN (
+            SELECT blob FROM record WHERE run IN own AND blob IS NOT NULL
+            UNION SELECT blob FROM past WHERE run IN own AND blob IS NOT NULL)
+        AND NOT (?2 AND (EXISTS (SELECT 1 FROM record WHERE blob = b.hash AND run NOT IN own)
+                      OR EXISTS (SELECT 1 FROM past WHERE blob = b.hash AND run NOT IN own))))
 
 -- name: stray_values
 -- Values that nothing refers to, left by a prune that was cut short.
