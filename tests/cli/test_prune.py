@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.cli.command import call, succeed
 
@@ -51,15 +54,87 @@ def test_the_newest_checkpoint_stays(project: Path) -> None:
 
 
 def test_runs_that_are_over_by_age(project: Path) -> None:
-    """A completed run goes into the archive; one in progress never does."""
+    """A completed run goes into the trash; one in progress never does."""
     settings(project, '[retention]\ncompleted = "0d"\nrunning = "0d"\n')
     succeed("start", "w", "--run-id", "old", cwd=project)
     succeed("finish", "--run", "old", cwd=project)
     succeed("start", "w", "--run-id", "new", cwd=project)
     (entry,) = pruned(project)["removed"]
-    assert ("run", "old", "archive") == (entry["kind"], entry["run_id"], entry["action"])
+    assert ("run", "old", "remove") == (entry["kind"], entry["run_id"], entry["action"])
     assert ["new"] == [run["run_id"] for run in succeed("ls", "--json", cwd=project).json["runs"]]
-    assert (project / ".leftoff/archive/old.leftoff").exists()
+    succeed("undelete", "old", cwd=project)
+    assert "completed" == succeed("show", "old", "--json", cwd=project).json["status"]
+
+
+# -- space
+
+SHARED, OWN = 1_000_000, 300_000
+
+
+def taken(project: Path) -> int:
+    """The bytes that the store's folder takes on disk."""
+    folder = project / ".leftoff"
+    return sum(path.lstat().st_blocks * 512 for path in (folder, *folder.rglob("*")))
+
+
+def worked(project: Path, *runs: str) -> None:
+    """Completed runs, each with a copy of a file that all have, and one of a file of its own."""
+    shared = project / "shared.bin"
+    shared.write_bytes(shared.read_bytes() if shared.exists() else os.urandom(SHARED))
+    for run in runs:
+        (project / "own.bin").write_bytes(os.urandom(OWN))
+        succeed("start", "w", "--run-id", run, cwd=project)
+        for name in ("shared.bin", "own.bin"):
+            succeed("artifact", name, "--run", run, cwd=project)
+        succeed("finish", "--run", run, cwd=project)
+
+
+@pytest.mark.parametrize("dialect", ["", '[mirror]\ndialect = "bmad"\n'], ids=["trash", "archive"])
+def test_a_prune_never_takes_space(project: Path, dialect: str) -> None:
+    """Runs that the rules let go stay where they are, marked: nothing is copied, and what is freed is measured."""
+    settings(project, f'[retention]\nauto = false\ncompleted = "0d"\n{dialect}')
+    worked(project, "a", "b", "c")
+    before = taken(project)
+    done = pruned(project)
+    assert {"a", "b", "c"} == {entry["run_id"] for entry in done["removed"]}
+    assert 0 <= done["bytes_freed"] == before - taken(project) < OWN
+    assert [] == succeed("ls", "--json", cwd=project).json["runs"]
+    succeed("undelete", "b", cwd=project)
+    assert 2 == len(succeed("show", "b", "--json", cwd=project).json["artifacts"])
+    assert [] == succeed("fsck", "--json", cwd=project).json["problems"]
+
+
+def test_space_that_comes_back_later(project: Path) -> None:
+    """The command that frees it now is named, and frees as much as was said."""
+    settings(project, '[retention]\ncompleted = "0d"\n')
+    worked(project, "a", "b", "c")
+    for words, says in (("prune --dry-run", "would take about"), ("prune", "takes about")):
+        said = succeed(*words.split(), cwd=project).err
+        assert f"the trash {says}" in said and "`leftoff prune --empty-trash`" in said, said
+    assert "3 put into the trash" in said
+    before = taken(project)
+    dry = pruned(project, "--empty-trash", "--dry-run")
+    assert "bytes_freed" not in dry
+    done = pruned(project, "--empty-trash")
+    assert before - taken(project) == done["bytes_freed"] > SHARED + 3 * OWN
+    assert abs(dry["bytes_to_free"] - done["bytes_freed"]) < 100_000
+    assert "trash" not in succeed("prune", cwd=project).err
+
+
+def test_what_other_runs_need_is_not_promised(project: Path) -> None:
+    """A file that a run in the trash shares with one that stays gives nothing back."""
+    settings(project, '[retention]\ncompleted = "0d"\n')
+    worked(project, "a", "b")
+    pruned(project)
+    worked(project, "stays")
+    before = taken(project)
+    dry = pruned(project, "--empty-trash", "--dry-run")
+    assert 2 * OWN < dry["bytes_to_free"] < 2 * OWN + 100_000
+    settings(project, '[retention]\ncompleted = "never"\n')
+    done = pruned(project, "--empty-trash")
+    assert before - taken(project) == done["bytes_freed"] < SHARED
+    assert 2 == len(succeed("show", "stays", "--json", cwd=project).json["artifacts"])
+    assert [] == succeed("fsck", "--json", cwd=project).json["problems"]
 
 
 def test_archives_by_number(project: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 _SYNC, _QUERY, _FLUSH, _PARSE, _BIND = b"S", b"Q", b"H", b"P", b"B"
-_READY = b"Z"
+_READY, _ROW = b"Z", b"D"
 PATIENCE_S = 60.0  # for what will come: only a failure waits so long
 _TLS = struct.pack("!i", 80877103)
 
@@ -24,6 +24,7 @@ class Proxy:
     def __init__(self, server: Path) -> None:
         self.target = str(server / ".s.PGSQL.5432")
         self.rounds = 0
+        self.rows = 0  # that the server answered with
         self.delay_s = 0.0
         self.server_version = ""  # what the server says it is; empty: what it is
         self.statements: list[str] = []
@@ -195,6 +196,7 @@ class _Link:
                 kind, body = message(self.server)
                 if kind == b"S" and self.proxy.server_version and body.startswith(b"server_version\0"):
                     body = b"server_version\0" + self.proxy.server_version.encode() + b"\0"
+                self.proxy.rows += kind == _ROW
                 held += kind + struct.pack("!i", len(body) + 4) + body
                 if kind in (b"R", b"A"):  # a password may be asked for; who listens is told something
                     self.client.sendall(held)

@@ -9,6 +9,7 @@ import pytest
 
 from leftoff.clock import Clock
 from leftoff.engine.config import project
+from leftoff.files import make_folder
 from leftoff.operations import runs
 from leftoff.operations.upkeep import stores
 from leftoff.store.base import Store
@@ -24,6 +25,16 @@ from tests.postgres.conftest import drop
 from tests.postgres.server import Server
 
 
+class Placed(PostgresStore):
+    """One whose folder of this machine is where a test looks."""
+
+    folder = ""
+
+    def _settle(self) -> None:
+        make_folder(self.folder)
+        self._there = True
+
+
 class Servers:
     """Opens a store on the server wherever one in a folder is asked for, once that is wanted."""
 
@@ -36,7 +47,7 @@ class Servers:
         if not self.wanted or "://" in location or "leftoff-" in location:  # of what is looked at aside
             return self._open(location, clock, blobs)
         name = self.made.setdefault(location, f"{self._name}-{len(self.made)}")
-        store = PostgresStore(self._server.url(name), "", clock, blobs)
+        store = Placed(self._server.url(name), "", clock, blobs)
         store.folder = store.name = store.place.name = location  # what a face shows, and where its test looks
         return store
 

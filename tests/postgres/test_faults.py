@@ -519,15 +519,3 @@ def test_ports_are_part_of_a_place(tmp_path: Path) -> None:
     """Two servers in one folder of sockets do not share what lies on this machine."""
     one, two = (PostgresStore(f"postgresql://me@/db?host=/run&port={port}", str(tmp_path)) for port in (1, 2))
     assert one.folder != two.folder
-
-
-@pytest.mark.parametrize("variable", ["PGHOST", "PGSERVICE", "PGDATABASE"])
-def test_what_a_url_does_not_say_is_part_of_a_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    """Nor do servers, or databases, that the environment names."""
-    found = set()
-    for value in ("one", "two"):
-        monkeypatch.setenv(variable, value)
-        found.add(PostgresStore("postgresql://?project=x", str(tmp_path)).folder)
-    assert 2 == len(found)

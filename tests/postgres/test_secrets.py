@@ -6,11 +6,11 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
-from leftoff.engine.config.project import local_folder, open_store
+from leftoff.engine.config.project import open_store
 from leftoff.errors import StoreUnavailable
 from tests.cli.command import LEFTOFF, call, environment
 from tests.postgres.server import MAKE_LOCKED, USER, Server
@@ -79,7 +79,7 @@ def test_the_file_is_private(project: Path, locked: str) -> None:
     """What other processes are given opens the same store; the file is their owner's alone."""
     store = open_store(locked)
     passed_on = store.location
-    (path,) = Path(local_folder(locked)).glob("secrets-*")
+    path = Path(dict(parse_qsl(urlsplit(passed_on).query))["secrets"])
     assert 0o600 == path.stat().st_mode & 0o777
     again = open_store(passed_on)
     assert (store.name, store.folder, passed_on) == (again.name, again.folder, again.location)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.core.registry import mirrored
-from leftoff.engine.retention import archive, archive_trash, trash
+from leftoff.engine.retention import archive, archive_trash, shelf, trash
 from leftoff.engine.retention.disk import disk_use, given_back, store_size
-from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, outlived, plan, policy
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, outlived, plan, policy
 from leftoff.engine.retention.prune import sweep
+from leftoff.engine.write.unmoved import until_unmoved
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
 from leftoff.model.fields import Fields
@@ -36,22 +37,28 @@ class Looked(Fields):
 
 
 class Pruned:
-    """What went, what stays, and what somebody should know. ``freed``: bytes given back; of a dry run, by the trash.
-    ``looked``: what it follows from."""
+    """What went, what stays, and what somebody should know.
+
+    ``freed``: bytes given back, measured on disk (of a server: as it counted them); in a dry run, about how many would
+    be. ``in_trash``: about how many more are given back when the trash is emptied. ``waiting``: bytes of removed files
+    that other processes may still read. ``looked``: what it follows from.
+    """
 
     def __init__(self, dry: bool, looked: Looked | None = None) -> None:
         self.dry = dry
         self.looked = looked
         self.removed: list[dict[str, Any]] = []
         self.kept = 0
-        self.freed = 0
+        self.freed = self.in_trash = self.waiting = 0
         self.warnings: list[str] = []
 
     def to_json(self) -> dict[str, Any]:
         return {
             "removed": self.removed,
             "kept": self.kept,
-            "bytes_freed": self.freed,
+            "bytes_to_free" if self.dry else "bytes_freed": self.freed,
+            "bytes_in_trash": self.in_trash,
+            "bytes_waiting": self.waiting,
             "dry_run": self.dry,
             "warnings": self.warnings,
         }
@@ -92,6 +99,10 @@ class Upkeep:
         found.removed = [_from_trash(each, why) for each in there]
         found.removed += [removal.to_json() for removal in made.removals]
         found.removed += [_old_archive(each, rules) for each in self._old_archives(made, rules)]
+        gone = {(each.run_id, each.n) for each in there}
+        rest = [each for each in trash.contents(self.store) if (each.run_id, each.n) not in gone]
+        new = [removal.row for removal in made.removals if removal.seq is None and removal.action == REMOVE]
+        found.in_trash = trash.size(self.store, [*rest, *new])
         if made.doubted:
             found.warnings.append(_doubt(made.doubted))
         return found
@@ -117,6 +128,8 @@ class Upkeep:
         if self.store.exists():
             done.freed += sweep(self.store, at_once=one_thread())
             trash.sweep_archive(self.store)
+            done.in_trash = trash.size(self.store, trash.contents(self.store))
+            done.waiting = disk_use(os.path.join(self.store.folder, "trash"))
         done.freed = given_back(self.store, before, done.freed)
         size = store_size(self.store) if rules.max_bytes is not None and self.store.exists() else 0
         if rules.max_bytes is not None and size > rules.max_bytes:
@@ -146,12 +159,15 @@ class Upkeep:
 
     def _archive_or_trash(self, removal: Removal, done: Pruned) -> bool:
         """A whole run: into the archive, or into the trash. One that somebody drives, or went on with, stays."""
+        limits = self.project.limits
         try:
-            if removal.action == ARCHIVE:
-                done.freed += self.archive(removal.row, self._check_over).freed
+            if removal.action == ARCHIVE:  # where it is: a bundle would be one more copy of what runs share
+                until_unmoved(
+                    lambda: shelf.put(self.store, removal.run_id, self.now, self._check_over, limits)
+                )
             else:
                 trash.discard(self.store, removal.row, self.now)
-                self._retire(removal.row, removed=True)
+            self._retire(removal.row, removed=removal.action != ARCHIVE)
         except NotFound:
             return False
         except LeftoffError as error:
@@ -219,7 +235,7 @@ def _doubt(runs: list[str]) -> str:
     names = ", ".join(runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
     return (
         f"{names} {'stays' if one else 'stay'}: old enough by the clock, but the store has not seen that time pass. "
-        "Was the clock put forward? `leftoff archive` or `leftoff rm` takes away what you name."
+        "Was the clock put forward? `leftoff prune` goes by the clock."
     )
 
 

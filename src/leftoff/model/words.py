@@ -45,6 +45,7 @@ TRIGGERS = (
 
 RUN_STATUS = ("running", "paused", "blocked", "failed", "completed", "abandoned")
 UNFINISHED = ("running", "paused", "blocked", "failed")
+AT_WORK = ("running", "blocked")  # somebody may commit to it at any moment
 STANDS = ("paused", "failed")  # still: what failed is done again when it goes on
 FINISHED = ("completed", "abandoned")
 

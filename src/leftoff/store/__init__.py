@@ -72,9 +72,9 @@ def without_password(location: str, folders: str) -> str:
     """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
     if not _is_server(location):
         return location
-    from leftoff.store.postgres.location import local_folder, without_secrets
+    from leftoff.store.postgres.location import without_secrets
 
-    return without_secrets(location, local_folder(location, folders))
+    return without_secrets(location, folders)
 
 
 def shown(location: str) -> str:

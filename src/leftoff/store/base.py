@@ -236,8 +236,9 @@ class View:
         number of a commit in that hour."""
         raise NotImplementedError
 
-    def size(self, run: int) -> int:
-        """About how many bytes a run takes; what it shares with others counts in full."""
+    def size(self, *runs: int, alone: bool = False) -> int:
+        """About how many bytes some runs take together; what they share with others counts in full, or not at all if
+        they are counted ``alone``: so much their removal gives back."""
         raise NotImplementedError
 
     def fact(self, name: str) -> str | None:

@@ -98,7 +98,7 @@ def state(store: Store) -> str:
 
 def _state(view: View, runs: list[Row]) -> str:
     """What stands for a source as it is, whatever its name: every commit, and all that is done to a run, changes it."""
-    return sha256(f"{dict(view.notes())['store_id']} {runs!r}".encode()).hexdigest()
+    return sha256(f"{dict(view.notes('store_id'))['store_id']} {runs!r}".encode()).hexdigest()
 
 
 def _copy_rows(

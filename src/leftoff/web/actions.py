@@ -82,9 +82,10 @@ async def let_go(request: Request) -> Response:
     given = await form(request)
     done = await run_in_threadpool(_pruned, request, given.get("plan", [""])[-1])
     went, freed = len(done["removed"]), done["bytes_freed"]
-    return _to_store(
-        request, f"{went} {'thing' if went == 1 else 'things'} went; {freed:,} bytes are free again."
-    )
+    told = f"{went} {'thing' if went == 1 else 'things'} went; {freed:,} bytes are free again."
+    if done["bytes_in_trash"]:
+        told += f" The trash takes about {done['bytes_in_trash']:,} bytes; `leftoff prune --empty-trash` frees them."
+    return _to_store(request, told)
 
 
 def _pruned(request: Request, plan: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "undelete",
-    "Bring back a run that retention removed. It stays in the trash for 7 days ([retention] trash), with "
+    "Bring back a run that retention removed. It stays in the trash for 30 days ([retention] trash), with "
     "its whole history. A run that is archived comes back, too. Without a name, list the trash. What "
     "`leftoff rm` deleted is gone for good.",
     usage="[RUN]",

@@ -78,13 +78,11 @@ class Kept(Fields):
 
 
 class Archived(Fields):
-    """The bundle that a run went into (none: the store keeps it), the run as it was listed, and the bytes that its
-    removal gave back. ``logs``: those of what its steps had printed, which is in no bundle. ``already``: it was there
-    before, and nothing was done."""
+    """The bundle that a run went into (none: the store keeps it), and the run as it was listed. ``logs``: the bytes of
+    what its steps had printed, which is in no bundle. ``already``: it was there before, and nothing was done."""
 
     path: str
     about: dict[str, Any]
-    freed: int
     logs: int = 0
     already: bool = False
 
@@ -99,7 +97,7 @@ def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int
     folder = store.archive_folder(make=True)
     if folder is None:
         about = until_unmoved(lambda: shelf.put(store, row.run_id, now, check, limits))
-        return Archived("", about, 0)
+        return Archived("", about)
     note_folder(store)
     path = os.path.join(folder, row.run_id + SUFFIX)
     _refuse_other(store, row, path)
@@ -164,11 +162,10 @@ def _archive(
                 refuse_driven(view, row.run, run_id, now)
                 _place(aside, path, written, page)
 
-            freed = take_away(store, row.run, f"Run {run_id} is archived", allowed)
+            take_away(store, row.run, f"Run {run_id} is archived", allowed)
     finally:
         unlink(aside)
-    logs = remove_attempts(store, run_id)
-    return Archived(path, about, freed + logs, logs)
+    return Archived(path, about, remove_attempts(store, run_id))
 
 
 def _aside(path: str) -> str:
@@ -273,7 +270,7 @@ def already(store: Store, run_id: str) -> Archived | None:
     """What is said to whoever archives a run that is archived; ``None`` where it is not."""
     found = kept(store, run_id)
     about = next((page for page in archived(store) if page["run_id"] == run_id), None)
-    return Archived(found.path, about, 0, already=True) if found is not None and about is not None else None
+    return Archived(found.path, about, already=True) if found is not None and about is not None else None
 
 
 def find_archived(store: Store, text: str, several: Several, *, whole: bool = False) -> Kept | None:

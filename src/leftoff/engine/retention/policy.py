@@ -27,7 +27,7 @@ IN_PROGRESS = ("running", "paused", "blocked")
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _KEYS = ("auto", "keep", "archives", "max_size", "trash")
-TRASH_MS = 7 * DAY_MS
+TRASH_MS = 30 * DAY_MS
 
 
 class Keep(Fields):
@@ -84,7 +84,7 @@ DEFAULT = Policy(
         "error": Keep(20),
         "external": Keep(20),
     },
-    runs={"completed": (90 * DAY_MS, ARCHIVE), "abandoned": (90 * DAY_MS, ARCHIVE)},
+    runs={"completed": (90 * DAY_MS, REMOVE), "abandoned": (90 * DAY_MS, REMOVE)},
 )
 
 
@@ -108,7 +108,7 @@ def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = Fals
             runs.pop(status, None)
             age = _age(section[status], status)
             if age is not None:
-                runs[status] = (age, base.runs[status][1] if status in base.runs else ARCHIVE)
+                runs[status] = (age, base.runs[status][1] if status in base.runs else REMOVE)
     said = section.get("auto", auto)
     if not isinstance(said, bool):
         raise _wrong("auto", f"auto must be true or false, not {said!r}", "Without quotes: auto = true")
@@ -211,7 +211,7 @@ def plan(
         made, time = Plan(), Time.of(view, now)
         for row in view.list_runs({}):
             gone = outlived(row, rules, now)
-            if gone is not None and (believed(row, rules, time) or (asked and gone.action == ARCHIVE)):
+            if gone is not None and (asked or believed(row, rules, time)):
                 made.removals.append(gone)
                 continue
             if gone is not None:
@@ -226,8 +226,8 @@ def plan(
 
 
 def believed(row: RunRow, rules: Policy, time: Time) -> bool:
-    """Whether the store itself has seen the time pass that makes a run old. An archived run can be opened again: where
-    somebody asks for that, the clock is enough."""
+    """Whether the store itself has seen the time pass that makes a run old. If somebody asks for a prune, the clock is
+    enough: a run in the trash or the archive can be brought back."""
     return time.seen(row.updated_at, row.n, rules.runs[row.status][0]) > rules.runs[row.status][0]
 
 

@@ -25,6 +25,7 @@ from leftoff.store.bundle.write import sweep_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from leftoff.host import Process
@@ -203,10 +204,11 @@ def remove(store: Store, each: InTrash) -> int:
     return store.remove(each.run, allowed) + remove_attempts(store, each.run_id)
 
 
-def size(store: Store, there: list[InTrash]) -> int:
-    """How many bytes the trash takes."""
-    inside = store.read(lambda view: sum(view.size(each.run) for each in there if each.run)) if there else 0
-    files = [each.path or attempts_folder(store, each.run_id) for each in there]
+def size(store: Store, there: Sequence[InTrash | RunRow]) -> int:
+    """Return about how many bytes are given back when all of these are removed."""
+    runs = [each.run for each in there if each.run]
+    inside = store.read(lambda view: view.size(*runs, alone=True)) if runs else 0
+    files = [getattr(each, "path", "") or attempts_folder(store, each.run_id) for each in there]
     return inside + sum(disk_use(path) for path in files)
 
 

@@ -199,9 +199,6 @@ class HoldingView(PostgresView):
 
     # -- asking
 
-    def opened(self, found: list[Rows]) -> None:
-        self.xid, self.schema = found[-1][0]
-
     def note(self, sql: str, values: Sequence[Any] = ()) -> None:
         """A statement whose answer nobody needs: it goes with the next one."""
         self._pending.append((sql, values))

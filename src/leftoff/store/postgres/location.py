@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from leftoff import log
 from leftoff.errors import StoreUnavailable, Usage
 from leftoff.files import make_folder, write_private
 from leftoff.model.codec import decode, text
@@ -27,7 +28,6 @@ HIDDEN = "***"
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _SECRET = ("password", "sslpassword", "passfile")  # in the query of a URL
 _OURS = ("project", "secrets")
-_WHERE = ("service", "host", "hostaddr", "port", "dbname")  # what of libpq's options names a database
 _FILE = "secrets-"  # starts the name of a file with secrets
 
 
@@ -56,16 +56,8 @@ class Place:
 
     @property
     def key(self) -> str:
-        """A name for a folder of this machine: the same project, by whatever user and password."""
-        where = urlsplit(self.name)
-        asked = dict(parse_qsl(where.query))
-        host = where.netloc.rpartition("@")[2] or asked.get("host", "")
-        port = f":{asked['port']}" if "port" in asked else ""
-        named = [f"{host}{port}", where.path, self.schema]
-        if not host or where.path in ("", "/"):
-            elsewhere = said_elsewhere()
-            named += [asked.get(name) or elsewhere.get(name) or "" for name in _WHERE]
-        return sha256("\n".join(named).encode()).hexdigest()[:16]
+        """The file name that stands for this URL, whatever the password: see ``local_folder``."""
+        return sha256(self.name.encode()).hexdigest()[:16]
 
     @property
     def quoted(self) -> str:
@@ -90,12 +82,44 @@ def of_project(url: str, project: str) -> str:
 
 
 def local_folder(url: str, folders: str) -> str:
-    """Where facts of this machine about that store lie, among such folders."""
-    return os.path.join(folders, Place(url).key)
+    """Return the folder of this machine for the store that the URL led to when this machine last wrote to it.
+
+    Before the first write that is a folder of the URL's own: hooks need one while the server is away.
+    """
+    named = os.path.join(folders, Place(url).key)
+    return os.path.join(folders, os.readlink(named)) if os.path.islink(named) else named
+
+
+def settle_folder(url: str, folders: str, store_id: str) -> str:
+    """Make the folder of this machine for a store, which has the store's id for a name, and link the URL to it."""
+    folder, named = os.path.join(folders, store_id), os.path.join(folders, Place(url).key)
+    make_folder(folder)
+    if local_folder(url, folders) != folder:
+        try:
+            if not os.path.islink(named):
+                _move(named, folder)
+            link = f"{named}.{os.urandom(4).hex()}"
+            os.symlink(store_id, link)
+            os.replace(link, named)
+        except (
+            OSError
+        ) as error:  # another process does the same, or a hook writes there: the next write tries again
+            log.debug("could not link %s to %s: %s", named, folder, error)
+    return folder
+
+
+def _move(source: str, target: str) -> None:
+    """Move what hooks left in the URL's own folder before the store's id was known."""
+    for folder, _, names in os.walk(source, topdown=False):
+        there = os.path.normpath(os.path.join(target, os.path.relpath(folder, source)))
+        os.makedirs(there, 0o700, exist_ok=True)
+        for name in names:
+            os.replace(os.path.join(folder, name), os.path.join(there, name))
+        os.rmdir(folder)
 
 
 def without_secrets(url: str, folder: str) -> str:
-    """What opens the same store, for other processes: secrets are in a file of ``folder`` that only its owner reads."""
+    """Return a URL that opens the same store, for other processes: its secrets are in a private file in ``folder``."""
     parts = urlsplit(url)
     asked = parse_qsl(parts.query, keep_blank_values=True)
     found = {name: value for name, value in asked if name in _SECRET[:2]}
@@ -106,7 +130,6 @@ def without_secrets(url: str, folder: str) -> str:
     content = text(found).encode()
     path = os.path.join(folder, _FILE + sha256(content).hexdigest()[:16])
     if not os.path.exists(path):
-        make_folder(folder)
         write_private(path, [content])
     kept = [(name, value) for name, value in asked if name not in found]
     query = urlencode([*kept, ("secrets", path)], quote_via=quote, safe="/")

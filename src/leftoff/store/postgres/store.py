@@ -16,14 +16,20 @@ import psycopg
 
 from leftoff import log
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
-from leftoff.files import make_folder
 from leftoff.store.base import Store
 from leftoff.store.postgres import migrate
 from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
 from leftoff.store.postgres.held import END, Again, Awaited, Left
-from leftoff.store.postgres.location import SCHEMA, Place, local_folder, of_project, without_secrets
+from leftoff.store.postgres.location import (
+    SCHEMA,
+    Place,
+    local_folder,
+    of_project,
+    settle_folder,
+    without_secrets,
+)
 from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import PostgresTx
@@ -63,7 +69,9 @@ class PostgresStore(Store):
         from leftoff.clock import SYSTEM
 
         self.place = Place(url)
-        self.folder = local_folder(url, folders)
+        self._folders = folders
+        self._folder = ""
+        self._id = ""  # the store's, once it is known
         self.name = self.place.name
         self._url = url
         self.clock = clock or SYSTEM
@@ -82,7 +90,36 @@ class PostgresStore(Store):
         """What opens it again. A password is in a file of the folder then, for other processes of the same user."""
         if not self.place.secrets:
             return self._url
-        return without_secrets(self._url, self.folder)
+        return without_secrets(self._url, self._folders)
+
+    @property
+    def folder(self) -> str:  # type: ignore[override]
+        """The folder of this machine, by the store's id: each URL of the store leads to the same one.
+
+        If the server is away, or has no store yet, it is the one that the URL led to before.
+        """
+        if not self._folder:
+            self._folder = local_folder(self._url, self._folders)
+            try:
+                if self.exists():
+                    self.on_link(self._learn)
+            except LeftoffError as error:
+                log.debug("does not know the id of %s: %s", self.name, error)
+        return self._folder
+
+    def _learn(self, link: Link) -> None:
+        for (store_id,) in link.ask([(Q.fact, ("store_id",))])[0]:
+            self.know(store_id)
+
+    def know(self, store_id: str | None) -> None:
+        """Remember the store's id, which a transaction has read."""
+        if store_id and store_id != self._id:
+            self._id, self._folder = store_id, os.path.join(self._folders, store_id)
+
+    def _settle(self) -> None:
+        """The store was written to, and its id is known."""
+        self._folder = settle_folder(self._url, self._folders, self._id or self.place.key)
+        self._there = True
 
     def siblings(self) -> dict[str, str]:
         if self.place.project:
@@ -213,7 +250,7 @@ class PostgresStore(Store):
 
     def _begun(self, link: Link) -> PostgresTx:
         tx = PostgresTx(link, self._proved, [(Q.begin_write, ()), (Q.opened, ())], self._left)
-        tx.folder, tx.blobs, tx.archive_folder = self.folder, self.blobs, self.blobs.archive
+        tx.store, tx.blobs, tx.archive_folder = self, self.blobs, self.blobs.archive
         return tx
 
     def _begins_again(self, error: BaseException, tx: PostgresTx) -> bool:
@@ -230,8 +267,7 @@ class PostgresStore(Store):
         self.pool.give(link)
         tx.leave()
         if not self._there:
-            make_folder(self.folder)
-            self._there = True
+            self._settle()
 
     def _rest(self, tx: PostgresTx, durable: bool) -> list[Statement]:
         """What is sent with the end of a transaction. Whoever made no version is known by the transaction's number,
@@ -303,14 +339,13 @@ class PostgresStore(Store):
         from leftoff.store.facts import first_facts
 
         def work(link: Link) -> None:
-            if migrate.is_current(link):
-                return
-            log.debug("makes the store %s", self.name)
-            migrate.migrate(link, first_facts(self.clock), self.patience)
+            if not migrate.is_current(link):
+                log.debug("makes the store %s", self.name)
+                migrate.migrate(link, first_facts(self.clock), self.patience)
+            self._learn(link)
 
-        make_folder(self.folder)
         self.on_link(work)
-        self._there = True
+        self._settle()
 
     def read(self, fn: Callable[[View], T]) -> T:
         return self._persist(lambda: self._look(fn))
@@ -318,7 +353,7 @@ class PostgresStore(Store):
     def _look(self, fn: Callable[[View], T]) -> T:
         link = self._take()
         before: list[Any] = [(Q.begin_read, ())]
-        if not (self._there or self._readable):
+        if not self._id:
             before.append((Q.meta, ()))
         view = _Snapshot(self, link, before)
         try:
@@ -438,7 +473,9 @@ class _Snapshot(PostgresView):
 
     def opened(self, found: list[Any]) -> None:
         if len(found) > 1:
-            migrate.check(dict(found[1]), self._store.place, writing=False)
+            facts = dict(found[1])
+            migrate.check(facts, self._store.place, writing=False)
+            self._store.know(facts.get("store_id"))
             self._store._readable = True
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.postgres.blobs import PostgresBlobs
+    from leftoff.store.postgres.store import PostgresStore
+    from leftoff.store.postgres.wire import Rows
     from leftoff.store.rows import BlobRow, Holder, Record
     from leftoff.store.tables import WritableTables
 
@@ -47,8 +49,12 @@ class PostgresTx(HoldingView, Tx):
     """A write transaction on this connection."""
 
     fetches = True
-    folder = ""  # of this machine: see ``Store.folder``
+    store: PostgresStore
     blobs: PostgresBlobs
+
+    def opened(self, found: list[Rows]) -> None:
+        self.xid, self.schema, store_id = found[-1][0]
+        self.store.know(store_id)
 
     # -- runs
 
@@ -261,7 +267,7 @@ class PostgresTx(HoldingView, Tx):
     def _output(self, token: str) -> bytes | None:
         """The end of the attempt's log, if it lies on this machine: one that ended is in the system's cache."""
         for head in self._heads.values():
-            path = os.path.join(self.folder, ATTEMPTS, head[4], token, "log") if head else ""
+            path = os.path.join(self.store.folder, ATTEMPTS, head[4], token, "log") if head else ""
             try:
                 return end_of(path)
             except OSError:

@@ -11,7 +11,7 @@ from leftoff.store.pace import Orphans, Pace
 from leftoff.store.postgres.blobs import IN_FOLDER
 from leftoff.store.postgres.queries import Q
 from leftoff.store.rows import TRASH, token_name
-from leftoff.store.sqlite.upkeep import NEVER, REMOVED, TOKENS
+from leftoff.store.sqlite.upkeep import NEVER, REMOVED, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,23 +31,20 @@ def prune(store: PostgresStore, run: int, drop: Iterable[int]) -> int:
     """See ``Store.prune``."""
     pace, orphans = Pace(store), Orphans()
     wanted = sorted(drop)
-    found = store.read(lambda view: view.head(run))
-    if found is None:
-        return 0
-    head = int(found[0])
-    store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
+    head, oldest = store.read(lambda view: span(view, run))
+    store.write(lambda tx: _drop_tokens(tx, run, oldest))
     # In this order: see `leftoff.engine.read.state.need_version`.
-    pace.until_none(lambda tx, size: _forget(tx, run, head, Q.forget_unsealed, (run, head, size)))
-    pace.over(wanted, lambda tx, some: _forget(tx, run, head, Q.forget_named, (run, [*some], head)))
+    pace.until_none(lambda tx, size: _forget(tx, run, oldest, Q.forget_unsealed, (run, head, size)))
+    pace.over(wanted, lambda tx, some: _forget(tx, run, oldest, Q.forget_named, (run, [*some], head)))
     start: _Place = ("", "", -1)
     freed = pace.walk(start, lambda tx, here, size: _prune_past(tx, run, head, here, size, orphans))
     return freed + orphans.drop(pace, _drop_some)
 
 
-def _forget(tx: PostgresTx, run: int, head: int, sql: str, values: tuple[Any, ...]) -> int:
-    """Versions go; the tokens of the newest stay: whoever never heard that its commit was durable may try it again."""
+def _forget(tx: PostgresTx, run: int, oldest: int, sql: str, values: tuple[Any, ...]) -> int:
+    """Forget versions; the tokens of the newest stay (``span``)."""
     rows = tx.ask(sql, values, run)
-    kept = [row for row in rows if row[0] >= head - TOKENS]
+    kept = [row for row in rows if row[0] >= oldest]
     if kept:
         names = [token_name(run, token) for _, token, _, _ in kept]
         facts = [f"{seq} {at} {digest.hex()}" for seq, _, digest, at in kept]
@@ -131,6 +128,7 @@ def sweep(store: PostgresStore, *, thorough: bool = True) -> int:
 
         store.read(strays)
         freed += orphans.drop(pace, _drop_some)
+        store.write(lambda tx: tx.note(Q.drop_idle_tokens))  # type: ignore[attr-defined]
     freed += pace.walk(0, lambda tx, number, size: _empty(tx, store.blobs, number, max(1, size // 8)))
     if store.blobs.files is not None:
         freed += store.blobs.files.empty(store.clock.now() / 1000, store.blobs.grace)

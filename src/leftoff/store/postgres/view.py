@@ -193,8 +193,8 @@ class PostgresView(View):
     def stamps(self) -> list[tuple[int, int]]:
         return [(at, n) for at, n in self.ask(Q.stamps)]
 
-    def size(self, run: int) -> int:
-        return int(self.one(Q.size, (run,), run)[0])
+    def size(self, *runs: int, alone: bool = False) -> int:
+        return int(self.one(Q.size, ([*runs], alone))[0])
 
     # -- records
 

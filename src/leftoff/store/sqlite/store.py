@@ -438,7 +438,7 @@ class SqliteStore(Store):
         def look(view: Any) -> dict[str, Any]:
             runs, paths = view.tables().runs(), (self.path, self.path + "-wal")
             size = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
-            return about("sqlite", dict(view.notes()), len(runs), size)
+            return about("sqlite", dict(view.execute(Q.meta)), len(runs), size)
 
         return self.read(look) if self.exists() else {"kind": "sqlite"}
 

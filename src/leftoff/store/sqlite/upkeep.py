@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.host import GONE
+from leftoff.model.words import AT_WORK
 from leftoff.store.blobs import UNCLAIMED_S
 from leftoff.store.pace import Orphans, Pace
 from leftoff.store.rows import TRASH, token_name
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from leftoff.store.sqlite.tx import SqliteTx
 
 REMOVED = " removed "  # part of no valid run id
-TOKENS = 256  # of how many of its newest versions a run keeps the tokens, once they are pruned
+TOKENS = 256  # of how many of its newest versions a run at work keeps the tokens, once they are pruned
 NEVER = 1 << 62
 
 
@@ -32,43 +33,50 @@ def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
     """See ``Store.prune``."""
     pace, orphans = Pace(store), Orphans()
     wanted = sorted(drop)
-    found = store.read(lambda view: view.head(run))
-    if found is None:
-        return 0
-    head = int(found[0])
-    store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
+    head, oldest = store.read(lambda view: span(view, run))
+    store.write(lambda tx: _drop_tokens(tx, run, oldest))
     # In this order: see `leftoff.engine.read.state.need_version`.
-    pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size))
-    pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head))
+    pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size, oldest))
+    pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head, oldest))
     pace.walk(("", "", -1), lambda tx, here, size: _prune_past(tx, run, head, here, size, orphans))
     freed = _drop_orphans(store, pace, orphans)
     return freed + vacuum(store, pace)
 
 
-def _forget_named(tx: Any, run: int, seqs: Sequence[int], head: int) -> int:
+def span(view: View, run: int) -> tuple[int, int]:
+    """Return the head of a run that is to be pruned, and the oldest version whose token is kept.
+
+    A writer that never heard that its commit was durable tries it again, and is recognised by the token. Nobody does
+    that to a run that rests, so it keeps none.
+    """
+    found, row = view.head(run), view.run_row(run)
+    head = int(found[0]) if found is not None else 0
+    return head, head - TOKENS if row is not None and row.status in AT_WORK else head
+
+
+def _forget_named(tx: Any, run: int, seqs: Sequence[int], head: int, oldest: int) -> int:
     """Checkpoints that were asked for by name; never what was the head when this began."""
     for seq in seqs:
         if seq < head:
-            _keep_tokens(tx, run, head, tx.execute(Q.forget_version, (run, seq)).fetchall())
+            _keep_tokens(tx, run, oldest, tx.execute(Q.forget_version, (run, seq)).fetchall())
             tx.execute(Q.forget_aliases, (run, seq))
     return len(seqs)
 
 
-def _forget_unsealed(tx: Any, run: int, head: int, size: int) -> int:
+def _forget_unsealed(tx: Any, run: int, head: int, size: int, oldest: int) -> int:
     rows = tx.execute(Q.forget_versions, (run, 0, head, size)).fetchall()
-    _keep_tokens(tx, run, head, rows)
+    _keep_tokens(tx, run, oldest, rows)
     return len(rows)
 
 
-def _keep_tokens(tx: Any, run: int, head: int, rows: list[tuple[int, bytes, bytes, int]]) -> None:
-    """Whoever never heard that its commit was durable may still try it again, for which its token is kept."""
+def _keep_tokens(tx: Any, run: int, oldest: int, rows: list[tuple[int, bytes, bytes, int]]) -> None:
     for seq, token, digest, at in rows:
-        if seq >= head - TOKENS:
+        if seq >= oldest:
             tx.execute(Q.put_meta, (token_name(run, token), f"{seq} {at} {digest.hex()}"))
 
 
 def _drop_tokens(tx: Any, run: int, below: int) -> None:
-    """Those of versions below one. Nobody waits that long for an answer."""
+    """Drop the kept tokens of versions below one."""
     name = token_name(run, b"")
     for found, value in tx.execute(Q.meta_range, (name, name + "g")).fetchall():
         if int(value.split()[0]) < below:
@@ -173,6 +181,7 @@ def sweep(store: SqliteStore, *, thorough: bool = True, at_once: bool = False) -
 
     store.read(strays)
     freed += _drop_orphans(store, pace, orphans)
+    store.write(lambda tx: tx.execute(Q.drop_idle_tokens))  # type: ignore[attr-defined]
     _sweep_files(store)
     freed += _empty(store, at_once=at_once)
     return freed + vacuum(store, pace)

@@ -225,8 +225,8 @@ class SqliteView(View):
     def stamps(self) -> list[tuple[int, int]]:
         return self.execute(Q.stamps).fetchall()  # type: ignore[no-any-return]
 
-    def size(self, run: int) -> int:
-        return int(self.execute(Q.size, (run,)).fetchone()[0])
+    def size(self, *runs: int, alone: bool = False) -> int:
+        return int(self.execute(Q.size, (str([*runs]), alone)).fetchone()[0])
 
     def bulk(self, run: int, collection: str) -> tuple[list[tuple[str, bytes, bytes]], int]:
         rows = self.execute(Q.bulk, (run, collection)).fetchall()

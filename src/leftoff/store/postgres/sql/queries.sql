@@ -13,8 +13,9 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 SET LOCAL synchronous_commit = off
 
 -- name: opened
--- By which number this transaction is known should the answer to its end be lost; and which schema it finds.
-SELECT pg_current_xact_id()::text, (SELECT value FROM meta WHERE name = 'schema')
+-- By which number this transaction is known should the answer to its end be lost; which schema it finds; the store's id.
+SELECT pg_current_xact_id()::text, (SELECT value FROM meta WHERE name = 'schema'),
+       (SELECT value FROM meta WHERE name = 'store_id')
 
 -- name: writable
 -- Whether this server takes writes, and from this role.
@@ -249,6 +250,7 @@ SELECT value FROM meta WHERE name = $1
 -- name: meta
 -- What the store says of itself.
 SELECT name, value FROM meta
+WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema', 'min_reader', 'min_writer')
 
 -- name: meta_range
 -- Facts about the store whose names lie in a range.
@@ -271,14 +273,18 @@ SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM commit_number
 SELECT max(at), max(n) FROM version GROUP BY at / 3600000 ORDER BY 1
 
 -- name: size
--- About how many bytes a run takes; what it shares with others counts in full.
-SELECT ((SELECT count(*) * 128 FROM version WHERE run = $1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM record WHERE run = $1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM past WHERE run = $1)
-     + (SELECT coalesce(sum(octet_length(data)), 0) FROM value WHERE hash IN (
-            SELECT outside FROM record WHERE run = $1 UNION SELECT outside FROM past WHERE run = $1))
-     + (SELECT coalesce(sum(stored), 0) FROM blob WHERE hash IN (
-            SELECT blob FROM record WHERE run = $1 UNION SELECT blob FROM past WHERE run = $1)))::bigint
+-- About how many bytes some runs take. What they share with others counts in full, or not at all ($2).
+SELECT ((SELECT count(*) * 128 FROM version WHERE run = ANY($1::bigint[]))
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM record WHERE run = ANY($1))
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(octet_length(data), 0)), 0) FROM past WHERE run = ANY($1))
+     + (SELECT coalesce(sum(octet_length(data)), 0) FROM value v WHERE hash IN (
+            SELECT outside FROM record WHERE run = ANY($1) UNION SELECT outside FROM past WHERE run = ANY($1))
+        AND NOT ($2::boolean AND (EXISTS (SELECT 1 FROM record WHERE outside = v.hash AND run <> ALL($1))
+                               OR EXISTS (SELECT 1 FROM past WHERE outside = v.hash AND run <> ALL($1)))))
+     + (SELECT coalesce(sum(stored), 0) FROM blob b WHERE hash IN (
+            SELECT blob FROM record WHERE run = ANY($1) UNION SELECT blob FROM past WHERE run = ANY($1))
+        AND NOT ($2 AND (EXISTS (SELECT 1 FROM record WHERE blob = b.hash AND run <> ALL($1))
+                      OR EXISTS (SELECT 1 FROM past WHERE blob = b.hash AND run <> ALL($1))))))::bigint
 
 -- name: start_turn
 -- Those who start a run of the same workflow and branch do so one after the other, until each is durable.
@@ -544,6 +550,12 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 -- name: drop_metas
 -- Several facts that are none any more.
 DELETE FROM meta WHERE name = ANY($1::text[])
+
+-- name: drop_idle_tokens
+-- The kept tokens of runs that rest: nobody tries a commit of theirs again.
+DELETE FROM meta WHERE name >= 'token:' AND name < 'token;' AND split_part(name, ':', 2)::bigint NOT IN (
+    SELECT run FROM run WHERE status IN ('running', 'blocked')
+)
 
 -- name: past_batch
 -- Superseded records of a run, in order, a batch at a time, and whether any kept version still sees them.

@@ -342,6 +342,12 @@ DELETE FROM version WHERE run = ? AND seq = ? RETURNING seq, token, digest, at
 -- The other names of a version that is gone.
 DELETE FROM alias WHERE run = ? AND seq = ?
 
+-- name: drop_idle_tokens
+-- The kept tokens of runs that rest: nobody tries a commit of theirs again.
+DELETE FROM meta WHERE name >= 'token:' AND name < 'token;' AND CAST(substr(name, 7) AS INTEGER) NOT IN (
+    SELECT run FROM run WHERE status IN ('running', 'blocked')
+)
+
 -- name: past_batch
 -- Superseded records of a run, in order, a batch at a time, and whether any kept version still sees them.
 SELECT p.collection, p.key, p.until, p.hash, p.data IS NULL, p.blob,
@@ -398,16 +404,21 @@ SELECT n FROM run WHERE run = 0
 SELECT max(at), max(n) FROM version GROUP BY at / 3600000 ORDER BY 1
 
 -- name: size
--- About how many bytes a run takes; what it shares with others counts in full.
-SELECT (SELECT count(*) * 128 FROM version WHERE run = ?1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM record WHERE run = ?1)
-     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM past WHERE run = ?1)
-     + (SELECT coalesce(sum(length(data)), 0) FROM value WHERE hash IN (
-            SELECT hash FROM record WHERE run = ?1 AND data IS NULL
-            UNION SELECT hash FROM past WHERE run = ?1 AND data IS NULL))
-     + (SELECT coalesce(sum(stored), 0) FROM blob WHERE hash IN (
-            SELECT blob FROM record WHERE run = ?1 AND blob IS NOT NULL
-            UNION SELECT blob FROM past WHERE run = ?1 AND blob IS NOT NULL))
+-- About how many bytes some runs take. What they share with others counts in full, or not at all (?2).
+WITH own (run) AS (SELECT value FROM json_each(?1))
+SELECT (SELECT count(*) * 128 FROM version WHERE run IN own)
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM record WHERE run IN own)
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM past WHERE run IN own)
+     + (SELECT coalesce(sum(length(data)), 0) FROM value v WHERE hash IN (
+            SELECT hash FROM record WHERE run IN own AND data IS NULL
+            UNION SELECT hash FROM past WHERE run IN own AND data IS NULL)
+        AND NOT (?2 AND (EXISTS (SELECT 1 FROM record WHERE hash = v.hash AND data IS NULL AND run NOT IN own)
+                      OR EXISTS (SELECT 1 FROM past WHERE hash = v.hash AND data IS NULL AND run NOT IN own))))
+     + (SELECT coalesce(sum(stored), 0) FROM blob b WHERE hash IN (
+            SELECT blob FROM record WHERE run IN own AND blob IS NOT NULL
+            UNION SELECT blob FROM past WHERE run IN own AND blob IS NOT NULL)
+        AND NOT (?2 AND (EXISTS (SELECT 1 FROM record WHERE blob = b.hash AND run NOT IN own)
+                      OR EXISTS (SELECT 1 FROM past WHERE blob = b.hash AND run NOT IN own))))
 
 -- name: stray_values
 -- Values that nothing refers to, left by a prune that was cut short.
@@ -487,6 +498,7 @@ SELECT hash, data FROM value
 -- name: meta
 -- What the store says of itself.
 SELECT name, value FROM meta
+WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema', 'min_reader', 'min_writer')
 
 -- name: fact
 -- What was noted under one name.
