@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from leftoff.cli.options import Opt, Spec
 from leftoff.engine.config.caller import CALLER
@@ -111,7 +112,7 @@ class Story:
         from subprocess import PIPE, Popen
 
         command = python("leftoff.cli.verbs.demo_flow")
-        child = Popen(command, cwd=self.folder, env=self.environment(), stdout=PIPE, text=True)
+        child = Popen(command, cwd=self.folder, env=self.environment(), stdout=PIPE, stderr=PIPE, text=True)
         said: list[str] = []
         self.lines.append(said)
         try:
@@ -124,7 +125,10 @@ class Story:
                     self.say([("kill -9 ", "bad"), (f"  process {child.pid}", "dim")])
         finally:
             child.kill()  # Ctrl-C, or a reader that had enough
-            self.codes.append(child.wait())
+            wrong = child.communicate()[1]
+            self.codes.append(child.returncode)
+            if child.returncode not in (0, -signal.SIGKILL):
+                sys.stderr.write(wrong)
 
     def environment(self) -> dict[str, str]:
         """Ours, but it never writes into a project of yours."""
