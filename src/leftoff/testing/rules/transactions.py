@@ -80,14 +80,18 @@ class TransactionRules(Rules):
         """Among many threads that may share a transaction, those that fail fail alone."""
         scribes = [Scribe(store, f"run-{i}") for i in range(12)]
         outcomes: dict[int, BaseException | None] = {}
+        first = threading.Event()
 
         def work(i: int) -> None:
             plan = scribes[i].plan({("variable", "mine"): [i] * 600})
+            if i:
+                first.wait(10)
 
             def fn(tx: Tx) -> None:
                 plan.write(tx, scribes[i].run)
                 if i == 0:
-                    time.sleep(0.05)  # the others queue up meanwhile
+                    first.set()
+                    time.sleep(0.1)  # the others queue up meanwhile
                 if i % 3 == 1:
                     raise Deliberate(i)
 
