@@ -158,5 +158,4 @@ def test_a_run_with_every_step_done_says_so(tmp_path: Path, capsys: pytest.Captu
     with leftoff.open(tmp_path) as store, store.run("nightly") as run:
         assert 1 == run.do("fetch", lambda: 2)
     err = capsys.readouterr().err
-    assert f"leftoff: continuing {run.id}, last active just now, every step done (1)." in err
-    assert "run.finish()" in err
+    assert f"leftoff: continuing {run.id}, last active just now, 1 of 1 steps done." in err

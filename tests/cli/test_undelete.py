@@ -199,7 +199,7 @@ def test_emptied(trashed: Path) -> None:
     before = taken(trashed)
     dry = prune(trashed, "--empty-trash", "--dry-run")
     assert [("trash", "r")] == [(entry["kind"], entry["run_id"]) for entry in dry["removed"]]
-    assert (before, True) == (taken(trashed), dry["bytes_to_free"] > BIG)
+    assert (before, True) == (taken(trashed), dry["bytes_freed"] > BIG)
     done = prune(trashed, "--empty-trash")
     assert dry["removed"] == done["removed"]
     assert before - taken(trashed) == done["bytes_freed"] > BIG

@@ -56,7 +56,7 @@ class Pruned:
         return {
             "removed": self.removed,
             "kept": self.kept,
-            "bytes_to_free" if self.dry else "bytes_freed": self.freed,
+            "bytes_freed": self.freed,
             "bytes_in_trash": self.in_trash,
             "bytes_waiting": self.waiting,
             "dry_run": self.dry,

@@ -44,14 +44,9 @@ def told(report: Report) -> Iterator[str]:
     """Yield what to print when a program continues a run: which, how old, how far; then a line for each warning."""
     world, leaves = report.world, report.world.leaves()
     done = sum(world.steps.status(path) in STEP_ENDED for path in leaves)
-    how_far = f"{done} of {len(leaves)} steps done."
-    if done == len(leaves):
-        how_far = (
-            f"every step done ({done}). Their results are used again; run.finish(), or leaving "
-            "`with leftoff.run(...)` without an error, ends the run."
-        )
     age = ago(run.last_activity(world), world.now, words=True)
-    yield f"continuing {world.run_id}, last active {age}, {how_far if leaves else 'no steps yet.'}"
+    how_far = f"{done} of {len(leaves)} steps done" if leaves else "no steps yet"
+    yield f"continuing {world.run_id}, last active {age}, {how_far}."
     warnings = [finding for finding in report.findings if finding.level == WARN]
     yield from (finding.message for finding in warnings if not finding.code.startswith("git."))
     # One short line: a script is edited and started again all day.
