@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,8 @@ def test_the_same_arguments_give_the_recorded_result(run: leftoff.Run) -> None:
         (lambda a, b=2: a, (1,), (1, 2), "was done without b, and is called with b=2 now"),
         (lambda a, b=2: a, (1, 2), (1,), "was done with b=2, and is called without b now"),
         (lambda a: a, (1,), (1.0,), "was done with a=1, and is called with a=1.0 now"),
-        (lambda a: a, ((1, 2),), ((1, 3),), "was done with a=[1, 2], and is called with a=[1, 3] now"),
+        (lambda a: a, ([1, 2],), ([1, 3],), "was done with a=[1, 2], and is called with a=[1, 3] now"),
+        (partial(pow, 2), (1,), (3,), "was done with *args=[2, 1], and is called with *args=[2, 3] now"),
     ],
 )
 def test_every_argument_counts(run: leftoff.Run, function: Any, first: Any, then: Any, said: str) -> None:
@@ -173,13 +176,14 @@ def test_what_is_beside_it_counts(run: leftoff.Run) -> None:
 def test_secrets_among_the_arguments_are_not_stored(
     store: leftoff.Store, store_path: Path, run: leftoff.Run
 ) -> None:
-    """Another password is the same argument."""
+    """In one process another password is another argument. A later process cannot know, and takes it for the same."""
 
     def login(user: str, password: str) -> str:
         return user
 
     run.do("login", login, "ada", "hunter2-and-more")
-    assert "ada" == run.do("login", login, "ada", "another-one-4711")
+    with pytest.raises(leftoff.Usage, match="Step login was done with other arguments than now"):
+        run.do("login", login, "ada", "another-one-4711")
     run.pause()
     run = store.resume(run.id)
     assert "ada" == run.do("login", login, "ada", "another-one-4711")
@@ -187,6 +191,46 @@ def test_secrets_among_the_arguments_are_not_stored(
         run.do("login", login, "alan", "another-one-4711")
     run.pause()
     assert not [path for path in store_path.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+
+
+@dataclass
+class Account:
+    password: str
+    connection: Any = None
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"password": "hunter2"},
+        {"password": "hunter2", "connection": Opaque(1)},
+        {1: 2, "password": "hunter2"},
+        OrderedDict(password="hunter2"),
+        Account("hunter2"),
+        Account("hunter2", Opaque(1)),
+        ({"password": "hunter2"},),
+        [{"database": {"password": "hunter2", "connection": Opaque(1)}}],
+    ],
+    ids=lambda argument: type(argument).__name__,
+)
+def test_a_secret_inside_an_argument_is_not_stored(store_path: Path, run: leftoff.Run, argument: Any) -> None:
+    """Whatever holds it."""
+    run.do("login", lambda account: 1, argument)
+    run.map(lambda row: 1, [{"id": 1, "account": argument}], name="logins", key="id")
+    run.pause()
+    assert not [path for path in store_path.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+
+
+def test_a_loop_over_secrets(run: leftoff.Run) -> None:
+    """It does not give the first result for all."""
+    with pytest.raises(leftoff.Usage):
+        [run.do("start", lambda token: token[:4], token) for token in ("a1b2c3d4e5f6", "zz99yy88xx77")]
+
+
+def test_a_loop_over_partial_functions(run: leftoff.Run) -> None:
+    """The arguments that a function was bound to count, too."""
+    with pytest.raises(leftoff.Usage, match="was done with n=1, and is called with n=2 now"):
+        [run.do("square", partial(square, n)) for n in (1, 2)]
 
 
 def test_a_wrong_call_fails_in_its_step(run: leftoff.Run) -> None:

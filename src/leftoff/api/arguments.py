@@ -6,6 +6,9 @@ parameter that was left out is left out here too, so that one with a default may
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from leftoff.api import kinds
 from leftoff.api.values import encode
 from leftoff.engine.read.state import seen
@@ -17,10 +20,7 @@ from leftoff.model.frozen import mark, thaw
 from leftoff.model.ids import shown_step
 from leftoff.model.values import TYPE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.model.changes import Scrubber
 
 MORE = "*"  # positional arguments that no parameter names
@@ -107,21 +107,31 @@ def encoded(bound: dict[str, Any], function: str) -> dict[str, Any]:
         ) from None
 
 
-def facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> dict[str, Any]:
-    """Return what a step's record says of a call's arguments: ``digest``, and ``args`` if there are any.
+class Given(NamedTuple):
+    """The arguments of a call. ``record``: what the step's record says of them. ``exact``: their digest with the
+    secrets in it, which is never stored: it tells apart two calls of one process."""
 
-    Secrets are in neither. A long argument is in ``args`` by its own digest.
+    record: dict[str, Any]
+    exact: str
+
+
+def facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
+    """Return what is recorded of a call's arguments: ``digest``, and ``args`` if there are any.
+
+    Secrets are in neither. An argument that is long, or not JSON, is in ``args`` by its own digest: only in JSON does a
+    secret have its name next to it.
     """
     written = text(arguments, "arguments")
+    exact = _digest(written)
     if scrubber is not None and scrubber.suspicious("args", written):
         arguments = mark(*scrubber.scrub("args", arguments))
         written = text(arguments, "arguments")
     out: dict[str, Any] = {"digest": _digest(written)}
-    if len(written) > SHOWN:
+    if len(written) > SHOWN or TYPE in written:
         arguments = {name: _short(value) for name, value in arguments.items()}
     if arguments and (len(written) <= SHOWN or len(text(arguments)) <= MOST_SHOWN):
         out["args"] = thaw(arguments)  # the function may change its own
-    return out
+    return Given(out, exact)
 
 
 def _digest(written: str) -> str:
@@ -130,13 +140,13 @@ def _digest(written: str) -> str:
 
 def _short(value: Any) -> Any:
     written = text(value)
-    return value if len(written) <= SHOWN else f"{_digest(written)[:19]}…"
+    return value if len(written) <= SHOWN and TYPE not in written else f"{_digest(written)[:19]}…"
 
 
-def given(
-    function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber: Scrubber | None
-) -> dict[str, Any]:
+def given(function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber: Scrubber | None) -> Given:
     """Return the ``facts`` of a call with arguments of any kind."""
+    while isinstance(function, partial):
+        function, args, named = function.func, (*function.args, *args), {**function.keywords, **named}
     try:
         bound = Signature(function, "").bind(args, named)
     except TypeError:  # the call itself raises it, in its step
@@ -144,13 +154,13 @@ def given(
     return counted(bound, scrubber)
 
 
-def content(item: Any, scrubber: Scrubber | None) -> dict[str, Any]:
+def content(item: Any, scrubber: Scrubber | None) -> Given:
     """Return the ``facts`` of an item that has a key: of its entries if it is a dict."""
     fields = type(item) is dict and all(type(name) is str for name in item)
     return counted(item if fields else {"item": item}, scrubber)
 
 
-def counted(bound: dict[str, Any], scrubber: Scrubber | None) -> dict[str, Any]:
+def counted(bound: dict[str, Any], scrubber: Scrubber | None) -> Given:
     """Return the ``facts`` of arguments. An argument that cannot be recorded counts by its type."""
     arguments = {name: _countable(value) for name, value in bound.items()}
     try:
@@ -160,15 +170,12 @@ def counted(bound: dict[str, Any], scrubber: Scrubber | None) -> dict[str, Any]:
 
 
 def _writable(value: Any) -> Any:
-    """Return JSON that UTF-8 has no bytes for (a lone surrogate), or with a huge int, in another form."""
+    """Return JSON that UTF-8 has no bytes for (a lone surrogate) as ASCII, and an int that is too long by its type."""
     try:
         stored(value)
         return value
     except Invalid:
-        try:
-            return {TYPE: "repr", "value": repr(value)}
-        except ValueError:
-            return _by_type(value)
+        return _by_type(value) if isinstance(value, int) else {TYPE: "repr", "value": ascii(value)}
 
 
 def _by_type(value: Any) -> Any:
@@ -213,14 +220,16 @@ def differing(record: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, An
 
 
 def other_arguments(
-    path: str, record: dict[str, Any], now: dict[str, Any], batch: str | None, run: str | None
+    path: str, record: dict[str, Any], now: Given, batch: str | None, run: str | None
 ) -> LeftoffError:
     """Return the error for a step that was done with other arguments, or an item that was another one.
 
     ``batch``: the step of which it is an item. ``run``: the run's id, if an earlier process did it.
     """
-    parts = differing(record, now)
+    parts = differing(record, now.record)
     before, after = (_with([(part[0], part[side]) for part in parts]) for side in (1, 2))
+    if before == after:  # they differ in what is not shown
+        parts = []
     where = f" of run {run}" if run is not None else ""
     if batch is not None:
         what = f"Item {path.removeprefix(f'{batch}/')} of {shown_step(batch)}{where} was done"

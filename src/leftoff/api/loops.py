@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leftoff.clock import iso
 from leftoff.engine.steps import lifecycle
@@ -21,6 +21,7 @@ from leftoff.model.words import EACH
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    from leftoff.api.arguments import Given
     from leftoff.api.steps import Item, Step, StepsMixin
 
 T = TypeVar("T")
@@ -87,7 +88,7 @@ class Each(Iterator[T], Generic[T]):
         self._end()
         raise StopIteration
 
-    def _begin(self, below: str, content: dict[str, Any]) -> None:
+    def _begin(self, below: str, content: Given | None) -> None:
         record = self._run._buffer.steps.get(self._path)
         if record is None or record["status"] != "running":
             now = iso(self._run._buffer.clock.now())

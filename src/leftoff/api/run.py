@@ -17,6 +17,7 @@ from leftoff.api.read import RunView
 from leftoff.api.step_log import logger
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal, new_token
 from leftoff.engine.write.records import note_record, refuse_decision
 from leftoff.errors import StoreUnavailable
@@ -45,6 +46,7 @@ class Run(StepsMixin, FilesMixin, RunView):
         self._variables = Variables(self._buffer)
         self._notes = 0
         self._init_steps()
+        lifecycle.said.clear()
         self._buffer.heart = Heart(self._buffer, owner._heartbeat)
         owner._drives(self)
 

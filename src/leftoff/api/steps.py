@@ -9,9 +9,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leftoff.api.arguments import Given, content, facts, other_arguments
+from leftoff.api.arguments import given as arguments_of
 from leftoff.api.loops import BROKE, RAISED, UNTOLD, Each
 from leftoff.api.step_log import StepLog, listen, logger
 from leftoff.clock import iso
@@ -19,7 +22,6 @@ from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import sha256
 from leftoff.model.frozen import freeze_holed, thaw
 from leftoff.model.ids import check_step, quote_part, shown_step, step_readings
 from leftoff.model.words import EACH, STEP_ENDED
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 T = TypeVar("T")
-Item = tuple[T, str, dict[str, Any]]  # an item, the path of its step, and what is recorded of its content
-NO_ARGUMENTS = {"digest": f"sha256:{sha256(b'{}').hexdigest()}"}
+Item = tuple[T, str, "Given | None"]  # an item, the path of its step, and its content
+NO_ARGUMENTS = facts({}, None)
 ENDED = STEP_ENDED
 DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
 MOST_FRAMES = 20  # of a traceback that is kept
@@ -72,14 +74,14 @@ class Step:
         batch: str | None = None,
         *,
         again: bool = False,
-        given: Record | None = None,
+        given: Given | None = None,
     ) -> None:
         self._run = run
         self.path = path
         self.title = title
         self.again = again
         self.batch = batch  # the step of which this is an item
-        self.given = given or {}  # what is recorded of its arguments, or of the item's content
+        self.given = given  # its arguments, or the item's content
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
@@ -126,7 +128,8 @@ class StepsMixin:
         self._left_open: list[tuple[Step, str]] = []
         self._told_errors: list[BaseException] = []
         self._left_undone: str | None = None  # what `map` went on in spite of
-        self._called: set[str] = set()  # the steps that this process did, or took as they were recorded
+        # By path, the arguments of steps that this process did, or took as they were recorded.
+        self._called: dict[str, str] = {}
 
     # -- reading
 
@@ -156,18 +159,16 @@ class StepsMixin:
         found = self._named(path)
         return found is not None and found[0]["status"] in ENDED
 
-    def _finished(self, path: str, given: Record, batch: str | None = None) -> bool:
+    def _finished(self, path: str, given: Given | None, batch: str | None = None) -> bool:
         """Whether a step is finished. Raise an error if it was done with other arguments than ``given``."""
         found = self._named(path)
         if found is None or found[0]["status"] not in ENDED:
             return False
-        record = found[0]
-        if given and record["status"] == "completed" and record.get("digest") not in (None, given["digest"]):
-            from leftoff.api.arguments import other_arguments
-
-            run = None if path in self._called else self.id
-            raise other_arguments(path, record, given, batch, run)
-        self._called.add(path)
+        record, called = found[0], self._called.get(path)
+        if given is not None and record["status"] == "completed" and "digest" in record:
+            if record["digest"] != given.record["digest"] or called not in (None, given.exact):
+                raise other_arguments(path, record, given, batch, self.id if called is None else None)
+            self._called[path] = given.exact
         return True
 
     def _named(self, path: str) -> tuple[Record, list[list[Any]]] | None:
@@ -211,10 +212,8 @@ class StepsMixin:
         Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
         """
         given = NO_ARGUMENTS
-        if args or named:
-            from leftoff.api import arguments
-
-            given = arguments.given(fn, args, named, self._buffer.redactor)
+        if args or named or isinstance(fn, partial):
+            given = arguments_of(fn, args, named, self._buffer.redactor)
         if again or not self._finished(path, given):
             _check_return(fn, path)
             with Step(self, check_step(path), again=again, given=given) as step:
@@ -249,19 +248,16 @@ class StepsMixin:
             taken.add(below)
             return below
 
-        def content(item: T) -> Record:
-            if key is None:
-                return {}  # its name is all that it is
-            from leftoff.api import arguments
-
-            return arguments.content(item, self._buffer.redactor)
+        def given(item: T) -> Given | None:
+            """Of an item without a key, its name is all that it is."""
+            return content(item, self._buffer.redactor) if key is not None else None
 
         if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
-            return ((item, name(item), content(item)) for item in items)
-        found = [(item, check_step(name(item)), content(item)) for item in items]
+            return ((item, name(item), given(item)) for item in items)
+        found = [(item, check_step(name(item)), given(item)) for item in items]
         if not again:
-            for _, below, given in found:
-                self._finished(below, given, path)
+            for _, below, now in found:
+                self._finished(below, now, path)
         new = [below for _, below, _ in found if self._buffer.steps.get(below) is None]
         if new and self._buffer.steps.get(path) is None:
             self._declare(path, {EACH: True})
@@ -277,8 +273,8 @@ class StepsMixin:
 
     # -- the life of one step
 
-    def _item(self, path: str, batch: str, content: Record) -> Step:
-        return Step(self, path, batch=batch, again=True, given=content)  # the loop has asked already
+    def _item(self, path: str, batch: str, given: Given | None) -> Step:
+        return Step(self, path, batch=batch, again=True, given=given)  # the loop has asked already
 
     def _stack(self) -> list[Step]:
         stack: list[Step] | None = getattr(self._open, "stack", None)
@@ -342,7 +338,8 @@ class StepsMixin:
 
         def done(record: Record) -> Record:
             out = lifecycle.complete(record, now, result, typed=typed)
-            out.update(step.given)
+            if step.given is not None:
+                out.update(step.given.record)
             if step.outputs:
                 out["outputs"] = lifecycle.merged(record.get("outputs"), step.outputs)
             return out
@@ -358,7 +355,8 @@ class StepsMixin:
         except Invalid as error:
             self._fail(step, error)
             raise
-        self._called.add(step.path)
+        if step.given is not None:
+            self._called[step.path] = step.given.exact
         self._leave_stack(step)
 
     def _fail(self, step: Step, error: BaseException, *, lost: Any = NOTHING) -> None:

@@ -84,7 +84,7 @@ class Call:
         self.scope = scope
         self.args = args
         self.named = named
-        self.facts = facts(arguments, scope.flow.scrubber)
+        self.facts = facts(arguments, scope.flow.scrubber).record
         self.number, self.path, self.order = place
         self.reaches = NOW
         self.map: Map | None = None  # of which this is an item

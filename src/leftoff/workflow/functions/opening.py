@@ -182,7 +182,7 @@ def _opening(request: Request) -> Opening:
     )
     opening.facts = {
         **store._facts(options.get("issue")),
-        "inputs": facts(request.inputs, store._redactor)["digest"],
+        "inputs": facts(request.inputs, store._redactor).record["digest"],
     }
     issue = opening.facts["issue"]
     if issue and not (
