@@ -80,6 +80,17 @@ def test_a_turn_that_was_cut_off_is_open_until_something_is_done(agent: str, rep
     assert "was asked: " not in succeed("brief", "latest", cwd=repository).out
 
 
+def test_a_commit_closes_a_turn_that_was_cut_off(repository: Path) -> None:
+    """Also if the work tree is as clean as before: the agent's shell wrote a file and committed it."""
+    cut_off(repository)
+    session = goes_on(repository, "other")
+    (repository / "b").write_text("b\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-q", "-m", "b")
+    ends(session, "Committed.")
+    assert ["completed"] == [run["status"] for run in runs(repository)]
+
+
 def test_an_answer_after_an_error_leaves_the_turn_open(repository: Path) -> None:
     """The same session: it says something, and does nothing of what it was asked for."""
     session = Session(repository)

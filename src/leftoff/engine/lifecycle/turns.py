@@ -39,10 +39,12 @@ _LAST = "\U0010ffff"  # after every key
 
 
 class Prompt(Fields):
-    """What a session is asked. ``transcript``: the file in which the agent keeps what it says, where that is known."""
+    """What a session is asked. ``transcript``: the file in which the agent keeps what it says, where that is known.
+    ``git_head``: the commit that is checked out."""
 
     text: str
     transcript: str = ""
+    git_head: str | None = None
 
 
 class Unclaimed(Fields):
@@ -98,12 +100,17 @@ class Turn:
         }
         if prompt.transcript:
             self.record["transcript"] = prompt.transcript
+        if prompt.git_head is not None:
+            self.record["git_head"] = prompt.git_head
         self._put()
         self._changes.put("run", OPEN_TURN, self.key)
 
-    def end(self, status: str, said: str = "", error: dict[str, Any] | None = None) -> None:
+    def end(
+        self, status: str, said: str = "", error: dict[str, Any] | None = None, git_head: str | None = None
+    ) -> None:
         """End the turn, unless it has ended. The run has something to continue if the turn did not end well, or if it
-        continued one that did not and nothing was done."""
+        continued one that did not and nothing was done. ``git_head``: the commit that is checked out; another one than
+        at the start of the turn is something done."""
         if self.record is None or not self.is_running:
             return
         self.record.update(status=status, ended_at=iso(self._at))
@@ -111,7 +118,8 @@ class Turn:
             self.record["said"] = said
         if error is not None:
             self.record["error"] = error
-        if status == COMPLETED and (self.record.get("files") or self._is_listed_as_done()):
+        committed = git_head is not None and git_head != self.record.get("git_head")
+        if status == COMPLETED and (self.record.get("files") or committed or self._is_listed_as_done()):
             self.record.pop("continues", None)
         self._put()
         if status == COMPLETED and "continues" not in self.record:

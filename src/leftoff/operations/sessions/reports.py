@@ -164,7 +164,7 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
         return
     row = session.row
     seen = _seen(session, row, session.until)  # what is changed later is the turn's
-    prompt = Prompt(session.fit(asked), transcript)
+    prompt = Prompt(session.fit(asked), transcript, git_head(session.project.folder))
     if row is not None and seen.any and row.card.get(OPEN_TURN):
         _begin_work(session)
 
@@ -233,7 +233,7 @@ def _end_turn(
         if busy:
             turn.say(words)
         else:
-            turn.end(status, words, error)
+            turn.end(status, words, error, head)
         if talked:
             return None
         remember_git(head, row, changes)
