@@ -99,9 +99,12 @@ def test_approval(here: Path, killed: bool) -> None:
 
 
 def test_approval_rejected(here: Path) -> None:
-    """A rejection stands: resuming fails, and nothing behind it runs. Going back to the step asks again."""
+    """A rejection stands: nothing after it runs, and the run has failed once no step waits for a person. Going back to
+    the step asks again."""
     assert 7 == call("run", "approval.yaml", cwd=here).code
     succeed("reject", "release", "sign-off", "--note", "not yet", cwd=here)
+    assert 7 == call("resume", cwd=here).code
+    succeed("step", "done", "read-aloud", cwd=here)
     assert 1 == call("resume", cwd=here).code
     assert 7 == call("resume", "--from-step", "sign-off", "--yes", cwd=here).code
     assert "waiting" == succeed("get", "step/sign-off", "--json", cwd=here).json["status"]

@@ -62,12 +62,12 @@ def test_a_run_that_failed_and_waits(flow: Flow, policy: str) -> None:
 
 
 def test_a_run_that_a_failure_stopped(flow: Flow) -> None:
-    """With `on_failure: stop` the run has failed, exit 1, though an approval was asked: no decision continues it."""
+    """It waits for its approval all the same: exit 7."""
     flow.file("bad")
     flow.write(STORY)
     driver = flow.run()
-    driver.end(1)
-    assert ("failed", "waiting") == (driver.run["status"], flow.status("ok"))
+    driver.end(7)
+    assert ("paused", "waiting") == (driver.run["status"], flow.status("ok"))
 
 
 def test_a_decision_while_it_rests(flow: Flow) -> None:

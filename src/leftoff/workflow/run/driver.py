@@ -433,9 +433,7 @@ class Driver:
         steps = [state.status(path) for leaf in scheduler.graph.leaves for path in state.at_or_below(leaf)]
         if self.signal is not None:
             return "paused", 130
-        # A run that a failure stopped does not wait: no decision continues it.
-        waits = {"waiting", "blocked"} & set(steps) and scheduler.halted is None
-        if "failed" in steps and not waits:
+        if "failed" in steps and not {"waiting", "blocked"} & set(steps):
             return "failed", 1
         if "blocked" in steps:
             return "blocked", 7
