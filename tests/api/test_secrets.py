@@ -226,6 +226,17 @@ def test_ordinary_words_under_an_ambiguous_name_come_back(store: leftoff.Store, 
     assert_nothing_on_disk(store_path)
 
 
+def test_each_run_says_what_it_does_not_store(project: Path) -> None:
+    """A second run in the same process says it again."""
+    source = """
+import leftoff
+for day in ("monday", "tuesday"):
+    with leftoff.run("daily", title=day) as run:
+        run.do("fetch", lambda: {"api_key": day})
+"""
+    assert 2 == program(source, project).stderr.count("step fetch is stored without")
+
+
 def test_a_redacted_result_is_reported_when_it_is_recorded(project: Path) -> None:
     """One line on stderr for a step, however many items it has: step, field, and the setting that keeps it."""
     source = """

@@ -201,7 +201,7 @@ def move(changes: ChangeSet, path: str, record: Record, now: str) -> Change:
 
 
 _SHOWN = 3
-_said: set[tuple[str, str]] = set()  # steps and fields that this process has reported
+said: set[tuple[str, str]] = set()  # steps and fields that this process has reported of a run
 
 
 def _say_redacted(path: str, change: Change) -> None:
@@ -212,9 +212,9 @@ def _say_redacted(path: str, change: Change) -> None:
         if hole[0] == "result" and not _was_redacted(change.secret, hole):
             total += 1
             found.setdefault(place_of(key if isinstance(key, str) else 0 for key in hole), hole[1:])
-    if all((name, field) in _said for field in found):
+    if all((name, field) in said for field in found):
         return
-    _said.update((name, field) for field in found)
+    said.update((name, field) for field in found)
     some = list(found.values())[:_SHOWN]
     more = f" and {total - len(some)} more" if total > len(some) else ""
     words = {next((key for key in hole[::-1] if isinstance(key, str)), f"{path}.result"): 0 for hole in some}

@@ -78,10 +78,10 @@ def _preview_decide(project: Project, caller: Caller, ref: str, said: Given) -> 
             hint="Look at its steps.",
         )
     one = asked[step]
-    goes_on = "The run continues" if is_driven(project, row) else "Whoever works on the run continues"
+    who = "the run" if is_driven(project, row) else "the person or agent who works on the run"
     says = [
         f"{shown_step(step)} asks: {one.approval.get('ask', '')}",
-        f"{goes_on} with what you decide. It cannot be decided twice.",
+        f"If you approve, {who} continues. It cannot be decided twice.",
     ]
     return Preview(row.run_id, says, options=one.offered or ["approve"], plan=one.stamp)
 
