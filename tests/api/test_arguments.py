@@ -227,10 +227,27 @@ def test_a_loop_over_secrets(run: leftoff.Run) -> None:
         [run.do("start", lambda token: token[:4], token) for token in ("a1b2c3d4e5f6", "zz99yy88xx77")]
 
 
-def test_a_loop_over_partial_functions(run: leftoff.Run) -> None:
+def test_partial_functions(run: leftoff.Run) -> None:
     """The arguments that a function was bound to count, too."""
     with pytest.raises(leftoff.Usage, match="was done with n=1, and is called with n=2 now"):
         [run.do("square", partial(square, n)) for n in (1, 2)]
+    assert [2, 4] == run.map(partial(pow, 2), [1, 2], name="powers")
+    with pytest.raises(leftoff.Usage, match="Item 1 of powers was done"):
+        run.map(partial(pow, 3), [1, 2], name="powers")
+
+
+def test_a_redacted_result_as_an_argument(tmp_path: Path) -> None:
+    """A later process has it without the secret; it is the same argument."""
+    text = """
+import os, leftoff
+with leftoff.run("w") as run:
+    settings = run.do("read", lambda: {"user": "ada", "password": "hunter2", "hosts": [{"token": "a1b2c3"}]})
+    print(run.do("use", lambda settings: 1, settings))
+    os._exit(9)
+"""
+    for _ in range(2):
+        done = program(text, tmp_path)
+        assert ("1\n", 9) == (done.stdout, done.returncode), done.stderr
 
 
 def test_a_wrong_call_fails_in_its_step(run: leftoff.Run) -> None:

@@ -108,6 +108,15 @@ def test_the_ways_out_that_the_hint_names(place: Place) -> None:
     assert "sent\n" == start(place).stdout
 
 
+def test_the_way_out_of_a_refusal(place: Place) -> None:
+    """The branch of the run was merged and deleted: the hint names the command that makes room for a new run."""
+    git(place.folder, "switch", "-q", "-c", "gone")
+    run = first(place)
+    git(place.folder, "switch", "-q", "-")
+    git(place.folder, "branch", "-q", "-D", "gone")
+    assert f"`leftoff finish {run} --status abandoned`" in start(place).stderr
+
+
 def test_one_line_says_what_continues(place: Place) -> None:
     """Which run, how old, how far; on stderr. What only git knows is one line more, however often it is edited."""
     run = first(place)

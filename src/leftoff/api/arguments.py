@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.api import kinds
-from leftoff.api.values import encode
+from leftoff.api.values import encode, with_marks
 from leftoff.engine.read.state import seen
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
 from leftoff.model.changes import NOTHING
@@ -185,7 +185,7 @@ def _by_type(value: Any) -> Any:
 def _countable(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """Return an argument as JSON: by its type what cannot be recorded, and by its value what is next to that."""
     try:
-        return encode(value, "argument")
+        return with_marks(value, "argument")
     except Exception:  # Invalid, Redacted, or an error of an encoder that the program registered
         if id(value) in inside or len(inside) > DEEP:
             return _by_type(value)

@@ -211,7 +211,7 @@ class Run(StepsMixin, FilesMixin, RunView):
 
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
         check_return(fn, path)
-        keyed = list(self._keyed(path, list(items), key, again))
+        keyed = list(self._keyed(path, list(items), key, again, fn))
         mapping = ItemMap(self, path, keyed, keep_going=keep_going, again=again)
         if iscoroutinefunction(fn):
             return mapping.go_async(fn, max_parallel)

@@ -236,8 +236,13 @@ class StepsMixin:
         check_step(path)
         return Each(self, path, iter(self._keyed(path, items, key, again)), again)
 
-    def _keyed(self, path: str, items: Iterable[T], key: Any, again: bool) -> Iterable[Item[T]]:
-        """Each item with the path of its step; known ones are declared up front, so that progress can be seen."""
+    def _keyed(
+        self, path: str, items: Iterable[T], key: Any, again: bool, fn: Any = None
+    ) -> Iterable[Item[T]]:
+        """Each item with the path of its step; known ones are declared up front, so that progress can be seen.
+
+        ``fn``: the function that is called with the items.
+        """
         taken: set[str] = set()
 
         def name(item: T) -> str:
@@ -250,6 +255,8 @@ class StepsMixin:
 
         def given(item: T) -> Given | None:
             """Of an item without a key, its name is all that it is."""
+            if isinstance(fn, partial):
+                return arguments_of(fn, (item,), {}, self._buffer.redactor)
             return content(item, self._buffer.redactor) if key is not None else None
 
         if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
@@ -344,6 +351,8 @@ class StepsMixin:
                 out["outputs"] = lifecycle.merged(record.get("outputs"), step.outputs)
             return out
 
+        if step.given is not None:
+            self._called[step.path] = step.given.exact
         try:
             # Nobody else's commit may tell that it is complete, without what it did.
             with self._buffer.committing:
@@ -355,8 +364,6 @@ class StepsMixin:
         except Invalid as error:
             self._fail(step, error)
             raise
-        if step.given is not None:
-            self._called[step.path] = step.given.exact
         self._leave_stack(step)
 
     def _fail(self, step: Step, error: BaseException, *, lost: Any = NOTHING) -> None:

@@ -55,15 +55,15 @@ def encoded(value: Any, name: str, base: Any = None) -> Any:
     if kind in _PLAIN and (kind is not float or value - value == 0):
         return value
     if base is None or kind not in _LISTS or type(base) is not FrozenList:
-        return Encoded(_with_marks(value, name))
+        return Encoded(with_marks(value, name))
     out, known = list(value), len(base)
     for i, item in enumerate(out):
         if type(item) not in _EXACT and not (i < known and item is base[i]):
-            out[i] = _with_marks(item, f"{name}[{i}]")
+            out[i] = with_marks(item, f"{name}[{i}]")
     return Encoded(out)
 
 
-def _with_marks(value: Any, name: str) -> Any:
+def with_marks(value: Any, name: str) -> Any:
     """The value as JSON; what was redacted in it, and comes back from a reader, stays redacted."""
     try:
         return encode(value, name)
@@ -73,8 +73,8 @@ def _with_marks(value: Any, name: str) -> Any:
         if not _has_marks(value):
             raise
     if isinstance(value, list):
-        return [_with_marks(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
-    return {key: _with_marks(item, f"{name}.{key}") for key, item in dict.items(value)}
+        return [with_marks(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
+    return {key: with_marks(item, f"{name}.{key}") for key, item in dict.items(value)}
 
 
 def _has_marks(value: Any) -> bool:

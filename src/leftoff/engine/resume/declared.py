@@ -6,6 +6,7 @@ from leftoff.engine.resume.checks import run
 from leftoff.engine.resume.checks.own import EngineChecks
 from leftoff.engine.resume.finding import WARN, check_codes
 from leftoff.engine.resume.verdict import verify
+from leftoff.errors import CannotResume
 from leftoff.model.times import ago
 from leftoff.model.words import STEP_ENDED
 
@@ -33,10 +34,13 @@ def refuse_unless(project: Project, request: ResumeRequest, call: str) -> Report
     report = verify(project, request, (ProgramChecks(),))
     report.accept(accepted)
     call = call.replace("{", "{{").replace("}", "}}")
-    report.refuse(
-        f"{call}accept={{codes}}) continues anyway; `leftoff resume {run_id}` asks about each finding. "
-        f"For a new run, end this one first: `leftoff finish {run_id} --status abandoned`."
-    )
+    try:
+        report.refuse(
+            f"{call}accept={{codes}}) continues anyway; `leftoff resume {run_id}` asks about each finding."
+        )
+    except CannotResume as error:
+        error.hint += f" For a new run, end this one first: `leftoff finish {run_id} --status abandoned`."
+        raise
     return report
 
 
