@@ -425,7 +425,7 @@ def test_a_run_that_waits_for_a_person(place: Place) -> None:
     """Where nothing goes without the decision that is the verdict, and resume ends so; else it is worth a word."""
     asks = "  - {id: a, approval: Well?}\n"
     flow(place, asks + "  - {id: b, needs: [], run: test -e good}\n  - {id: c, needs: [a], run: echo}\n")
-    place.run().end(1)
+    place.run().end(7)
     assert ("step.waiting", "warn") in codes(place.dry(code=0))
     place.file("good")
     place.resume().end(7)
