@@ -79,18 +79,16 @@ class Upkeep:
         base = self.dialect.retention(self.project.folder) if self.dialect is not None else DEFAULT
         return self.project.settings.parsed("retention", lambda said: policy(said, base, auto=own))
 
-    def prune(
-        self, *, dry: bool = False, empty: bool = False, rules: Policy | None = None, asked: bool = True
-    ) -> Pruned:
-        """``empty``: the trash, too, whatever its age. ``asked``: somebody wants it now."""
-        found = self.look(empty=empty, rules=rules, asked=asked)
+    def prune(self, *, dry: bool = False, empty: bool = False, rules: Policy | None = None) -> Pruned:
+        """Let go what the rules no longer keep. ``empty``: the trash, too, whatever its age."""
+        found = self.look(empty=empty, rules=rules)
         return found if dry else self.carry_out(found)
 
-    def look(self, *, empty: bool = False, rules: Policy | None = None, asked: bool = True) -> Pruned:
+    def look(self, *, empty: bool = False, rules: Policy | None = None) -> Pruned:
         """What would go."""
         rules = self._rules = rules if rules is not None else self.rules()
         phase_of = self.dialect.phase_of if self.dialect is not None else None
-        made = plan(self.store, rules, self.now, phase_of, asked=asked)
+        made = plan(self.store, rules, self.now, phase_of)
         there = trash.contents(self.store) if empty else trash.due(self.store, self.now, rules.trash)
         why = "the trash is emptied" if empty else "its time in the trash is over"
         found = Pruned(True, Looked(rules, made, there, why))
@@ -103,8 +101,6 @@ class Upkeep:
         rest = [each for each in trash.contents(self.store) if (each.run_id, each.n) not in gone]
         new = [removal.row for removal in made.removals if removal.seq is None and removal.action == REMOVE]
         found.in_trash = trash.size(self.store, [*rest, *new])
-        if made.doubted:
-            found.warnings.append(_doubt(made.doubted))
         return found
 
     def carry_out(self, found: Pruned) -> Pruned:
@@ -119,8 +115,6 @@ class Upkeep:
         done.removed += [removal.to_json() for removal in made.removals]
         self._archives(rules, done)
         self._sweep(before, rules, done)
-        if made.doubted:
-            done.warnings.append(_doubt(made.doubted))
         return done
 
     def _sweep(self, before: int, rules: Policy, done: Pruned) -> None:
@@ -217,7 +211,7 @@ class Upkeep:
         """Once a day, after a run starts or ends."""
         if self.due():
             mark_done(os.path.join(self.project.store_folder, STAMP), self.now)
-            for line in self.prune(asked=False).warnings:
+            for line in self.prune().warnings:
                 self.project.say(f"leftoff: {line}")
 
 
@@ -228,15 +222,6 @@ def _from_trash(each: InTrash, why: str) -> dict[str, Any]:
 def _old_archive(each: Kept, rules: Policy) -> dict[str, Any]:
     why = f"the last {rules.archives} archives are kept"
     return {"kind": "archive", "run_id": each.run_id, "why": why, "action": "remove"}
-
-
-def _doubt(runs: list[str]) -> str:
-    one = len(runs) == 1
-    names = ", ".join(runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
-    return (
-        f"{names} {'stays' if one else 'stay'}: old enough by the clock, but the store has not seen that time pass. "
-        "Was the clock put forward? `leftoff prune` goes by the clock."
-    )
 
 
 def one_thread() -> bool:

@@ -77,10 +77,6 @@ class Turn:
         """The key of the first turn that is open, which a new turn continues; empty if there is none."""
         return (self.record or {}).get("continues") or self.key
 
-    @property
-    def ended_well(self) -> bool:
-        return self.record is not None and self.record.get("status") == COMPLETED
-
     def _put(self) -> None:
         self._changes.put("turn", self.key, self.record)
 

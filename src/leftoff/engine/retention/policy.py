@@ -6,7 +6,6 @@ age; archives by number. Whatever a rule says, a run in progress stays, and so d
 
 from __future__ import annotations
 
-from leftoff.engine.retention.age import Time
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
 from leftoff.model.times import DAY_MS
@@ -194,28 +193,18 @@ class Plan:
     def __init__(self) -> None:
         self.removals: list[Removal] = []
         self.kept = 0
-        self.doubted: list[str] = []  # runs that are old by the clock alone
 
 
-def plan(
-    store: Store,
-    rules: Policy,
-    now: int,
-    phase_of: Callable[[Version], str] | None = None,
-    *,
-    asked: bool = True,
-) -> Plan:
-    """What the rules say of the runs that are here; nothing is changed. ``asked``: somebody wants it now."""
+def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], str] | None = None) -> Plan:
+    """Return what the rules say of the runs in the store. Nothing is changed."""
 
     def look(view: View) -> Plan:
-        made, time = Plan(), Time.of(view, now)
+        made = Plan()
         for row in view.list_runs({}):
             gone = outlived(row, rules, now)
-            if gone is not None and (asked or believed(row, rules, time)):
+            if gone is not None:
                 made.removals.append(gone)
                 continue
-            if gone is not None:
-                made.doubted.append(row.run_id)
             versions = view.versions(row.run, sealed=True)
             gone_too = dropped(row, versions, rules, phase_of or phase)
             made.removals += gone_too
@@ -223,12 +212,6 @@ def plan(
         return made
 
     return store.read(look) if store.exists() else Plan()
-
-
-def believed(row: RunRow, rules: Policy, time: Time) -> bool:
-    """Whether the store itself has seen the time pass that makes a run old. If somebody asks for a prune, the clock is
-    enough: a run in the trash or the archive can be brought back."""
-    return time.seen(row.updated_at, row.n, rules.runs[row.status][0]) > rules.runs[row.status][0]
 
 
 def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:

@@ -10,7 +10,6 @@ import os
 
 from leftoff.engine.read.which import only_archived
 from leftoff.engine.retention import archive, archive_trash
-from leftoff.engine.retention.age import Time
 from leftoff.engine.retention.disk import attempts_folder, disk_use
 from leftoff.engine.retention.names import is_called
 from leftoff.engine.retention.page import TRASH
@@ -182,12 +181,8 @@ def _sealed(tx: Tx, run_id: str, note: str, now: int) -> None:
 
 
 def due(store: Store, now: int, age: int | None) -> list[InTrash]:
-    """What has lain in the trash for longer than that; with no age, nothing is ever due."""
-    there = contents(store) if age is not None else []
-    if not there or age is None:
-        return []
-    time = store.read(lambda view: Time.of(view, now))
-    return [each for each in there if time.passed(each.at, each.n, age)]
+    """Return what has been in the trash for longer than ``age``. Without an age, nothing is ever due."""
+    return [each for each in contents(store) if now - each.at > age] if age is not None else []
 
 
 def remove(store: Store, each: InTrash) -> int:

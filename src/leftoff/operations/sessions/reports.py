@@ -177,7 +177,7 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
         turn = _turn(session, tx, row, changes)
         if turn.is_running and goes_on:
             return None
-        if not turn.ended_well:
+        if turn.record is None or turn.record.get("status") != COMPLETED:
             turn.changed(seen.names, seen.unclaimed)
         turn.open(session.who, prompt)
         return None
