@@ -181,7 +181,7 @@ class StepsMixin:
             return found
 
     def result(self, path: str) -> Any:
-        """What a finished step returned: the caller's own copy."""
+        """Return a copy of what a finished step returned."""
         found = self._named(path)
         if found is None or "result" not in found[0]:
             return None
@@ -239,7 +239,7 @@ class StepsMixin:
     def _keyed(
         self, path: str, items: Iterable[T], key: Any, again: bool, fn: Any = None
     ) -> Iterable[Item[T]]:
-        """Each item with the path of its step; known ones are declared up front, so that progress can be seen.
+        """Return each item with the path of its step. A list of items is declared up front, to show the progress.
 
         ``fn``: the function that is called with the items.
         """
@@ -254,7 +254,7 @@ class StepsMixin:
             return below
 
         def given(item: T) -> Given | None:
-            """Of an item without a key, its name is all that it is."""
+            """Return the content of an item. An item without a key is known by its name alone."""
             if isinstance(fn, partial):
                 return arguments_of(fn, (item,), {}, self._buffer.redactor)
             return content(item, self._buffer.redactor) if key is not None else None

@@ -37,7 +37,7 @@ class Looked(Fields):
 
 
 class Pruned:
-    """What went, what stays, and what somebody should know.
+    """What a prune removed, what it kept, and what it warns of.
 
     ``freed``: bytes given back, measured on disk (of a server: as it counted them); in a dry run, about how many would
     be. ``in_trash``: about how many more are given back when the trash is emptied. ``waiting``: bytes of removed files

@@ -1,4 +1,4 @@
-"""Files that changed in a turn: whose they are, and those that no event has told of."""
+"""Find out which files changed in a turn, by whom, and which of them no hook event has reported."""
 
 from __future__ import annotations
 

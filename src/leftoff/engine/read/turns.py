@@ -23,7 +23,7 @@ def turns_of(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def other_errors(records: dict[str, Any]) -> dict[str, Any]:
-    """Return the errors on record that did not end a turn: ``stopped`` tells the error of a turn."""
+    """Return the errors on record that did not end a turn: ``stopped`` reports the error of a turn."""
     ends = [turn.get("error") for turn in records.get("turn", {}).values() if isinstance(turn, dict)]
     return {key: error for key, error in records.get("error", {}).items() if error not in ends}
 
@@ -63,7 +63,7 @@ def _files(turn: dict[str, Any], name: str) -> str:
 
 
 def asked(turns: list[dict[str, Any]], health: str) -> list[str]:
-    """What was asked, newest first, and what became of it. The error that ended a turn is told by ``stopped``."""
+    """What was asked, newest first, and what became of it. ``stopped`` reports the error that ended a turn."""
     out = []
     for turn in reversed(turns):
         end = "ended in an error" if turn.get("error") else became(turn, health)

@@ -1,4 +1,4 @@
-"""Before a Python program continues a run: the checks of `leftoff resume`, for a caller that nobody can ask."""
+"""Run the checks of `leftoff resume` before a Python program continues a run. Raise where the command asks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ProgramChecks(EngineChecks):
-    """All checks of the engine but that of the lease, which the program takes itself."""
+    """All checks of the engine except that of the lease, which the program takes itself."""
 
     quick = tuple(check for check in EngineChecks.quick if check is not run.lease)  # type: ignore[assignment]
 

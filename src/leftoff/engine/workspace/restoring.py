@@ -117,7 +117,7 @@ class Restorer(Fields):
             return Outcome(target.seq, plan, before)
 
     def plan(self, target: Target, paths: list[str] | None) -> Plan:
-        """What differs from a version, and what is done about it."""
+        """Return what differs from a version, and what is done about each file."""
         return make_plan(self.store, self.project, target, self.redactor, only=paths, outputs=self.outputs)
 
     def _again(self, target: Target, seq: int) -> Target:

@@ -47,7 +47,7 @@ def dirty_paths(project: str) -> list[str] | None:
 
 
 def uncommitted(project: str, seconds: float) -> list[str] | None:
-    """The same, also before the first commit. ``seconds``: how long git may take."""
+    """Return what git calls dirty, also before the first commit. ``seconds``: how long git may take."""
     import subprocess
 
     from leftoff.engine.workspace.git import command, environment
