@@ -13,7 +13,7 @@ from tests.cli import command
 from tests.syncs import syncs
 
 # Before any test imports them, so that it makes no difference which one does so first.
-pytest.register_assert_rewrite("leftoff.testing.contract", "leftoff.testing.scribe", "leftoff.testing.rules")
+pytest.register_assert_rewrite("tests.contract.rules", "tests.contract.scribe")
 
 # A disk that syncs slowly is no reason to fail. What `make test` tries is the same each time: it judges a change.
 # `make crash` looks for what nobody has thought of.

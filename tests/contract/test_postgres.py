@@ -13,9 +13,10 @@ import pytest
 from leftoff.store.base import Store
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.testing import FaultyStore, StoreContract
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.rules.blobs import BlobRules
+from leftoff.testing import FaultyStore
+from tests.contract.rules import StoreContract
+from tests.contract.rules.base import Rules
+from tests.contract.rules.blobs import BlobRules
 from tests.damage.store import flip
 from tests.postgres.conftest import drop
 from tests.postgres.conftest import server as server

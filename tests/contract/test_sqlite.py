@@ -10,7 +10,8 @@ import pytest
 
 from leftoff.store.base import Store
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.testing import FaultyStore, StoreContract
+from leftoff.testing import FaultyStore
+from tests.contract.rules import StoreContract
 
 
 class TestSqliteStore(StoreContract):

@@ -19,8 +19,8 @@ from leftoff.store import transfer
 from leftoff.store.base import Store
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
-from leftoff.testing.scribe import Scribe
 from tests.cli.command import Called, call, succeed
+from tests.contract.scribe import Scribe
 from tests.postgres.lost import lose_the_end
 from tests.postgres.proxy import Proxy
 from tests.races.between import Seam

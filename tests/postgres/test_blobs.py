@@ -15,8 +15,8 @@ from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.held import END
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.testing.scribe import Scribe
 from tests.cli.command import call
+from tests.contract.scribe import Scribe
 from tests.postgres.conftest import drop
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server

@@ -14,7 +14,7 @@ from leftoff.engine.write.lease import state
 from leftoff.host import Process
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder, Lease
-from leftoff.testing.scribe import AT, Scribe
+from tests.contract.scribe import AT, Scribe
 
 HOUR = 3_600_000
 HOURS = pytest.mark.parametrize("hours", [-5, 0, 5])

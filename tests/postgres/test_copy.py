@@ -19,9 +19,9 @@ from leftoff.store.rows import COPYING, Holder
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.tables import OWN_FACTS, TABLES
 from leftoff.store.transfer import copy, refuse_driven
-from leftoff.testing.rules.blobs import refer
-from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import call, succeed
+from tests.contract.rules.blobs import refer
+from tests.contract.scribe import AT, Scribe
 from tests.races.between import Seam
 
 LONG = "k" * 4000 + "/"  # longer than an index of PostgreSQL can hold

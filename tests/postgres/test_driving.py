@@ -16,11 +16,11 @@ from leftoff.errors import StoreUnavailable
 from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
 from leftoff.store.rows import LIMIT_MS
-from leftoff.testing.scribe import AT
 from leftoff.workflow.run.driver import Driver
 from leftoff.workflow.run.fence import Fence
 from tests.agents.hooking import Session
 from tests.cli.command import LEFTOFF, call
+from tests.contract.scribe import AT
 from tests.postgres.proxy import Proxy
 from tests.workflow.driving import Flow, mark, until, wait
 

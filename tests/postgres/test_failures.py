@@ -17,8 +17,8 @@ import pytest
 
 from leftoff.errors import LeftoffError, StoreUnavailable, Unsupported
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.testing.scribe import Scribe
 from tests.cli.command import call
+from tests.contract.scribe import Scribe
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import USER, Server
 from tests.workflow.driving import until

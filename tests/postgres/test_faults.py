@@ -22,8 +22,8 @@ from leftoff.store.postgres.held import Again
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
-from leftoff.testing.scribe import AT, Scribe, stored
 from tests.cli.command import call
+from tests.contract.scribe import AT, Scribe, stored
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import LOCKED, MAKE_LOCKED, USER, Server
 

@@ -19,7 +19,7 @@ from leftoff.model.codec import payload
 from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.held import Known, Left
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.testing.scribe import AT, Scribe
+from tests.contract.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
 
 

@@ -16,8 +16,8 @@ from leftoff.host import Process
 from leftoff.store.base import Tx
 from leftoff.store.postgres import migrate
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.testing.rules.transactions import in_threads
-from leftoff.testing.scribe import AT, Scribe
+from tests.contract.rules.transactions import in_threads
+from tests.contract.scribe import AT, Scribe
 from tests.postgres.server import Server
 from tests.postgres.test_copy import everything, fill
 

@@ -15,8 +15,8 @@ from leftoff.host import Process
 from leftoff.store.postgres import migrate
 from leftoff.store.postgres.queries import read
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import Called, call
+from tests.contract.scribe import AT, Scribe
 from tests.postgres.conftest import drop
 from tests.postgres.server import Server
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.testing.scribe import Scribe
+from tests.contract.scribe import Scribe
 from tests.postgres.server import Server
 from tests.postgres.test_copy import everything, fill
 

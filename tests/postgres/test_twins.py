@@ -13,8 +13,8 @@ from leftoff.host import Process, scope, this_process
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
 from leftoff.store.transfer import copy
-from leftoff.testing.rules.versions import add_hidden
-from leftoff.testing.scribe import AT, Scribe
+from tests.contract.rules.versions import add_hidden
+from tests.contract.scribe import AT, Scribe
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.wire import Wire
-from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import call
+from tests.contract.scribe import AT, Scribe
 from tests.postgres.lost import lose_the_end
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server

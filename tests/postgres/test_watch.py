@@ -14,7 +14,7 @@ from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.watch import NO_FILE, News
-from leftoff.testing.scribe import AT, Scribe
+from tests.contract.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
 

@@ -6,8 +6,8 @@ from leftoff.engine.config.project import open_store
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process
-from leftoff.testing.rules.transactions import in_threads
-from leftoff.testing.scribe import AT
+from tests.contract.rules.transactions import in_threads
+from tests.contract.scribe import AT
 from tests.postgres.conftest import location as location
 from tests.postgres.conftest import name as name
 from tests.postgres.conftest import server as server

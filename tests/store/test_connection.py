@@ -21,7 +21,7 @@ from leftoff.store import blobs
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite import connection, location
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.testing.scribe import Scribe
+from tests.contract.scribe import Scribe
 from tests.store.processes import child
 from tests.syncs import syncs
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.testing.scribe import Scribe
+from tests.contract.scribe import Scribe
 from tests.store.processes import child
 
 

@@ -19,7 +19,7 @@ from leftoff.store.sqlite import migrate
 from leftoff.store.sqlite.queries import read
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FakeClock
-from leftoff.testing.scribe import Scribe
+from tests.contract.scribe import Scribe
 from tests.store.processes import child
 
 

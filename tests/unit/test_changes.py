@@ -14,7 +14,7 @@ from leftoff.operations.watching.changes import News, watch
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FakeClock, FaultyStore
-from leftoff.testing.scribe import AT, Scribe
+from tests.contract.scribe import AT, Scribe
 
 SOON_S = 60.0  # for what will be told: only a failure waits so long
 

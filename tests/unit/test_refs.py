@@ -16,7 +16,7 @@ from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Store, View
 from leftoff.store.rows import RunRow
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.testing.scribe import Scribe
+from tests.contract.scribe import Scribe
 
 
 @dataclass

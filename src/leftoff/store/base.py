@@ -1,4 +1,4 @@
-"""What every store owes, whoever implements it. ``leftoff.testing.contract`` checks these obligations.
+"""What every store owes, whoever implements it. ``tests/contract`` checks these obligations.
 
 A store keeps runs; a run is a versioned map of records. The engine decides what a commit means; a store makes it
 one atomic, durable change. Three classes: ``Store`` (transactions, blobs, upkeep), ``View`` (what can be read inside

@@ -13,8 +13,8 @@ from leftoff.model.values import blob_stored
 from leftoff.store.base import Store, View
 from leftoff.store.lost import lost_blobs, named_blob
 from leftoff.store.rows import BlobRow
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import Scribe, facts
+from tests.contract.rules.base import Rules
+from tests.contract.scribe import Scribe, facts
 
 if TYPE_CHECKING:
     from leftoff.store.base import Save

@@ -7,8 +7,8 @@ from typing import Any
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import AT, Scribe, facts
+from tests.contract.rules.base import Rules
+from tests.contract.scribe import AT, Scribe, facts
 
 CARD = {"workflow": "work", "branch": "main", "status": "running"}  # as the scribe's runs have it
 

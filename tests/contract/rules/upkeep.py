@@ -16,12 +16,12 @@ from leftoff.host import Process, this_process
 from leftoff.model.values import blob_stored
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder
-from leftoff.testing.faulty import FaultyStore
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.rules.blobs import refer
-from leftoff.testing.rules.records import some_changes
-from leftoff.testing.rules.versions import add_hidden, listed
-from leftoff.testing.scribe import AT, Scribe, state_at
+from leftoff.testing import FaultyStore
+from tests.contract.rules.base import Rules
+from tests.contract.rules.blobs import refer
+from tests.contract.rules.records import some_changes
+from tests.contract.rules.versions import add_hidden, listed
+from tests.contract.scribe import AT, Scribe, state_at
 
 Upkeep = Callable[[FaultyStore, Scribe], object]
 GONE = Process(this_process().scope, 2**22 + 5, "1")

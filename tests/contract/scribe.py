@@ -1,22 +1,18 @@
-"""A run written straight through a store's transactions, and remembered in plain dicts: what must be readable."""
+"""Write a run through a store's transactions, and remember in plain dicts what must be readable."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 from leftoff.model.codec import JSON, encode, sha256
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.versions import Version, pack_counts
-from leftoff.store.rows import Record
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import BlobRow, Record
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import BlobRow
-
-    Address = tuple[str, str]
-    State = dict[Address, bytes]
+Address = tuple[str, str]
+State = dict[Address, bytes]
 
 AT = 1_770_000_000_000
 

@@ -8,8 +8,8 @@ from typing import Any
 from leftoff.model.codec import sha256
 from leftoff.model.digest import term
 from leftoff.store.base import INLINE, VALUE_MAX, Store, Tx
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import Scribe, facts, stored
+from tests.contract.rules.base import Rules
+from tests.contract.scribe import Scribe, facts, stored
 
 # In the order of their code points, which is that of their UTF-8 bytes.
 KEYS = [

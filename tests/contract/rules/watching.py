@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leftoff.store.base import Store
 from leftoff.store.rows import Holder
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import AT, Scribe
+from tests.contract.rules.base import Rules
+from tests.contract.scribe import AT, Scribe
 
 SOON_S = 60.0  # for what will be heard of: only a failure waits so long
 

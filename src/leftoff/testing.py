@@ -1,37 +1,61 @@
-"""A store that fails when it is told to, for testing what is built on one.
+"""Helpers for tests of programs that use leftoff: a clock that you set, and a store that fails when you say so.
 
 ::
 
     store = FaultyStore(SqliteStore(folder))
-    store.fail("during")                   # the next write fails with its transaction rolled back
-    store.fail("after", nth=3)             # the third from now is made durable, and its answer is lost
+    store.fail("during")                   # the next write fails, and its transaction is rolled back
+    store.fail("after", nth=3)             # the third write from now is durable, but its answer is lost
     store.fail("before", error=OSError(28, "No space left on device"), call="save_blob")
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from _thread import allocate_lock
+from collections.abc import Callable, Iterable
 from functools import wraps
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from leftoff.clock import Clock
 from leftoff.errors import StoreUnavailable
-from leftoff.model.fields import Fields
-from leftoff.store.base import Store
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import BlobRow
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any, Literal, TypeVar
+__all__ = ["FakeClock", "FaultyStore"]
 
-    from leftoff.store.base import Save, Tx, View
-    from leftoff.store.rows import BlobRow
-
-    T = TypeVar("T")
-    When = Literal["before", "during", "after"]
-    Call = Literal["write", "read", "save_blob"]
+T = TypeVar("T")
+Save = Callable[[Iterable[bytes]], BlobRow]
+When = Literal["before", "during", "after"]
+Call = Literal["write", "read", "save_blob"]
+START = 1_770_000_000_000  # 2026-02-02T02:40:00Z
 
 
-class _Fault(Fields):
+class FakeClock(Clock):
+    """A clock that stands still. ``advance`` lets time pass; ``set`` changes only the time of day."""
+
+    def __init__(self, now: int = START) -> None:
+        self._now = now
+        self._passed = 0
+
+    def now(self) -> int:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._passed / 1000
+
+    def advance(self, ms: int) -> None:
+        """Let time pass on both clocks."""
+        if ms < 0:
+            raise ValueError("time does not run backwards; set() puts the clock back")
+        self._now += ms
+        self._passed += ms
+
+    def set(self, now: int) -> None:
+        """Set the time of day, as a user would. No time passes."""
+        self._now = now
+
+
+class _Fault(NamedTuple):
     call: str
     when: str
     nth: int
@@ -39,7 +63,7 @@ class _Fault(Fields):
 
 
 def _passed_on(name: str) -> Any:
-    """A method that is counted, and otherwise the inner store's."""
+    """Return a method that counts its calls and calls the inner store."""
 
     @wraps(getattr(Store, name))
     def call(self: FaultyStore, *args: Any, **named: Any) -> Any:
@@ -50,7 +74,7 @@ def _passed_on(name: str) -> Any:
 
 
 class FaultyStore(Store):
-    """A store around a store, with the same interface. Every write goes through it, those of its upkeep too."""
+    """Wrap a store, and fail as told. Every write passes through it, also those of prune and sweep."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -60,13 +84,13 @@ class FaultyStore(Store):
         self.calls: dict[str, int] = {}  # how often each method was called
         self.delay_s = 0.0  # before each write
         self._faults: list[_Fault] = []
-        self._lock = allocate_lock()
+        self._lock = threading.Lock()
         self._write = store.write
-        # Pruning and the like write by themselves, in batches: they meet the same faults.
+        # The inner store's own writes, such as those of prune, meet the same faults.
         store.write = lambda fn, *, durable=True: self.write(fn, durable=durable)  # type: ignore[method-assign]
 
     def __getattr__(self, name: str) -> Any:
-        """What only that kind of store has."""
+        """Return an attribute that only this kind of store has."""
         return getattr(self.store, name)
 
     def fail(
@@ -77,7 +101,7 @@ class FaultyStore(Store):
         error: BaseException | None = None,
         call: Call = "write",
     ) -> None:
-        """Let the nth call from now fail: before anything happened, inside its transaction, or once it is durable."""
+        """Let the nth call from now fail: before it does anything, inside its transaction, or after it is durable."""
         if when not in ("before", "during", "after") or nth < 1:
             raise ValueError(f"no call can fail {when} {nth}")
         if when == "during" and call == "save_blob":
@@ -87,12 +111,12 @@ class FaultyStore(Store):
             self._faults.append(_Fault(call, when, self.calls.get(call, 0) + nth, error))
 
     def heal(self) -> None:
-        """Forget the faults that have not struck yet."""
+        """Forget the faults that have not happened yet."""
         with self._lock:
             self._faults.clear()
 
     def _count(self, call: str) -> _Fault | None:
-        """The fault that strikes this call, if any."""
+        """Count a call, and return the fault that is due, if any."""
         with self._lock:
             number = self.calls[call] = self.calls.get(call, 0) + 1
             for fault in self._faults:

@@ -14,8 +14,8 @@ from leftoff.model.codec import payload, sha256
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder, Record
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import AT, Scribe, digest_of, state_of, stored
+from tests.contract.rules.base import Rules
+from tests.contract.scribe import AT, Scribe, digest_of, state_of, stored
 
 
 class Deliberate(Exception):

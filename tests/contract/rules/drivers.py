@@ -9,8 +9,8 @@ from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, this_process
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
-from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import AT, Scribe, facts
+from tests.contract.rules.base import Rules
+from tests.contract.scribe import AT, Scribe, facts
 
 GONE = Process(this_process().scope, 2**22 + 5, "1")  # a pid that no Linux gives out
 
