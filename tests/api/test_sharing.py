@@ -12,6 +12,7 @@ import pytest
 import leftoff
 from tests.api.others import elsewhere, out_of_reach
 from tests.races.between import Seam
+from tests.seams import SEAMS
 
 THREADS, COMMITS = 8, 50
 
@@ -204,7 +205,7 @@ def test_a_step_is_removed_while_another_thread_reads_all(
         steps.look_again()
         steps.known()
 
-    Seam(monkeypatch).before("leftoff.engine.steps.lifecycle.remove", lambda: another_thread(run, read_again))
+    Seam(monkeypatch).before(SEAMS["lifecycle.remove"], lambda: another_thread(run, read_again))
     steps.remove("a")
     assert "a" not in run.steps
 
@@ -305,7 +306,7 @@ def test_a_commit_that_is_given_up_as_a_lock_is_given_back(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         if committed:
             Seam(patch).after(
-                "leftoff.api.buffer.commit_apart",
+                SEAMS["buffer.commit_apart"],
                 lambda: patch.setattr(run._buffer, "lock", Interrupted(run._buffer.lock)),
             )
         else:

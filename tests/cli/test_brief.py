@@ -11,6 +11,7 @@ import pytest
 from leftoff.engine.read.state import Reader
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, started
+from tests.seams import SEAMS
 
 PARTS = [
     "Resume instructions:",
@@ -192,6 +193,6 @@ def test_values_that_are_not_told_are_not_read(tmp_path: Path, monkeypatch: pyte
         read.append(collection)
         return real(self, collection)
 
-    monkeypatch.setattr(Reader, "plain", plain)
+    monkeypatch.setattr(SEAMS["Reader.plain"], plain)
     succeed("brief", cwd=tmp_path)
     assert "step" in read and "knowledge" not in read

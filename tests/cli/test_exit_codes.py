@@ -16,6 +16,7 @@ from leftoff import errors
 from tests.cli.command import call, succeed
 from tests.cli.runs import driven, release, started
 from tests.cli.terminal import CTRL_C, Terminal
+from tests.seams import SEAMS
 
 
 def test_0_done(project: Path) -> None:
@@ -32,7 +33,7 @@ def test_1_an_error_of_our_own(project: Path, monkeypatch: pytest.MonkeyPatch) -
     def stumble(words: list[str]) -> int:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(dispatch, "_run", stumble)
+    monkeypatch.setattr(SEAMS["dispatch._run"], stumble)
     assert 1 == dispatch.dispatch(["ls"])
     monkeypatch.setenv("LEFTOFF_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
@@ -56,7 +57,7 @@ def test_130_while_a_module_is_loaded(
             raise RuntimeError("Error calling __set_name__") from error
         return 0
 
-    monkeypatch.setattr(dispatch, "_run", load)
+    monkeypatch.setattr(SEAMS["dispatch._run"], load)
     assert 130 == dispatch.dispatch(["resume"])
     assert "Internal error" not in capsys.readouterr().err
 

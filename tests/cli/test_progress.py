@@ -45,6 +45,7 @@ from tests.cli.events import (
 from tests.cli.runs import harmless
 from tests.cli.terminal import ESCAPES
 from tests.cli.test_tally import done, leaf, tally_of
+from tests.seams import SEAMS
 
 ROOT = Path(__file__).parents[2]
 
@@ -444,7 +445,7 @@ def test_a_reader_that_left_ends_the_talk(clock: Stopped) -> None:
             raise BrokenPipeError(32, "gone")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leftoff.cli.progress.base._drain", lambda: None)
+        patch.setattr(SEAMS["base._drain"], lambda: None)
         watcher = Plain(STORY, Gone(), clock)
         feed(watcher, story(), clock)
         watcher.close()

@@ -9,6 +9,7 @@ import pytest
 from leftoff.model import typed
 from tests.cli.command import call, succeed
 from tests.cli.runs import driven, started
+from tests.seams import SEAMS
 
 
 def seq_of(cwd: Path) -> int:
@@ -147,7 +148,7 @@ def test_a_file_that_is_too_large_for_a_value(tmp_path: Path) -> None:
 
 def test_what_has_no_end_is_read_up_to_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """stdin and devices do not say how much they have: a value of the largest size is kept, one more byte refused."""
-    monkeypatch.setattr(typed, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(SEAMS["typed.MOST_BYTES"], 1 << 20)
     started(tmp_path)
     succeed("set", "v=@-", cwd=tmp_path, input="x" * (1 << 20))
     for word, text in ("v=@-", "x" * (1 << 20) + "x"), ("v=@/dev/zero", ""):

@@ -12,12 +12,12 @@ import pytest
 
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import FREE, Holder
-from leftoff.store.sqlite import backup, upkeep
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.view import SqliteView
 from tests.contract.test_sqlite import TestSqliteStore as _Contract
+from tests.seams import SEAMS
 
 Patch = pytest.MonkeyPatch
 Sabotage = Callable[[Patch], None]
@@ -44,7 +44,7 @@ def keeps_what_a_failure_wrote(patch: Patch) -> None:
             tx.execute("COMMIT")
             batch[0].done = True
 
-    patch.setattr(SqliteStore, "_transact", transact)
+    patch.setattr(SEAMS["SqliteStore._transact"], transact)
 
 
 @caught_by("test_failure_takes_no_other_with_it")
@@ -56,7 +56,7 @@ def shares_a_transaction_without_savepoints(patch: Patch) -> None:
             except Exception as error:
                 ticket.error = error
 
-    patch.setattr("leftoff.store.sqlite.store.share", share)
+    patch.setattr(SEAMS["store.share"], share)
 
 
 @caught_by("test_read_is_one_snapshot")
@@ -68,17 +68,17 @@ def reads_without_a_snapshot(patch: Patch) -> None:
         finally:
             store.give(db)
 
-    patch.setattr(SqliteStore, "read", read)
+    patch.setattr(SEAMS["SqliteStore.read"], read)
 
 
 @caught_by("test_half_read_leaves_no_old_snapshot")
 def reuses_a_connection_in_the_middle_of_a_query(patch: Patch) -> None:
-    patch.setattr(SqliteStore, "give", lambda store, db: store._free.append(db))
+    patch.setattr(SEAMS["SqliteStore.give"], lambda store, db: store._free.append(db))
 
 
 @caught_by("test_reading_never_creates")
 def makes_a_store_to_read_it(patch: Patch) -> None:
-    patch.setattr(SqliteStore, "read", lambda store, fn: store.write(fn))
+    patch.setattr(SEAMS["SqliteStore.read"], lambda store, fn: store.write(fn))
 
 
 @caught_by("test_every_version_reads_back")
@@ -88,22 +88,22 @@ def forgets_what_it_replaces(patch: Patch) -> None:
     def put(tx: Any, run: int, record: Any, existed: bool, step: Any = None) -> None:
         plain(tx, run, record, False, step)
 
-    patch.setattr(SqliteTx, "put", put)
+    patch.setattr(SEAMS["SqliteTx.put"], put)
 
 
 @caught_by("test_ranges")
 def stops_before_the_last_characters(patch: Patch) -> None:
-    patch.setattr("leftoff.store.sqlite.view._LAST", "\U0010ffff")
+    patch.setattr(SEAMS["view._LAST"], "\U0010ffff")
     plain = SqliteView.records
     patch.setattr(
-        SqliteView, "records", lambda v, run, c, low="", high=None: plain(v, run, c, low or "\0", high)
+        SEAMS["SqliteView.records"], lambda v, run, c, low="", high=None: plain(v, run, c, low or "\0", high)
     )
 
 
 @caught_by("test_first_leaf_of_a_status")
 def takes_any_step_for_a_leaf(patch: Patch) -> None:
     sql = "SELECT key, status FROM record WHERE run = ? AND status = ? ORDER BY ord LIMIT ?"
-    patch.setattr(Q, "leaves", sql)
+    patch.setattr(SEAMS["Q.leaves"], sql)
 
 
 @caught_by("test_listing_is_by_commit_number")
@@ -113,12 +113,12 @@ def lists_by_the_clock(patch: Patch) -> None:
     def list_runs(view: Any, where: Any, limit: int | None = None) -> Any:
         return sorted(plain(view, where), key=lambda row: -row.updated_at)[:limit]
 
-    patch.setattr(SqliteView, "list_runs", list_runs)
+    patch.setattr(SEAMS["SqliteView.list_runs"], list_runs)
 
 
 @caught_by("test_applied")
 def takes_any_later_commit_for_ours(patch: Patch) -> None:
-    patch.setattr(SqliteView, "applied", lambda view, run, since, token: since + 1)
+    patch.setattr(SEAMS["SqliteView.applied"], lambda view, run, since, token: since + 1)
 
 
 @caught_by("test_run_numbers_are_never_given_again")
@@ -128,7 +128,7 @@ def gives_run_numbers_again(patch: Patch) -> None:
         return plain(tx, *args, **more)
 
     plain = SqliteTx.add_run
-    patch.setattr(SqliteTx, "add_run", add_run)
+    patch.setattr(SEAMS["SqliteTx.add_run"], add_run)
 
 
 @caught_by("test_epochs_only_grow")
@@ -138,22 +138,22 @@ def forgets_the_epoch_of_a_free_lease(patch: Patch) -> None:
     def put_lease(tx: Any, run: int, epoch: int, holder: Holder = FREE) -> None:
         plain(tx, run, epoch if holder.kind else 0, holder)
 
-    patch.setattr(SqliteTx, "put_lease", put_lease)
+    patch.setattr(SEAMS["SqliteTx.put_lease"], put_lease)
 
 
 @caught_by("test_beat_under_an_old_epoch_is_refused")
 def lets_anyone_beat(patch: Patch) -> None:
-    patch.setattr(Q, "beat", "UPDATE lease SET beat = ? WHERE run = ? AND ? > 0 RETURNING epoch")
+    patch.setattr(SEAMS["Q.beat"], "UPDATE lease SET beat = ? WHERE run = ? AND ? > 0 RETURNING epoch")
 
 
 @caught_by("test_attempts_are_numbered")
 def takes_every_attempt_for_the_current_one(patch: Patch) -> None:
-    patch.setattr(Q, "attempt", Q.attempt.replace("max(b.number)", "a.number"))
+    patch.setattr(SEAMS["Q.attempt"], Q.attempt.replace("max(b.number)", "a.number"))
 
 
 @caught_by("test_reference_needs_its_blob")
 def refers_to_blobs_unseen(patch: Patch) -> None:
-    patch.setattr(SqliteTx, "_need", lambda tx, blob: None)
+    patch.setattr(SEAMS["SqliteTx._need"], lambda tx, blob: None)
 
 
 @caught_by("test_damage_is_told")
@@ -161,49 +161,49 @@ def reads_blobs_unchecked(patch: Patch) -> None:
     def load(blobs: Blobs, row: Any) -> Any:
         yield Path(blobs.path(row.hash)).read_bytes()
 
-    patch.setattr(Blobs, "load", load)
+    patch.setattr(SEAMS["Blobs.load"], load)
 
 
 @caught_by("test_comes_back_from_the_trash")
 def unlinks_at_once(patch: Patch) -> None:
-    patch.setattr(Blobs, "discard", lambda blobs, hash: os.unlink(blobs.path(hash)))
+    patch.setattr(SEAMS["Blobs.discard"], lambda blobs, hash: os.unlink(blobs.path(hash)))
 
 
 @caught_by("test_pruned_while_it_is_read")
 def asks_for_blobs_anew(patch: Patch) -> None:
     load = SqliteStore.load_blob
-    patch.setattr(SqliteStore, "load_blob", lambda store, hash, known=None: load(store, hash))
+    patch.setattr(SEAMS["SqliteStore.load_blob"], lambda store, hash, known=None: load(store, hash))
 
 
 @caught_by("test_shared_value_outlives_one_of_its_keys")
 def drops_values_that_others_have(patch: Patch) -> None:
-    patch.setattr(Q, "drop_value_if_unused", "DELETE FROM value WHERE hash = ?")
+    patch.setattr(SEAMS["Q.drop_value_if_unused"], "DELETE FROM value WHERE hash = ?")
 
 
 @caught_by("test_prune")
 def prunes_what_is_still_seen(patch: Patch) -> None:
-    patch.setattr(Q, "past_batch", Q.past_batch.replace("v.seq >= p.seq AND", "v.seq > p.seq AND"))
+    patch.setattr(SEAMS["Q.past_batch"], Q.past_batch.replace("v.seq >= p.seq AND", "v.seq > p.seq AND"))
 
 
 @caught_by("test_prune_gives_space_back")
 def keeps_the_space(patch: Patch) -> None:
-    patch.setattr(upkeep, "vacuum", lambda store, pace: 0)
+    patch.setattr(SEAMS["upkeep.vacuum"], lambda store, pace: 0)
 
 
 @caught_by("test_remove_cut_short")
 def removes_in_plain_sight(patch: Patch) -> None:
-    patch.setattr(Q, "hide_run", "UPDATE run SET hidden = 0 WHERE ? <> '' AND run = ?")
+    patch.setattr(SEAMS["Q.hide_run"], "UPDATE run SET hidden = 0 WHERE ? <> '' AND run = ?")
 
 
 @caught_by("test_remove_that_is_not_allowed")
 def removes_without_asking(patch: Patch) -> None:
     remove = SqliteStore.remove
-    patch.setattr(SqliteStore, "remove", lambda store, run, allowed=None: remove(store, run))
+    patch.setattr(SEAMS["SqliteStore.remove"], lambda store, run, allowed=None: remove(store, run))
 
 
 @caught_by("test_backup")
 def leaves_blobs_out_of_the_backup(patch: Patch) -> None:
-    patch.setattr(backup, "_copy_blob", lambda source, target, row: None)
+    patch.setattr(SEAMS["backup._copy_blob"], lambda source, target, row: None)
 
 
 @pytest.mark.damages_store

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from leftoff.api import bursts
-from leftoff.api.steps import StepsMixin
 from tests.model.rules_data import DataRules
 from tests.model.rules_life import LifeRules
+from tests.seams import SEAMS
 
 # Read before the fixtures take leftoff's variables away.
 THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
@@ -30,10 +29,10 @@ class Machine(DataRules, LifeRules):
 def test_never_disagrees(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """Every version that is kept reads back exactly, in any order of work, failures, crashes and prunes."""
     monkeypatch.setattr(
-        bursts, "IN_A_ROW", 1 << 60
+        SEAMS["bursts.IN_A_ROW"], 1 << 60
     )  # which starts are told must not depend on the time they take
     monkeypatch.setattr(
-        StepsMixin, "_trace", lambda *_: {}
+        SEAMS["StepsMixin._trace"], lambda *_: {}
     )  # a dictionary cannot know the lines of a program
     chosen = settings(
         max_examples=EXAMPLES,

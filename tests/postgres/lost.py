@@ -9,6 +9,7 @@ import pytest
 
 from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.held import END
+from tests.seams import SEAMS
 
 
 def lose_the_end(patch: pytest.MonkeyPatch) -> None:
@@ -24,4 +25,4 @@ def lose_the_end(patch: pytest.MonkeyPatch) -> None:
         link.close()
         raise psycopg.OperationalError("the connection is lost")
 
-    patch.setattr(Link, "ask", lose)
+    patch.setattr(SEAMS["Link.ask"], lose)

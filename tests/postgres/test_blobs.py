@@ -20,6 +20,7 @@ from tests.contract.scribe import Scribe
 from tests.postgres.conftest import drop
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
+from tests.seams import SEAMS
 
 if TYPE_CHECKING:
     from leftoff.store.base import Save
@@ -65,7 +66,7 @@ def test_ctrl_c_while_it_is_saved_again(url: str, tmp_path: Path, monkeypatch: p
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(Link, "ask", interrupted)
+    monkeypatch.setattr(SEAMS["Link.ask"], interrupted)
     with pytest.raises(KeyboardInterrupt):
         store.save_blob([b"content"])
     store.blobs.grace = 0.0

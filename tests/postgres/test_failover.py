@@ -22,6 +22,7 @@ from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.queries import Q
 from tests.cli.command import call
 from tests.postgres.server import SETTINGS, USER, Server
+from tests.seams import SEAMS
 
 FLOW = """name: flow
 steps:
@@ -222,7 +223,7 @@ def test_in_the_middle_of_passing_by(
     ask = Link.ask
 
     def give_up(link: Link, statements: Any, then: Any = ()) -> Any:
-        monkeypatch.setattr(Link, "ask", die_passing_by)
+        monkeypatch.setattr(SEAMS["Link.ask"], die_passing_by)
         if arrives:
             ask(link, statements, then)
         link.close()
@@ -231,7 +232,7 @@ def test_in_the_middle_of_passing_by(
     def die_passing_by(link: Link, statements: Any, then: Any = ()) -> Any:
         if Q.pass_by not in [sql for sql, _ in statements]:
             return ask(link, statements, then)
-        monkeypatch.setattr(Link, "ask", ask)
+        monkeypatch.setattr(SEAMS["Link.ask"], ask)
         if when == "after":
             ask(link, statements, then)
         pair.fail_over()
@@ -242,7 +243,7 @@ def test_in_the_middle_of_passing_by(
         for number in range(3):
             run.append("list", number)
             run.commit()
-        monkeypatch.setattr(Link, "ask", give_up)
+        monkeypatch.setattr(SEAMS["Link.ask"], give_up)
         run.append("list", 3)
         with pytest.raises(KeyboardInterrupt):
             run.commit()

@@ -16,7 +16,6 @@ import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StaleEpoch, StoreUnavailable, Unsupported, Usage
 from leftoff.host import Process
 from leftoff.store.base import Tx
-from leftoff.store.postgres import wire
 from leftoff.store.postgres.connection import Link, Pool
 from leftoff.store.postgres.held import Again
 from leftoff.store.postgres.queries import Q
@@ -26,6 +25,7 @@ from tests.cli.command import call
 from tests.contract.scribe import AT, Scribe, stored
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import LOCKED, MAKE_LOCKED, USER, Server
+from tests.seams import SEAMS
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_an_answer_that_never_comes(
     """Nobody ends the connection, and the server has nothing to do: it is made again on another one, once."""
     scribe = Scribe(store)
     scribe.commit({("variable", "n"): 1})
-    monkeypatch.setattr(wire, "QUIET_MS", 50)
+    monkeypatch.setattr(SEAMS["wire.QUIET_MS"], 50)
     proxy.fail("late", Q.begin_write)
     try:
         scribe.commit({("variable", "n"): 2})
@@ -107,7 +107,7 @@ def test_a_server_that_falls_silent(
     """Is not waited for without end, though its connections stand."""
     store = PostgresStore(proxy.url(name, connect_timeout="2"), str(tmp_path))
     Scribe(store)
-    monkeypatch.setattr(wire, "QUIET_MS", 50)
+    monkeypatch.setattr(SEAMS["wire.QUIET_MS"], 50)
     store.patience = 0.0
     proxy.go_silent()
     with pytest.raises(StoreUnavailable) as caught:
@@ -120,7 +120,7 @@ def test_a_server_that_falls_silent(
 def test_a_query_that_takes_its_time(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is waited for as long as the server works on it."""
     Scribe(store)
-    monkeypatch.setattr(wire, "QUIET_MS", 50)
+    monkeypatch.setattr(SEAMS["wire.QUIET_MS"], 50)
     found = store.on_link(lambda link: link.ask([("SELECT 1 FROM pg_sleep(1)", ())]))
     assert [[(1,)]] == found
 
@@ -318,7 +318,7 @@ def test_a_connection_that_is_dead_when_it_is_taken(
             patch.undo()
             raise psycopg.OperationalError("the connection is lost")
 
-        patch.setattr(Link, "tell", lost)
+        patch.setattr(SEAMS["Link.tell"], lost)
         store.patience = 5.0  # which each connection is told
         assert ["run-1"] == [row.run_id for row in store.read(lambda view: view.list_runs({}))]
 
@@ -428,7 +428,7 @@ def test_a_bad_name_of_a_project(tmp_path: Path) -> None:
 def test_who_waits_for_nobody(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries again all the same where that waits for nobody: a store that is not there yet, a run that others moved."""
     # The server's catalog is not ours alone: other tests make stores there just now.
-    monkeypatch.setattr(Link, "wait_at_most", lambda link, seconds: None)
+    monkeypatch.setattr(SEAMS["Link.wait_at_most"], lambda link, seconds: None)
     assert 0 == call("start", "w", cwd=tmp_path, LEFTOFF_STORE=url, LEFTOFF_LOCK_TIMEOUT="0").code
     with leftoff.open(url) as store, store.start("work", run_id="r") as run:
         for number in range(3):

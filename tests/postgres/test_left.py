@@ -21,6 +21,7 @@ from leftoff.store.postgres.held import Known, Left
 from leftoff.store.postgres.store import PostgresStore
 from tests.contract.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
+from tests.seams import SEAMS
 
 
 class Writer:
@@ -143,7 +144,7 @@ def test_a_lost_commit_that_arrives_late(
             link.close()
             raise psycopg.OperationalError("the connection is lost")
 
-        patch.setattr(Link, "ask", lose)
+        patch.setattr(SEAMS["Link.ask"], lose)
         one.put("mine")
     assert "COMMIT" == late[-1][0]
     with pytest.raises(psycopg.errors.NotNullViolation):

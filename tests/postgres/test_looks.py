@@ -11,6 +11,7 @@ import pytest
 from leftoff.store.base import View
 from leftoff.store.postgres.store import PostgresStore
 from tests.cli.command import call, succeed
+from tests.seams import SEAMS
 
 REPORTS = (
     "start site --run-id r-1 --steps a,b",
@@ -55,6 +56,6 @@ def test_a_look_that_begins_again(
         lost.append(looks(store, fn))
         return looks(store, fn)
 
-    monkeypatch.setattr(PostgresStore, "_look", looked)
+    monkeypatch.setattr(SEAMS["PostgresStore._look"], looked)
     assert once == say()
     assert lost

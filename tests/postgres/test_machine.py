@@ -12,13 +12,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from leftoff.api import bursts
-from leftoff.api.steps import StepsMixin
 from leftoff.engine.config.project import open_store
 from leftoff.store.transfer import copy
 from tests.model.rules_data import DataRules
 from tests.model.rules_life import LifeRules
 from tests.postgres.server import Server
+from tests.seams import SEAMS
 
 THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
 PARTS, STEPS = (4, 80) if THOROUGH else (1, 40)
@@ -30,8 +29,8 @@ _games = itertools.count(1)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """Every version that is kept reads back exactly, in any order of work, failures, crashes, copies and prunes."""
-    monkeypatch.setattr(bursts, "IN_A_ROW", 1 << 60)
-    monkeypatch.setattr(StepsMixin, "_trace", lambda *_: {})
+    monkeypatch.setattr(SEAMS["bursts.IN_A_ROW"], 1 << 60)
+    monkeypatch.setattr(SEAMS["StepsMixin._trace"], lambda *_: {})
 
     class Machine(DataRules, LifeRules):
         """Every rule there is, on a server: each game in projects of its own."""

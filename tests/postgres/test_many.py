@@ -20,6 +20,7 @@ from tests.contract.rules.transactions import in_threads
 from tests.contract.scribe import AT, Scribe
 from tests.postgres.server import Server
 from tests.postgres.test_copy import everything, fill
+from tests.seams import SEAMS
 
 
 def test_many_start_the_same_work(url: str, tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_two_make_the_store_at_once(
                     assert other.is_alive()
         real(*given)
 
-    monkeypatch.setattr(migrate, "_apply", apply)
+    monkeypatch.setattr(SEAMS["migrate._apply"], apply)
     first.write(lambda tx: None)
     other.join()
     assert [True, True] == [store._there for store in (first, second)]
@@ -76,11 +77,10 @@ def test_a_store_that_does_not_look_again_has_twins(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where listings are not made again under the lock, two are started: this is what the other test would find."""
-    from leftoff.store.postgres import tx
 
     store = PostgresStore(url, str(tmp_path))
     store.write(lambda tx: None)
-    monkeypatch.setattr(tx, "what", lambda rows: None)
+    monkeypatch.setattr(SEAMS["tx.what"], lambda rows: None)
     calls: list[int] = []
 
     def start(tx: Tx) -> None:
@@ -93,9 +93,7 @@ def test_a_store_that_does_not_look_again_has_twins(
         if not rows:
             tx.add_run("run-1", AT, workflow="work", branch="main", status="running", hidden=True)
 
-    from leftoff.store.postgres import held
-
-    monkeypatch.setattr(held, "what", lambda rows: None)
+    monkeypatch.setattr(SEAMS["held.what"], lambda rows: None)
     store.write(start)
     assert [0] == calls
     assert 2 == len(store.read(lambda view: view.tables().runs()))

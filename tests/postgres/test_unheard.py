@@ -25,6 +25,7 @@ from tests.contract.scribe import AT, Scribe
 from tests.postgres.lost import lose_the_end
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
+from tests.seams import SEAMS
 
 
 @pytest.fixture
@@ -46,11 +47,11 @@ def give_up(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     with_answers = Wire._answers
 
     def interrupted(wire: Wire, skip: int) -> Any:
-        monkeypatch.setattr(Wire, "_answers", with_answers)
+        monkeypatch.setattr(SEAMS["Wire._answers"], with_answers)
         wire.conn.close()
         raise error
 
-    monkeypatch.setattr(Wire, "_answers", interrupted)
+    monkeypatch.setattr(SEAMS["Wire._answers"], interrupted)
 
 
 def entries(url: str) -> Any:
@@ -72,7 +73,7 @@ def test_what_was_given_up_arrives_after_the_look(
         proxy.let_go()
         return found[-1]
 
-    monkeypatch.setattr(Doubt, "ask", ask)
+    monkeypatch.setattr(SEAMS["Doubt.ask"], ask)
     run.append("list", "x")
     proxy.fail("late", "COMMIT")
     with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, StoreUnavailable)):
@@ -117,7 +118,7 @@ def test_what_was_lost_arrives_before_it_is_made_again(
     proxy.fail("late", "COMMIT")
     give_up(monkeypatch, psycopg.OperationalError("the connection is lost"))
     with monkeypatch.context() as patch:
-        patch.setattr(PostgresTx, "hold", held)
+        patch.setattr(SEAMS["PostgresTx.hold"], held)
         buffer.store.write(lambda tx: commit_in(tx, buffer.head, changes, Terms(AT, buffer.guard)))
     assert 2 <= len(tries)
     assert ["x"] == entries(url)
@@ -141,7 +142,7 @@ def test_what_was_lost_was_pruned_meanwhile(
     changes.append("list", "x")
     proxy.fail("after", Q.add_version)
     with monkeypatch.context() as patch:
-        patch.setattr(PostgresStore, "_take", taken)
+        patch.setattr(SEAMS["PostgresStore._take"], taken)
         buffer.store.write(lambda tx: commit_in(tx, buffer.head, changes, Terms(AT, buffer.guard)))
     assert ["x"] == entries(url)
 
@@ -186,7 +187,7 @@ def test_what_became_of_it_cannot_be_found_out(
     says_that_it_is_not_known(caught.value)
     assert (["x"] if when == "after" else None) == entries(url)
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
-        patch.setattr(PostgresStore, "_take", refused)
+        patch.setattr(SEAMS["PostgresStore._take"], refused)
         run.commit()
     assert UNKNOWN == caught.value.hint
     run.append("list", "y")

@@ -17,6 +17,7 @@ from leftoff.store.watch import NO_FILE, News
 from tests.contract.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
+from tests.seams import SEAMS
 
 SOON_S = 60.0  # for what will be heard of: only a failure waits so long
 
@@ -102,7 +103,7 @@ def test_a_failed_notification_spoils_no_commit(
 ) -> None:
     """It is a transaction of its own, whose end nobody waits for: here the text is longer than the server takes."""
     scribe = Scribe(store)
-    monkeypatch.setattr("leftoff.store.postgres.store.told", lambda xid, runs: ["x" * 9000])
+    monkeypatch.setattr(SEAMS["store.told"], lambda xid, runs: ["x" * 9000])
     for _ in range(3):
         scribe.commit()
     scribe.verify()
@@ -145,8 +146,8 @@ def test_a_standby_is_looked_at(store: PostgresStore, monkeypatch: pytest.Monkey
     def refuse(link: Link, statements: list[str]) -> None:
         raise psycopg.errors.ReadOnlySqlTransaction("cannot execute LISTEN during recovery")
 
-    monkeypatch.setattr(Link, "script", refuse)
-    monkeypatch.setattr("leftoff.store.postgres.watch.DEAF_S", 0.05)
+    monkeypatch.setattr(SEAMS["Link.script"], refuse)
+    monkeypatch.setattr(SEAMS["watch.DEAF_S"], 0.05)
     watch = store.watch()
     assert NO_FILE == watch.fileno()
     assert not watch.wait(0.2)

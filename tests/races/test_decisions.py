@@ -23,6 +23,7 @@ from leftoff.operations.sessions import session as sessions
 from leftoff.operations.upkeep.retention import prune
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
+from tests.seams import SEAMS
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
 NOBODY = Caller()
@@ -59,14 +60,14 @@ def judged(taken: sessions.SessionRun) -> tuple[str, int]:
 def test_somebody_takes_it_up(project: Path, seam: Seam) -> None:
     """The session gets another one then, and only once that was judged, too."""
     paused(project, "other", "latest")
-    seam.after("leftoff.operations.sessions.session._verified", lambda: taken_up(project, "latest"))
+    seam.after(SEAMS["session._verified"], lambda: taken_up(project, "latest"))
     assert "other" == judged(resumed(project))[0]
 
 
 def test_somebody_reports_on_it(project: Path, seam: Seam) -> None:
     """What they reported is part of what is judged."""
     paused(project, "latest")
-    seam.after("leftoff.operations.sessions.session._verified", lambda: note(project, "latest"))
+    seam.after(SEAMS["session._verified"], lambda: note(project, "latest"))
     assert ("latest", 3) == judged(resumed(project))
     assert ["in between"] == notes(project, "latest")
 
@@ -82,7 +83,7 @@ def test_what_stands_in_the_way_since(project: Path, seam: Seam) -> None:
         with here(project) as other:
             set_variables(other, Caller(named="w"), {"key": SECRET})
 
-    seam.after("leftoff.operations.resume.resume.verify", set_it)
+    seam.after(SEAMS["resume.verify"], set_it)
     with pytest.raises(LeftoffError, match="key"):
         Tools(str(project), None).start_run("w", run_id="w", resume=True)
     assert "paused" == succeed("show", "w", "--json", cwd=project).json["status"]
@@ -96,7 +97,7 @@ def test_one_that_was_begun_since(project: Path, seam: Seam) -> None:
         paused(project, "w")
         call("set", f"key={SECRET}", "--run", "w", cwd=project)
 
-    seam.after("leftoff.operations.resume.resume.unfinished", begin)
+    seam.after(SEAMS["resume.unfinished"], begin)
     with pytest.raises(LeftoffError, match="key"):
         Tools(str(project), None).start_run("w", run_id="w", resume=True)
 
@@ -208,9 +209,7 @@ def test_another_question_while_somebody_picks_the_step(project: Path) -> None:
 def test_a_run_that_is_removed_before_it_is_written_down(project: Path, seam: Seam) -> None:
     """The decision was taken, and that is what its person hears."""
     ask(project, "Ship it?")
-    seam.before(
-        "leftoff.operations.pages.actions.write_down", lambda: succeed("rm", "r", "--yes", cwd=project)
-    )
+    seam.before(SEAMS["actions.write_down"], lambda: succeed("rm", "r", "--yes", cwd=project))
     with here(project) as here_:
         done = act(here_, NOBODY, "approve", "r", {"step": "sign-off", "choice": "ship"})
     assert "is approved" in done.told
@@ -231,7 +230,7 @@ def test_what_ended_since_it_was_shown(project: Path, seam: Seam) -> None:
     ends("one")
     with here(project) as here_:
         seen = plan_to_prune(prune(here_, dry=True))
-    seam.after("leftoff.dialects.retention.plan", lambda: ends("two"))
+    seam.after(SEAMS["retention.plan"], lambda: ends("two"))
     with here(project) as here_:
         done = prune_as_seen(here_, seen)
         assert ["one"] == [each["run_id"] for each in done.removed]

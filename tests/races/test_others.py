@@ -11,7 +11,6 @@ import pytest
 
 from leftoff.dialects.core.base import read as decode
 from leftoff.dialects.core.draft import Decoded
-from leftoff.dialects.importing import documents
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
@@ -30,6 +29,7 @@ from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
+from tests.seams import SEAMS
 
 NOBODY = Caller()
 
@@ -55,7 +55,7 @@ def failed(project: Path) -> Path:
 
 def test_a_run_that_goes_on_is_not_removed(failed: Path, seam: Seam) -> None:
     """Between the plan and the trash, somebody reported: it stays, and that is told."""
-    seam.after("leftoff.dialects.retention.plan", lambda: note(failed, "r"))
+    seam.after(SEAMS["retention.plan"], lambda: note(failed, "r"))
     with here(failed) as project:
         done = Upkeep(project).prune()
     assert ([], True) == (done.removed, any("r stays" in line for line in done.warnings))
@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_is_not_removed(failed: Path, seam: Seam) -> None:
 
 def test_a_run_that_is_taken_up_is_not_removed(failed: Path, seam: Seam) -> None:
     """The lease is looked at in the transaction that takes it out of sight."""
-    seam.after("leftoff.dialects.retention.plan", lambda: taken_up(failed, "r"))
+    seam.after(SEAMS["retention.plan"], lambda: taken_up(failed, "r"))
     with here(failed) as project:
         assert [] == Upkeep(project).prune().removed
     assert "failed" == succeed("show", "r", "--json", cwd=failed).json["status"]
@@ -79,7 +79,7 @@ def test_brought_back_while_the_trash_is_emptied(failed: Path, seam: Seam) -> No
         with here(failed) as other:
             undelete(other, "r")
 
-    seam.after("leftoff.engine.retention.trash.contents", back)
+    seam.after(SEAMS["trash.contents"], back)
     with here(failed) as project:
         Upkeep(project).prune(empty=True, rules=Upkeep(project).rules().__class__())
     assert "failed" == succeed("show", "r", "--json", cwd=failed).json["status"]
@@ -94,7 +94,7 @@ def test_emptied_while_it_is_brought_back(failed: Path, seam: Seam) -> None:
         with here(failed) as other:
             trash.remove(other.store, trash.contents(other.store)[0])
 
-    seam.after("leftoff.engine.retention.trash._named", empty)
+    seam.after(SEAMS["trash._named"], empty)
     with here(failed) as project, pytest.raises(Conflict, match="no longer in the trash"):
         undelete(project, "r")
 
@@ -104,7 +104,7 @@ def test_a_commit_while_versions_are_pruned(project: Path, seam: Seam) -> None:
     succeed("start", "w", "--run-id", "r", cwd=project)
     for number in range(3):
         succeed("set", f"x={number}", cwd=project)
-    seam.before("leftoff.store.sqlite.upkeep._drop_orphans", lambda: note(project, "r"))
+    seam.before(SEAMS["upkeep._drop_orphans"], lambda: note(project, "r"))
     with here(project) as here_:
         row = target(here_, NOBODY, "r").row
         here_.store.prune(row.run, [])
@@ -129,7 +129,7 @@ def test_the_source_is_pruned_while_it_is_forked(project: Path, seam: Seam) -> N
         with here(project) as other:
             other.store.prune(target(other, NOBODY, "r").row.run, [3])
 
-    seam.after("leftoff.engine.lifecycle.fork._in_blobs", prune)
+    seam.after(SEAMS["fork._in_blobs"], prune)
     with here(project) as here_, pytest.raises(NoCheckpoint, match="pruned"):
         fork(here_, NOBODY, Fork("r@3", run_id="copy"))
     with here(project) as here_:
@@ -164,7 +164,7 @@ def test_two_who_import_the_same(project: Path, seam: Seam) -> None:
         with here(project) as also:
             import_runs(also, Import(paths[1:2], dialect="claude"))
 
-    seam.before("leftoff.dialects.importing.documents.create_runs", other)
+    seam.before(SEAMS["documents.create_runs"], other)
     with here(project) as here_:
         done = import_runs(here_, Import(paths, dialect="claude"))
     assert [] == done.rejected
@@ -185,8 +185,8 @@ def test_documents_are_let_go(project: Path, monkeypatch: pytest.MonkeyPatch) ->
         alive.append(ref(kept))
         return kept
 
-    monkeypatch.setattr(documents, "read", read)
-    monkeypatch.setattr(documents, "TOGETHER", 1)
+    monkeypatch.setattr(SEAMS["documents.read"], read)
+    monkeypatch.setattr(SEAMS["documents.TOGETHER"], 1)
     with here(project) as here_:
         done = import_runs(here_, Import(documents_of(project, 5), dialect="claude"))
     assert 5 == len(done.imported)
@@ -210,7 +210,7 @@ def test_a_run_that_ended_is_not_given_up(project: Path) -> None:
 def test_a_named_document_is_read_once(project: Path, seam: Seam) -> None:
     """It is read to see what it is; however large, that will do to take it in, too."""
     reads: list[None] = []
-    seam.after("leftoff.dialects.importing.places.read_document", lambda: reads.append(None), 10)
+    seam.after(SEAMS["places.read_document"], lambda: reads.append(None), 10)
     with here(project) as here_:
         import_runs(here_, Import(documents_of(project, 1), dialect="claude"))
     assert 1 == len(reads)
@@ -244,7 +244,7 @@ def test_talk_that_became_work(project: Path, seam: Seam) -> None:
         (run,) = succeed("ls", "--all", "--json", cwd=project).json["runs"]
         note(project, run["run_id"])
 
-    seam.before("leftoff.engine.lifecycle.sessions.drop_talk", reported)
+    seam.before(SEAMS["sessions.drop_talk"], reported)
     talk(project)
     (left,) = succeed("ls", "--all", "--json", cwd=project).json["runs"]
     assert ["in between"] == notes(project, left["run_id"])
@@ -263,7 +263,7 @@ def test_another_run_is_meant_by_then(project: Path, seam: Seam, words: str) -> 
         succeed("finish", "--run", "a", cwd=project)
         succeed("start", "v", "--run-id", "b", "--steps", "x", cwd=project)
 
-    seam.before("leftoff.engine.write.report.report", next_one)
+    seam.before(SEAMS["report.report"], next_one)
     refused = call(*words.split(), cwd=project)
     assert (5, True) == (refused.code, "Run a was meant" in refused.err), str(refused)
     assert 1 == succeed("show", "b", "--json", cwd=project).json["head"]["seq"]
@@ -277,7 +277,7 @@ def test_an_event_of_bmad_while_another_run_begins(project: Path, seam: Seam) ->
         succeed("finish", "--run", "a", cwd=project)
         succeed("start", "v", "--run-id", "b", "--steps", "y,x", cwd=project)
 
-    seam.after("leftoff.operations.protocols.bmad.current_row", next_one)
+    seam.after(SEAMS["bmad.current_row"], next_one)
     event = "<checkpoint-update><step-completed>1</step-completed></checkpoint-update>"
     call("compat", "bmad-event", cwd=project, input=event)
     assert 1 == succeed("show", "b", "--json", cwd=project).json["head"]["seq"]

@@ -20,6 +20,7 @@ from tests.cli.command import succeed
 from tests.dialects.test_resume import workflow
 from tests.dialects.test_start_resume import follow
 from tests.races.between import Seam, here, note, notes
+from tests.seams import SEAMS
 
 RUN = "checkout-flow"
 FIRST, SECOND = "REQUIREMENTS", "ARCHITECTURE"
@@ -75,7 +76,7 @@ def test_a_run_that_goes_on_while_it_ends(project: Path, seam: Seam) -> None:
         (project / "memory/reports/reflection-1.md").unlink()
         succeed("step", "start", "REFLECTION", "--run", RUN, cwd=project)
 
-    seam.before("leftoff.operations.resume.resume.end_work", again)
+    seam.before(SEAMS["resume.end_work"], again)
     resumed(project, Answerer(), accept=("outputs.missing", "outputs.changed"))
     assert "running" == succeed("show", RUN, "--json", cwd=project).json["status"]
 
@@ -88,7 +89,7 @@ def test_a_report_behind_the_greeting(project: Path, seam: Seam) -> None:
         with here(project) as other:
             set_variables(other, Caller(named=RUN), {"key": SECRET})
 
-    seam.after("leftoff.operations.resume.resume._greet", set_it)
+    seam.after(SEAMS["resume._greet"], set_it)
     with here(project) as ours:
         done = start(ours, Caller(), Start("dotagent", resume=True))
     assert done.report is not None
@@ -141,7 +142,7 @@ def test_a_report_before_an_approval(unapproved: Path, seam: Seam, number: int, 
         if len(calls) == number:
             note(unapproved, RUN)
 
-    seam.before("leftoff.engine.steps.approvals.decide", meanwhile, 3)
+    seam.before(SEAMS["approvals.decide"], meanwhile, 3)
     person = Approver()
     resumed(unapproved, person)
     assert asked == person.asked

@@ -24,9 +24,10 @@ from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes, taken_up
+from tests.seams import SEAMS
 
-ANSWERED = "leftoff.operations.resume.resume.take_answers"
-CARRIED_OUT = "leftoff.operations.resume.resume.carry_out"
+ANSWERED = SEAMS["resume.take_answers"]
+CARRIED_OUT = SEAMS["resume.carry_out"]
 
 
 @pytest.fixture

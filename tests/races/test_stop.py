@@ -20,6 +20,7 @@ from leftoff.workflow.processes.groups import Rest, members, recent, signal_all
 from leftoff.workflow.recovery.stop import stop_driver
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, taken_up
+from tests.seams import SEAMS
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def orphan(project: Path) -> Iterator[Process]:
 @pytest.mark.parametrize("verb", ["stop", "rollback"])
 def test_steps_of_a_driver_that_came_since(project: Path, orphan: Process, seam: Seam, verb: str) -> None:
     """They are its own: whoever ends what a dead driver left lets them live."""
-    seam.after("leftoff.workflow.recovery.stop.left_running", lambda: taken_up(project, "r"))
+    seam.after(SEAMS["stop.left_running"], lambda: taken_up(project, "r"))
     assert 5 == call(verb, "r", *(["--yes"] if verb == "rollback" else []), cwd=project).code
     assert ALIVE == orphan.state()
 
@@ -67,7 +68,7 @@ def test_a_driver_that_came_since_it_was_given_up(
     if not lives:
         os.kill(orphan.pid, signal.SIGKILL)
         os.waitid(os.P_PID, orphan.pid, os.WEXITED | os.WNOWAIT)
-    seam.before("leftoff.operations.lifecycle.forsake", lambda: taken_up(project, "r"))
+    seam.before(SEAMS["lifecycle.forsake"], lambda: taken_up(project, "r"))
     succeed("finish", "--status", "abandoned", "--run", "r", cwd=project)
     assert (lives, "true") == (orphan.state() == ALIVE, script.read_text())
 
@@ -83,7 +84,7 @@ def test_nobody_drives_it_while_its_steps_end(project: Path, orphan: Process, se
         store.close()
         seen.append(str(told.value))
 
-    seam.before("leftoff.workflow.recovery.stop.end_processes", resumes)
+    seam.before(SEAMS["stop.end_processes"], resumes)
     assert 0 == call("stop", "r", cwd=project).code
     assert "driven by who ends its steps" in seen[0]
     taken_up(project, "r")
@@ -111,7 +112,7 @@ def test_a_driver_that_let_go_since(project: Path, seam: Seam) -> None:
         assert row is not None
         store.write(lambda tx: tx.put_lease(row.run, 7, Holder("process", process, None, "it", 1)))
         seam.after(
-            "leftoff.workflow.processes.groups.handle",
+            SEAMS["groups.handle"],
             lambda: store.write(lambda tx: tx.put_lease(row.run, 7)),
         )
         stop_driver(store, row, 2)

@@ -15,6 +15,7 @@ from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.tables import TABLES
 from tests.cli.command import Called, call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
+from tests.seams import SEAMS
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_report_while_the_runs_arrive(old: Path, tmp_path: Path, monkeypatch: 
     def report() -> None:
         seen.append(call("note", "late", "--run", "r", cwd=old, LEFTOFF_LOCK_TIMEOUT="0.05"))
 
-    Seam(monkeypatch).before("leftoff.store.transfer._reveal", report)
+    Seam(monkeypatch).before(SEAMS["transfer._reveal"], report)
     move(old, lambda: None, tmp_path / "new")
     assert 8 == seen[0].code, seen[0]
     succeed("note", "afterwards", "--run", "r", cwd=old)
@@ -105,8 +106,8 @@ def test_another_copy_while_this_one_is_given_up(
 ) -> None:
     """What the other one brought stays."""
     target, other = tmp_path / "new", stranger(tmp_path)
-    monkeypatch.setattr("leftoff.store.transfer.TRIES", 1)
-    Seam(monkeypatch).before("leftoff.store.transfer._give_up", lambda: move(other, lambda: None, target))
+    monkeypatch.setattr(SEAMS["transfer.TRIES"], 1)
+    Seam(monkeypatch).before(SEAMS["transfer._give_up"], lambda: move(other, lambda: None, target))
     with pytest.raises(Conflict, match="another copy"):
         move(old, lambda: note(old, "r"), target)
     assert ["theirs"] == [run["run_id"] for run in succeed("ls", "--json", cwd=target).json["runs"]]
@@ -176,7 +177,7 @@ def test_a_source_that_is_only_for_reading(
         assert store.folder != str(source)
         return write(store, *words, **named)
 
-    monkeypatch.setattr(SqliteStore, "write", refused)
+    monkeypatch.setattr(SEAMS["SqliteStore.write"], refused)
     move(old, lambda: None, tmp_path / "new")
     assert "1" == succeed("get", "x", cwd=tmp_path / "new").out.strip()
 
@@ -195,6 +196,6 @@ def test_a_run_that_is_taken_out_of_the_archive_meanwhile(old: Path, tmp_path: P
     succeed("finish", "--run", "r", cwd=old)
     succeed("archive", "r", cwd=old)
     succeed("start", "w", "--run-id", "other", cwd=old)
-    seam.before("leftoff.engine.retention.copies._copy_archive", lambda: succeed("undelete", "r", cwd=old))
+    seam.before(SEAMS["copies._copy_archive"], lambda: succeed("undelete", "r", cwd=old))
     with here(old) as project, pytest.raises(Conflict, match="went on since its runs were copied"):
         copy(project, str(old / ".leftoff"), str(tmp_path / "new/.leftoff"))

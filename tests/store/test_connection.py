@@ -17,11 +17,11 @@ import pytest
 
 from leftoff import files
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
-from leftoff.store import blobs
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite import connection, location
 from leftoff.store.sqlite.store import SqliteStore
 from tests.contract.scribe import Scribe
+from tests.seams import SEAMS
 from tests.store.processes import child
 from tests.syncs import syncs
 
@@ -86,7 +86,7 @@ def test_every_commit_is_synced_again(store: SqliteStore) -> None:
 def test_checkpoint_does_not_fail_a_commit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the log cannot be moved home (a full disk), what was committed is durable as it is: no error."""
     scribe = Scribe(store)
-    monkeypatch.setattr("leftoff.store.sqlite.store.CHECKPOINT_PAGES", 1)
+    monkeypatch.setattr(SEAMS["store.CHECKPOINT_PAGES"], 1)
     tried = []
 
     class Full:
@@ -233,7 +233,7 @@ def test_made_by_another_between_two_looks(store: SqliteStore, monkeypatch: pyte
         Scribe(other)
         return look(path, size, blobs)
 
-    monkeypatch.setattr(location, "remains_of", made_meanwhile)
+    monkeypatch.setattr(SEAMS["location.remains_of"], made_meanwhile)
     assert store.exists()
     other.close()
 
@@ -382,6 +382,6 @@ def test_a_disk_that_fails_where_no_store_is_yet(tmp_path: Path, monkeypatch: py
     def fails(folder: str) -> list[str]:
         raise OSError(errno.EIO, "Input/output error", folder)
 
-    monkeypatch.setattr(blobs, "_names", fails)
+    monkeypatch.setattr(SEAMS["blobs._names"], fails)
     with pytest.raises(StoreUnavailable, match="Input/output error"):
         SqliteStore(str(tmp_path / ".leftoff")).exists()

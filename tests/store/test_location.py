@@ -10,8 +10,9 @@ import pytest
 
 from leftoff.errors import StoreUnavailable
 from leftoff.files import failure
-from leftoff.store.sqlite import connection, location
+from leftoff.store.sqlite import location
 from leftoff.store.sqlite.store import SqliteStore
+from tests.seams import SEAMS
 
 NETWORK = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "lustre", "fuse.glusterfs"]
 LOCAL = ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.ext2fs", ""]
@@ -100,7 +101,7 @@ def test_store_asks_before_it_is_made(
 ) -> None:
     """On a network file system no database is created; the next write asks again."""
     mounts = mountinfo(tmp_path, (device(tmp_path), "/", "nfs4"))
-    monkeypatch.setattr(connection, "MOUNTS", mounts)
+    monkeypatch.setattr(SEAMS["connection.MOUNTS"], mounts)
     store = SqliteStore(str(store_path))
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="nfs4"):
@@ -117,7 +118,7 @@ def test_backup_asks_too(store_path: Path, tmp_path: Path, monkeypatch: pytest.M
     store = SqliteStore(str(store_path))
     store.write(lambda tx: None)
     mounts = mountinfo(tmp_path, (device(tmp_path), "/", "cifs"))
-    monkeypatch.setattr(connection, "MOUNTS", mounts)
+    monkeypatch.setattr(SEAMS["connection.MOUNTS"], mounts)
     with pytest.raises(StoreUnavailable, match="cifs"):
         store.backup(str(tmp_path / "copy"))
     store.close()

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from leftoff.store.base import Tx
-from leftoff.store.sqlite import writer
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.sqlite.writer import Ticket, WriteQueue
+from tests.seams import SEAMS
 from tests.store.processes import child
 
 PATIENCE = 30.0
@@ -143,7 +143,7 @@ def test_threads_share_a_sync(store: SqliteStore) -> None:
 
 def test_batch_is_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction holds at most so many commits, so that nobody waits for long."""
-    monkeypatch.setattr(writer, "MOST", 4)
+    monkeypatch.setattr(SEAMS["writer.MOST"], 4)
     sizes: list[int] = []
     plain = store.queue._lead
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from leftoff.files import failure, is_due, mark_done, write_private
+from tests.seams import SEAMS
 
 
 def test_two_who_write_the_same_file(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_a_private_file_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
     def sync(fd: int) -> None:
         done.append((os.path.isdir(f"/proc/self/fd/{fd}"), path.exists()))
 
-    monkeypatch.setattr("leftoff.files.sync", sync)
+    monkeypatch.setattr(SEAMS["files.sync"], sync)
     write_private(str(path), [b"what happened"])
     assert [(False, False), (True, True)] == done
     write_private(str(path), [b"a copy"], durable=False)

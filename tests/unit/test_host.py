@@ -14,6 +14,7 @@ from leftoff import host
 from leftoff.errors import CannotResume
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process
 from leftoff.workflow.processes import groups
+from tests.seams import SEAMS
 
 
 @pytest.fixture
@@ -26,14 +27,14 @@ def living() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """The scope is looked up again."""
-    monkeypatch.setattr(host, "_scope", None)
+    monkeypatch.setattr(SEAMS["host._scope"], None)
     return monkeypatch
 
 
 def blind(patch: pytest.MonkeyPatch, *beginnings: str) -> None:
     """No file whose path begins so can be read."""
     read = host.text_of
-    patch.setattr(host, "text_of", lambda path: "" if path.startswith(beginnings) else read(path))
+    patch.setattr(SEAMS["host.text_of"], lambda path: "" if path.startswith(beginnings) else read(path))
 
 
 def test_a_live_process_that_is_not_shown(
@@ -66,11 +67,11 @@ def test_pids_without_a_namespace(living: subprocess.Popen[bytes], fresh: pytest
     with fresh.context() as patch:
         patch.setattr(os, "readlink", unreadable)
         before = Process(host.scope(), living.pid, host.started(living.pid))
-        patch.setattr(host, "_scope", None)
+        patch.setattr(SEAMS["host._scope"], None)
         assert UNKNOWN == before.state()
         assert before != Process(host.scope(), before.pid, before.started)
     blind(fresh, "/etc/machine-id", "/var/lib/dbus", "/proc/sys")
-    fresh.setattr(host, "_scope", None)
+    fresh.setattr(SEAMS["host._scope"], None)
     assert "?" in host.scope()
 
 
@@ -81,7 +82,7 @@ def test_pids_of_another_namespaces_proc(
     is taken for alive because somebody else has that number there."""
     process = Process(host.scope(), living.pid, host.started(living.pid))
     read = os.readlink
-    monkeypatch.setattr(host, "_shown", None)
+    monkeypatch.setattr(SEAMS["host._shown"], None)
     monkeypatch.setattr(os, "readlink", lambda path: "4711" if path == "/proc/self" else read(path))
     assert (UNKNOWN, None) == (process.state(), host.agent_above())
     with pytest.raises(CannotResume, match="of another pid namespace"):
@@ -96,8 +97,8 @@ def test_a_time_namespace(fresh: pytest.MonkeyPatch) -> None:
     plain = host.scope()
     read = host.text_of
     offsets = "monotonic           0         0\nboottime       100000         0"
-    fresh.setattr(host, "text_of", lambda path: offsets if path.endswith("offsets") else read(path))
-    fresh.setattr(host, "_scope", None)
+    fresh.setattr(SEAMS["host.text_of"], lambda path: offsets if path.endswith("offsets") else read(path))
+    fresh.setattr(SEAMS["host._scope"], None)
     assert UNKNOWN == Process(plain, os.getpid(), "1").state()
     assert plain.startswith(host.scope().partition("+")[0])
 

@@ -15,6 +15,7 @@ from leftoff.web.jobs import Check
 from tests.cli.command import call, succeed
 from tests.cli.people import story
 from tests.cli.runs import release, started
+from tests.seams import SEAMS
 from tests.web.client import Client, serving
 
 WAITS = 7
@@ -431,7 +432,7 @@ def test_a_check_that_fails_inside_is_over(
     def breaks(*args: object, **named: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("leftoff.web.jobs.fsck", breaks)
+    monkeypatch.setattr(SEAMS["jobs.fsck"], breaks)
     served = next(iter(page.app.state.projects))
     check = Check(served, lambda key: None)
     check.run()

@@ -19,6 +19,7 @@ from leftoff.web.options import Limits
 from leftoff.web.projects import serve_folders
 from tests.cli.command import succeed
 from tests.cli.runs import started
+from tests.seams import SEAMS
 from tests.web.client import serving
 
 PATIENCE = 60.0
@@ -123,7 +124,7 @@ def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             asked.append(fn)
             return read(self, fn)
 
-        monkeypatch.setattr(SqliteStore, "read", counted)
+        monkeypatch.setattr(SEAMS["SqliteStore.read"], counted)
         await asyncio.sleep(1.5)  # three of its slices
         watching = sum(thread.name.startswith("watch ") for thread in threading.enumerate())
         for stream in streams:

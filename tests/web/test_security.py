@@ -16,6 +16,7 @@ from leftoff.web.projects import serve_folders
 from leftoff.web.server import Server
 from leftoff.web.serving import secrets_of
 from tests.cli.runs import started
+from tests.seams import SEAMS
 from tests.web.client import HOST, TOKEN, Client, serving
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -176,7 +177,7 @@ def test_a_defect_is_one_sentence(page: Client, monkeypatch: pytest.MonkeyPatch,
     def broken(*words: object) -> None:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("leftoff.web.events.Hub.cursor", broken)
+    monkeypatch.setattr(SEAMS["Hub.cursor"], broken)
     answer = page.get("/")
     assert 500 == answer.status and "ZeroDivisionError" in answer.text and "of ours" not in answer.text
     assert ("", "") == tuple(capsys.readouterr())

@@ -13,6 +13,7 @@ import pytest
 import leftoff
 from leftoff.workflow.functions import bodies
 from leftoff.workflow.functions.options import Retries, retries_of
+from tests.seams import SEAMS
 from tests.workflow.driving import PATIENCE, until
 from tests.workflow.functions import Calls, calls, lines, program, start_program, statuses, store
 
@@ -23,7 +24,7 @@ __all__ = ["calls", "store"]
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long was waited between attempts; nobody really waits."""
     found: list[float] = []
-    monkeypatch.setattr("leftoff.workflow.functions.bodies.time.sleep", found.append)
+    monkeypatch.setattr(SEAMS["bodies.time.sleep"], found.append)
     return found
 
 
@@ -151,7 +152,7 @@ def test_a_late_attempt_does_not_speak_for_the_next(
         second.wait(PATIENCE)
         return "second"
 
-    monkeypatch.setattr(bodies, "_out_of_time", late)
+    monkeypatch.setattr(SEAMS["bodies._out_of_time"], late)
     assert "second" == run(store, step(work, timeout=0.2, retries={"max": 50, "backoff": 0}))
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import leftoff
 from leftoff.workflow.functions.crews import Crew
+from tests.seams import SEAMS
 from tests.workflow.driving import PATIENCE
 from tests.workflow.functions import Calls, calls, statuses, store
 
@@ -182,7 +183,7 @@ def test_a_workflow_that_fails_begins_nothing_new(
         assert begun.wait(PATIENCE)
         raise RuntimeError("out")
 
-    monkeypatch.setattr(Crew, "stop", stopped)
+    monkeypatch.setattr(SEAMS["Crew.stop"], stopped)
 
     with pytest.raises(RuntimeError):
         run(store, body, max_parallel=1)

@@ -15,9 +15,10 @@ import pytest
 
 from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
-from leftoff.workflow.processes import client, files, groups
+from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.job import Exit
+from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, desk_in, driver, nothing_left, wait_for
 
 
@@ -279,7 +280,7 @@ def test_launchers_that_all_die(desk: Desk, tmp_path: Path, monkeypatch: pytest.
     """Where no launcher lives long enough the job is lost, and was not told; later ones can be started again."""
     os.kill(launcher_pid(desk), signal.SIGKILL)
     with monkeypatch.context() as patch:
-        patch.setattr(client, "_CODE", "raise SystemExit(3)")
+        patch.setattr(SEAMS["client._CODE"], "raise SystemExit(3)")
         token = desk.start("/bin/sh", "-c", "touch ran")
         lost = desk.next(token)
     assert isinstance(lost, Lost)
@@ -509,12 +510,12 @@ def test_recent_members(monkeypatch: pytest.MonkeyPatch) -> None:
     session, child = leader.pid, int(leader.stdout.readline())
     try:
         for last in (child, 0, child + 10_000, child - 1):
-            monkeypatch.setattr(groups, "_last_pid", lambda last=last: last)
+            monkeypatch.setattr(SEAMS["groups._last_pid"], lambda last=last: last)
             assert child in groups.recent(child, session)
-        monkeypatch.setattr(groups, "_last_pid", lambda: child)
+        monkeypatch.setattr(SEAMS["groups._last_pid"], lambda: child)
         assert [] == groups.recent(child, child)  # leads no session
         for last, expected in ((child - 1, False), (child, True), (child + 10_000, False)):
-            monkeypatch.setattr(groups, "_last_pid", lambda last=last: last)
+            monkeypatch.setattr(SEAMS["groups._last_pid"], lambda last=last: last)
             assert expected == groups.just_made(child)
         monkeypatch.undo()
     finally:

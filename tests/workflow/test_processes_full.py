@@ -16,6 +16,7 @@ from leftoff.workflow.processes import files, groups, shim
 from leftoff.workflow.processes.client import Ended
 from leftoff.workflow.processes.job import Exit, Order
 from tests.crash.mounts import tmpfs
+from tests.seams import SEAMS
 from tests.workflow.desk import Desk, desk_in, nothing_left, wait_for
 
 
@@ -37,8 +38,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, times: int, error: int = errno.ENOS
         tries.append(1)
         return error if len(tries) <= times else real(line, folder)
 
-    monkeypatch.setattr(shim, "write", write)
-    monkeypatch.setattr(shim, "RETRY_S", 0.001)
+    monkeypatch.setattr(SEAMS["shim.write"], write)
+    monkeypatch.setattr(SEAMS["shim.RETRY_S"], 0.001)
     return tries
 
 
@@ -60,7 +61,7 @@ def test_an_exit_that_can_never_be_written(
     """Without a driver the shim gives up after its time; without a folder at once."""
     ours, theirs = pair
     tries = failing(monkeypatch, 10**9)
-    monkeypatch.setattr(shim, "KEEP_TRYING_S", 0.05)
+    monkeypatch.setattr(SEAMS["shim.KEEP_TRYING_S"], 0.05)
     ours.close()
     shim.record(Exit(3, at=1), str(tmp_path), theirs.fileno(), free=True)
     assert len(tries) > 1
@@ -108,9 +109,9 @@ def test_what_an_exit_vouches_for_is_synced(tmp_path: Path, monkeypatch: pytest.
         synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
         real(fd)
 
-    monkeypatch.setattr(shim, "sync", sync)
+    monkeypatch.setattr(SEAMS["shim.sync"], sync)
     monkeypatch.setattr(
-        shim, "sync_folder", lambda path: synced.append(os.path.basename(os.path.realpath(path)))
+        SEAMS["shim.sync_folder"], lambda path: synced.append(os.path.basename(os.path.realpath(path)))
     )
     assert 0 == shim.write(Exit(0, at=1).line(tmp_path.name), str(tmp_path))
     assert [] == synced

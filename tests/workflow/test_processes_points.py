@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.workflow.processes import client, files, groups
+from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
+from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, driver, nothing_left
 
 # Kills its process at the given line, counted from when `watch()` was called.
@@ -105,7 +106,7 @@ def test_killed_at_any_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who
         for at in range(1, 10_000, every):
             folder = tmp_path / str(at)
             folder.mkdir()
-            monkeypatch.setattr(client, "_CODE", _KILLER + _OPENING + script.replace("AT", str(at)))
+            monkeypatch.setattr(SEAMS["client._CODE"], _KILLER + _OPENING + script.replace("AT", str(at)))
             outcomes.append(play(folder))
             if outcomes[-1] == (True, True) and outcomes[-2:] != outcomes[-1:]:
                 break

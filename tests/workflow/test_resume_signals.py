@@ -15,6 +15,7 @@ from leftoff.store.base import Tx
 from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import inside, succeed
 from tests.cli.terminal import CTRL_C, Terminal
+from tests.seams import SEAMS
 from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
 
 LONG = f"""
@@ -365,7 +366,7 @@ def test_one_that_another_started_meanwhile_is_in_the_way(
         succeed("start", "short", cwd=tmp_path)
         meanwhile(*args)
 
-    monkeypatch.setattr(execution, "check_requirements", check)
+    monkeypatch.setattr(SEAMS["workflow_file.check_requirements"], check)
     assert 5 == inside("run", "flow.yaml", "--resume", cwd=tmp_path, input="").code
     assert 1 == len(succeed("ls", "--all", "--json", cwd=tmp_path).json["runs"])
     assert not (tmp_path / "ran").exists()
