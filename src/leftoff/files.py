@@ -24,11 +24,9 @@ GITIGNORE = "*\n"
 FOLDER = 0o040000  # in a mode
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
-ARCHIVE = "archive"
 # Folders in it that may hold very many names, with those in there that others are put into.
 BY_RUN: dict[str, tuple[str, ...]] = {
     "attempts": (),
-    ARCHIVE: ("trash",),
     "trash": (),
     "quarantine": ("blobs", "events"),
 }
@@ -152,12 +150,6 @@ def forget_folder(folder: str) -> None:
         os.rmdir(folder)
     except OSError:  # somebody made a store in it just now
         make_folder(folder)
-
-
-def make_archive(folder: str) -> None:
-    """The folder of bundles; its name is durable before anything is moved there."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    sync_folder(os.path.dirname(folder))
 
 
 def write_private(path: str, content: Iterable[bytes], *, durable: bool = True) -> None:

@@ -170,7 +170,6 @@ class FaultyStore(Store):
     remove = _passed_on("remove")
     sweep = _passed_on("sweep")
     watch = _passed_on("watch")
-    archive_folder = _passed_on("archive_folder")
     writable = _passed_on("writable")
     siblings = _passed_on("siblings")
     backup = _passed_on("backup")

@@ -1,4 +1,4 @@
-"""`leftoff archive`: one file per run, opened again by whoever names it."""
+"""`leftoff archive`: a run is not listed any more, and every name of it still finds it."""
 
 from __future__ import annotations
 
@@ -37,22 +37,14 @@ def test_show_and_log_look_into_it(archived: Path) -> None:
     assert {"x": 1} == succeed("show", "old", "--json", cwd=archived).json["variables"]
     assert {"x": 1} == succeed("show", "old@1", "--json", cwd=archived).json["variables"]
     assert 2 == len(succeed("log", "old", "--json", cwd=archived).json["checkpoints"])
-    assert (archived / ".leftoff/archive/old.leftoff").exists()
-    assert [] == succeed("ls", "--json", cwd=archived).json["runs"]
+    assert stays(archived)
 
 
 def test_resume_takes_it_back(archived: Path) -> None:
-    """It is in the store again, and no longer in the archive."""
+    """It is active again."""
     succeed("resume", "old", "--yes", cwd=archived)
     assert ["old"] == [run["run_id"] for run in succeed("ls", "--json", cwd=archived).json["runs"]]
-    assert not (archived / ".leftoff/archive/old.leftoff").exists()
     assert "b" == succeed("next", "--run", "old", "--json", cwd=archived).json["step"]
-
-
-def test_import_opens_it(archived: Path) -> None:
-    """An archived run is a bundle like any other."""
-    succeed("import", ".leftoff/archive/old.leftoff", cwd=archived)
-    assert {"x": 1} == succeed("show", "old", "--json", cwd=archived).json["variables"]
 
 
 def test_a_run_in_progress_is_not_archived(project: Path) -> None:
@@ -64,19 +56,26 @@ def test_a_run_in_progress_is_not_archived(project: Path) -> None:
     assert 2 == call("archive", "r~0", cwd=project).code
 
 
-def test_a_fork_of_an_archived_run_is_kept(project: Path) -> None:
-    """Whatever changes something brings the run back first; only looking is done aside."""
+def test_a_fork_leaves_it_there(project: Path) -> None:
+    """The fork is active, and the archived run stays as it is."""
     succeed("start", "flow", "--run-id", "old", cwd=project)
     succeed("finish", "--run", "old", cwd=project)
     succeed("archive", "old", cwd=project)
     made = succeed("fork", "old", "--branch", "other", cwd=project).out.split()[0]
     assert made in succeed("ls", "--branch", "other", cwd=project).out
+    assert stays_beside(project, made)
 
 
 def stays(folder: Path) -> bool:
-    """Whether the run is where it was."""
-    there = (folder / ".leftoff/archive/old.leftoff").exists()
-    return there and [] == succeed("ls", "--json", cwd=folder).json["runs"]
+    """Whether the run is still archived, and no other one is active."""
+    return stays_beside(folder)
+
+
+def stays_beside(folder: Path, *others: str) -> bool:
+    """Whether the run is still archived, and only the others are active."""
+    runs = succeed("ls", "--all", "--json", cwd=folder).json["runs"]
+    active = [run["run_id"] for run in runs if not run.get("archived")]
+    return "old" in {run["run_id"] for run in runs} - set(active) and [*others] == active
 
 
 def test_who_says_no_to_resume_leaves_it_there(archived: Path) -> None:
@@ -132,7 +131,7 @@ def test_a_fork_that_is_refused_leaves_it_there(archived: Path) -> None:
     succeed("start", "w", "--run-id", "busy", cwd=archived)
     assert 5 == call("fork", "old", "--run-id", "busy", cwd=archived).code
     assert 2 == call("fork", "old", "--run-id", "a/b", cwd=archived).code
-    assert (archived / ".leftoff/archive/old.leftoff").exists()
+    assert stays_beside(archived, "busy")
 
 
 def test_what_a_driver_asks_late_leaves_it_there(project: Path) -> None:
@@ -149,9 +148,9 @@ def test_what_a_driver_asks_late_leaves_it_there(project: Path) -> None:
 
 
 def test_archived_twice(archived: Path) -> None:
-    """It says so, and where it is; one version of it is no run."""
+    """The command says so; one version of it is not a run."""
     done = succeed("archive", "old", cwd=archived)
-    assert "run old was archived already" in done.err and "old.leftoff" in done.out
+    assert "run old was archived already" in done.err and "old\n" == done.out
     assert succeed("archive", "--run", "old", "--json", cwd=archived).json["archived"] and stays(archived)
     assert 2 == call("archive", "old@1", cwd=archived).code
 
@@ -218,9 +217,3 @@ def test_a_checkpoint_is_found_by_its_id(project: Path) -> None:
     assert 3 == call("show", other, cwd=project).code
     assert "old" == succeed("resume", first, "--dry-run", "--json", cwd=project).json["run_id"]
     assert stays_beside(project, "new")
-
-
-def stays_beside(folder: Path, other: str) -> bool:
-    """Whether the run is where it was, and only the other one is in the store."""
-    there = (folder / ".leftoff/archive/old.leftoff").exists()
-    return there and [other] == [run["run_id"] for run in succeed("ls", "--json", cwd=folder).json["runs"]]

@@ -105,16 +105,3 @@ def test_afresh_beside_two(project: Path) -> None:
         run["run_id"]: run["status"] for run in succeed("ls", "--all", "--json", cwd=project).json["runs"]
     }
     assert (3, "paused", "abandoned") == (len(found), found["one"], found["two"])
-
-
-@pytest.mark.parametrize("run_id", ["data.json", "data.leftoff", "data.json.leftoff"])
-def test_an_id_that_ends_as_a_file_of_the_archive(project: Path, run_id: str) -> None:
-    """The run is archived, read, let go and brought back as any other, and nothing is missed."""
-    over(project, run_id)
-    assert run_id == succeed("show", run_id, "--json", cwd=project).json["run_id"]
-    assert "" == succeed("ls", "--all", cwd=project).err
-    succeed("fsck", cwd=project)
-    (project / "leftoff.toml").write_text("[retention]\narchives = 0\n")
-    succeed("prune", cwd=project)
-    assert f"{run_id}-2" == succeed("start", "w", "--run-id", run_id, cwd=project).out.strip()
-    succeed("undelete", run_id, cwd=project)

@@ -137,14 +137,14 @@ def test_what_other_runs_need_is_not_promised(project: Path) -> None:
 
 
 def test_archives_by_number(project: Path) -> None:
-    """The newest so many bundles stay."""
+    """The newest so many archived runs stay."""
     settings(project, "[retention]\narchives = 1\n")
     for name in ("a", "b"):
         succeed("start", "w", "--run-id", name, cwd=project)
         succeed("finish", "--run", name, cwd=project)
         succeed("archive", name, cwd=project)
     assert [("archive", "a")] == [(e["kind"], e["run_id"]) for e in pruned(project)["removed"]]
-    assert ["b.leftoff"] == [path.name for path in (project / ".leftoff/archive").glob("*.leftoff")]
+    assert ["b"] == [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=project).json["runs"]]
 
 
 def test_wrong_rules_are_told(project: Path) -> None:

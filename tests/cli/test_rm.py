@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
 
-from leftoff.store.sqlite import upkeep
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, driven, files_below, harmless, release, started
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
@@ -78,27 +76,6 @@ def test_not_while_somebody_drives_it(tmp_path: Path) -> None:
         assert 5 == call("rm", run, "--yes", cwd=tmp_path).code
         assert 5 == call("rm", run, cwd=tmp_path).code
         assert [run] == runs(tmp_path)
-
-
-@pytest.mark.parametrize("verb", ["rm", "archive"])
-def test_what_it_took_cannot_be_given_back(
-    tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run is gone from the store by then, and that is said; prune gives the space back later."""
-    run = release(tmp_path)
-    succeed("finish", cwd=tmp_path)
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(upkeep, "_drop_orphans", full)
-    result = call(verb, run, *(["--yes"] if verb == "rm" else []), cwd=tmp_path)
-    told = f"Run {run} is {'archived' if verb == 'archive' else 'removed'}, but the space"
-    assert 8 == result.code and told in result.err and "Nothing was changed" not in result.err, str(result)
-    assert ([run] if verb == "archive" else []) == runs(tmp_path)
-    monkeypatch.undo()
-    succeed("prune", cwd=tmp_path)
-    succeed("fsck", cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

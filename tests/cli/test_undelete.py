@@ -1,4 +1,4 @@
-"""`leftoff undelete`: what retention removed comes back whole; what is for good gives the disk back."""
+"""`leftoff undelete`: what `rm` or retention removed comes back whole. Emptying the trash gives the disk back."""
 
 from __future__ import annotations
 
@@ -190,11 +190,25 @@ def test_emptied(trashed: Path) -> None:
     assert_gone(call("undelete", "r", cwd=trashed))
 
 
-def test_what_rm_removed_is_gone(failed: Path) -> None:
-    """For good, with what its steps left, and the disk is given back at once: nobody else has the store open."""
-    before = taken(failed)
+def test_what_rm_removed_comes_back(failed: Path) -> None:
+    """`rm` uses the same trash: the protocol's files go with the run, and `undelete` writes them again."""
+    files = failed / "_bmad-output/.runs/main/r"
+    assert (files / "state.json").is_file()
     done = succeed("rm", "r", "--yes", "--json", cwd=failed).json
-    assert before - taken(failed) == done["bytes_freed"] > BIG
+    assert {"removed": ["r"], "bytes_freed": 0, "bytes_waiting": 0} == done
+    assert ["other"] == known(failed) and not files.exists()
+    assert ["r"] == [each["run_id"] for each in succeed("undelete", "--json", cwd=failed).json["trash"]]
+    succeed("undelete", "r", cwd=failed)
+    assert (files / "state.json").is_file()
+    assert "what it printed" == (failed / ".leftoff/attempts/r/token/log").read_text()
+
+
+def test_the_trash_gives_the_disk_back(failed: Path) -> None:
+    """With what its steps left, at once: no other process has the store open."""
+    before = taken(failed)
+    succeed("rm", "r", "--yes", cwd=failed)
+    done = succeed("prune", "--empty-trash", "--json", cwd=failed).json
+    assert done["bytes_freed"] > BIG > 1_000_000 > taken(failed) < before
     assert not (failed / ".leftoff/attempts/r").exists()
     assert_gone(call("undelete", "r", cwd=failed))
 
@@ -208,7 +222,8 @@ def test_readers_have_their_hour(failed: Path, clock: Hands) -> None:
     """While somebody has the store open, the bytes wait; the next verb that writes after the hour lets them go."""
     reader = leftoff.open(failed / ".leftoff")
     reader.get("other")
-    done = succeed("rm", "r", "--yes", "--json", cwd=failed).json
+    succeed("rm", "r", "--yes", cwd=failed)
+    done = succeed("prune", "--empty-trash", "--json", cwd=failed).json
     assert done["bytes_waiting"] > BIG > taken(failed) - done["bytes_waiting"]
     reader.close()
     clock.days += 0.1
@@ -228,12 +243,6 @@ def test_archives_lie_there_too(project: Path) -> None:
     succeed("undelete", "a", cwd=project)
     assert {"x": 1} == succeed("show", "a", "--json", cwd=project).json["variables"]
     assert [] == succeed("undelete", "--json", cwd=project).json["trash"]
-
-
-def test_archived_runs_leave_no_logs(failed: Path) -> None:
-    """What its steps left goes with a run that is archived."""
-    succeed("archive", "r", cwd=failed)
-    assert not (failed / ".leftoff/attempts/r").exists()
 
 
 def test_repair_sweeps(failed: Path) -> None:

@@ -153,6 +153,20 @@ def test_a_phase_that_is_resumed_is_in_progress(project: Path) -> None:
     assert ("ARCHITECTURE", "in_progress") == (there["current_phase"], there["phase_status"])
 
 
+def test_archiving_that_was_killed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is archived, and its folder was not moved yet: the next write to the store moves it."""
+    (project / "leftoff.toml").write_text('[mirror]\ndialect = "bmad"\n')
+    succeed("start", "w", "--run-id", "ds", cwd=project)
+    succeed("finish", cwd=project)
+    with monkeypatch.context() as patch:
+        patch.setattr("leftoff.dialects.mirror.mirror.Mirror.sync", lambda mirror, look=True: None)
+        succeed("archive", "ds", cwd=project)
+    runs = project / "_bmad-output/.runs"
+    assert (runs / "main/ds/state.json").exists()
+    succeed("start", "w", "--run-id", "other", cwd=project)
+    assert (False, True) == ((runs / "main/ds").exists(), (runs / "archive/ds/state.json").exists())
+
+
 def test_archived_and_back(project: Path) -> None:
     """The folder of a run goes along each time; there is never a second one of it."""
     follow(project, "bmad")

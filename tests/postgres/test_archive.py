@@ -1,4 +1,4 @@
-"""The archive of a store on a server that no folder is shared for: the store keeps it, and every machine has it."""
+"""Archived runs and the trash of a store on a server: every machine has them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,17 @@ from typing import Any
 
 import pytest
 
-import leftoff
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project, open_store
-from leftoff.engine.retention import archive, copies, shelf
-from leftoff.errors import Conflict, LeaseHeld, StoreUnavailable
+from leftoff.engine.config.project import Project
+from leftoff.errors import Conflict, LeaseHeld
 from leftoff.host import this_process
 from leftoff.operations.upkeep import retention
-from leftoff.store import transfer
-from leftoff.store.base import Store
-from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.rows import Holder
+from leftoff.store.rows import Holder, RunRow
 from tests.cli.command import Called, call, succeed
-from tests.contract.scribe import Scribe
-from tests.postgres.lost import lose_the_end
-from tests.postgres.proxy import Proxy
 from tests.races.between import Seam
 
-LOOKED = "leftoff.engine.retention.shelf.need_unmoved"
+LOOKED = "leftoff.engine.retention.run_states.need_unmoved"
 
 
 class Machine:
@@ -103,7 +95,6 @@ def test_what_its_steps_printed_is_shown(here: Machine, there: Machine) -> None:
     here("archive", "old")
     assert "printed\n" == there("logs", "old").out
     assert True is there("logs", "old", "--json").json["archived"]
-    assert "steps printed is not" not in there("logs", "old", "--failed").err
 
 
 def test_only_so_many_are_kept(here: Machine, there: Machine) -> None:
@@ -169,36 +160,20 @@ def test_a_run_that_is_driven_meanwhile_stays(
 
 
 def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
-    """`rm` of an archived run that somebody needs again removes nothing."""
+    """The user of `rm` is asked again about an archived run that another machine brought back."""
     here.archives("old")
     project = Project(str(here.folder), here._env["LEFTOFF_STORE"])
+    asked: list[bool] = []
 
-    def agree(row: object) -> bool:
-        there("undelete", "old")
-        return True
+    def agree(row: RunRow) -> bool:
+        asked.append(row.is_archived)
+        if row.is_archived:
+            there("undelete", "old")
+        return row.is_archived
 
-    with pytest.raises(Conflict, match="no longer archived"):
-        retention.remove(project, Caller(), "old", agree)
+    assert retention.remove(project, Caller(), "old", agree) is None
     project.close()
-    assert [("old", False)] == names(there("ls", "--json"))
-
-
-def test_somebody_was_faster(here: Machine, there: Machine, url: str) -> None:
-    """A run that came back is not put into the trash, and one that lies there since is not brought back."""
-    here.archives("old")
-    with leftoff.open(url) as opened:
-        store = opened._store
-        row = shelf.find(store, "old")
-        assert row is not None
-        there("undelete", "old")
-        assert not shelf.discard(store, row.run, row.seq, SYSTEM.now())
-        assert [("old", False)] == names(here("ls", "--json"))
-        there("archive", "old")
-        assert not shelf.discard(store, row.run, row.seq, SYSTEM.now())
-        again = shelf.find(store, "old")
-        assert again is not None and shelf.discard(store, row.run, again.seq, SYSTEM.now())
-        shelf.take_back(store, row.run)
-    assert [] == names(here("ls", "--all", "--json"))
+    assert ([True, False], [("old", False)]) == (asked, names(there("ls", "--json")))
 
 
 def test_a_server_says_what_it_gave_back(here: Machine) -> None:
@@ -211,182 +186,24 @@ def test_a_server_says_what_it_gave_back(here: Machine) -> None:
     assert 0 < here("prune", "--empty-trash", "--json").json["bytes_freed"]
 
 
-# -- in a folder that all machines share
-
-
-def test_a_bundle_stays_where_the_end_of_its_archiving_is_late(
-    proxy: Proxy, name: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was given up; then it arrives, and the run leaves the store."""
-    with leftoff.open(url) as opened:
-        opened.start("work", run_id="old").finish()
-    store = PostgresStore(proxy.url(name), str(tmp_path), blobs=str(tmp_path / "mnt"))
-    store.patience = 0.3
-    row = store.read(lambda view: view.find_run("old"))
-    assert row is not None
-    placed = archive._place
-
-    def late(*what: Any) -> None:
-        placed(*what)
-        proxy.fail("late", "COMMIT")
-        lose_the_end(monkeypatch)
-
-    monkeypatch.setattr(archive, "_place", late)
-    with pytest.raises(StoreUnavailable):
-        archive.archive(store, row, SYSTEM.now(), lambda row: None)
-    proxy.let_go()
-    assert None is store.read(lambda view: view.find_run("old"))
-    assert ["old"] == [about["run_id"] for about in archive.archived(store)]
-    store.close()
-
-
 # -- copies
 
 
-def fill(folder: Path) -> Store:
-    """A store in a folder: a run, one in the archive, one in the archive's trash."""
+def test_a_copy_has_every_state(tmp_path: Path, url: str) -> None:
+    """From a folder to a server, and back into a folder."""
+    folder = tmp_path / "source"
     folder.mkdir()
-    (folder / "leftoff.toml").write_text("[retention]\narchives = 1\n")
     for name in ("trashed", "archived"):
         succeed("start", "w", "--run-id", name, cwd=folder)
         succeed("finish", cwd=folder)
-        succeed("archive", name, cwd=folder)
+    succeed("archive", "archived", cwd=folder)
+    succeed("rm", "trashed", "--yes", cwd=folder)
     succeed("start", "w", "--run-id", "live", cwd=folder)
-    succeed("prune", cwd=folder)
-    return open_store(str(folder / ".leftoff"))
-
-
-def contents(store: Store) -> tuple[list[str], list[str], list[str]]:
-    from leftoff.engine.retention.trash import contents
-
-    live = store.read(lambda view: [row.run_id for row in view.list_runs({})])
-    return (
-        live,
-        [about["run_id"] for about in archive.archived(store)],
-        [each.run_id for each in contents(store)],
-    )
-
-
-EVERYTHING = (["live"], ["archived"], ["trashed"])
-
-
-def copied(source: Store, target: Store) -> dict[str, Any]:
-    who = (this_process(), "a test")
-    return copies.copy_store(source, target, SYSTEM.now(), who, lambda table, rows, total: None)
-
-
-def copied_in_part(source: Store, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut short when the first run of the archive is there."""
-    take_in = archive.take_in
-
-    def cut(*what: Any) -> None:
-        take_in(*what)
-        raise StoreUnavailable("cut")
-
-    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
-        patch.setattr(archive, "take_in", cut)
-        copied(source, target)
-    assert (["live"], ["archived"], []) == contents(target)
-
-
-def test_a_copy_has_the_archive(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From files into the store on a server, and back into a folder; cut short, it goes on with what is missing."""
-    source, target = fill(tmp_path / "source"), open_store(url)
-    back = open_store(str(tmp_path / "back" / ".leftoff"))
-    assert EVERYTHING == contents(source)
-    copied_in_part(source, target, monkeypatch)
-    done = succeed("store", "copy", source.location, url, cwd=tmp_path)
-    assert "0 run(s) and 2 of the archive, 0 rows copied" in done.out + done.err
-    copied(target, back)
-    for store in (target, back):
-        assert EVERYTHING == contents(store)
-        assert [] == store.check()["problems"]
-        assert None is store.read(lambda view: view.fact(transfer.ARCHIVE_LEFT))
-        store.close()
-    source.close()
-
-
-def test_a_copy_without_its_archive_is_of_a_source_as_it_was(
-    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What came from the archive to the runs since then would be in neither."""
-    source, target = fill(tmp_path / "source"), open_store(url)
-    copied_in_part(source, target, monkeypatch)
-    succeed("undelete", "trashed", cwd=tmp_path / "source")
-    with pytest.raises(Conflict, match="went on since its runs were copied"):
-        copied(source, target)
-    source.close()
-    target.close()
-
-
-def test_a_source_goes_on_while_its_archive_is_copied(
-    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who brings a run back in that moment is told of, too: it is in neither."""
-    source, target = fill(tmp_path / "source"), open_store(url)
-    refuse = copies._refuse_namesakes
-
-    def goes_on(*stores: Store) -> None:
-        refuse(*stores)
-        succeed("undelete", "trashed", cwd=tmp_path / "source")
-
-    monkeypatch.setattr(copies, "_refuse_namesakes", goes_on)
-    with pytest.raises(Conflict, match="went on since its runs were copied"):
-        copied(source, target)
-    source.close()
-    target.close()
-
-
-def test_a_name_that_is_in_the_trash_and_elsewhere(tmp_path: Path, url: str) -> None:
-    """The server has each name once: that is said before any of the archive is there."""
-    folder = tmp_path / "source"
-    source, target = fill(folder), open_store(url)
-    Scribe(source, "trashed")  # as of old: `start` gives a name that lies in the trash to nobody
-    with pytest.raises(Conflict, match="cannot keep both"):
-        copied(source, target)
-    succeed("prune", "--empty-trash", cwd=folder)
-    copied(source, target)
-    assert (["trashed", "live"], ["archived"], []) == contents(target)
-    source.close()
-    target.close()
-
-
-def test_a_copied_archive_has_its_order(tmp_path: Path, url: str) -> None:
-    """The oldest goes first when it grows too large, whatever the names are."""
-    for name in ("c", "a", "b"):
-        succeed("start", "w", "--run-id", name, cwd=tmp_path)
-        succeed("finish", cwd=tmp_path)
-        succeed("archive", name, cwd=tmp_path)
-    source, target = open_store(str(tmp_path / ".leftoff")), open_store(url)
-    copied(source, target)
-    for store in (source, target):
-        assert ["b", "a", "c"] == [each.run_id for each in archive.oldest(store, 0)]
-        store.close()
-
-
-def test_a_backup_has_the_archive(tmp_path: Path) -> None:
-    """Copied as it lies, beside the rows."""
-    store, folder = fill(tmp_path / "source"), str(tmp_path / "copy" / ".leftoff")
-    copies.backup(store, folder)
-    backup = open_store(folder)
-    assert EVERYTHING == contents(backup)
-    assert ["copy", "source"] == sorted(path.name for path in tmp_path.iterdir())
-    store.close()
-    backup.close()
-
-
-def test_an_archive_that_is_not_here(here: Machine, there: Machine, tmp_path: Path) -> None:
-    """Who does not name the folder is told where the archive is: by a listing of all, and by who misses a run."""
-    folder = tmp_path / "mnt"
-    settings = here.folder / "leftoff.toml"
-    settings.write_text(f'blobs = "{folder}"\n')
-    here("trust", "--yes")
-    here.archives("r-1")
-    assert str(folder) not in here("ls", "--all").err
-    assert f'blobs = "{folder}"' in there("ls", "--all").err
-    assert f'blobs = "{folder}"' in there("ls", "--all", "--json").err
-    missed = there.tried("show", "r-1")
-    assert 3 == missed.code and f'blobs = "{folder}"' in missed.err
-    folder.rename(tmp_path / "unmounted")
-    missed = here.tried("show", "r-1")
-    assert 3 == missed.code and f"{folder}, which cannot be seen from here; mount it." in missed.err
+    back = str(tmp_path / "back" / ".leftoff")
+    succeed("store", "copy", str(folder / ".leftoff"), url, cwd=tmp_path)
+    succeed("store", "copy", url, back, cwd=tmp_path)
+    for place in (str(folder / ".leftoff"), url, back):
+        found = succeed("ls", "--all", "--json", "--store", place, cwd=tmp_path)
+        assert [("live", False), ("archived", True)] == names(found)
+        there = succeed("undelete", "--json", "--store", place, cwd=tmp_path).json["trash"]
+        assert ["trashed"] == [each["run_id"] for each in there]

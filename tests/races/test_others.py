@@ -16,7 +16,6 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
 from leftoff.engine.lifecycle.turns import Prompt, Turn
 from leftoff.engine.read.state import Reader
-from leftoff.engine.retention import trash
 from leftoff.errors import Conflict, NoCheckpoint
 from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
@@ -79,24 +78,10 @@ def test_brought_back_while_the_trash_is_emptied(failed: Path, seam: Seam) -> No
         with here(failed) as other:
             undelete(other, "r")
 
-    seam.after(SEAMS["trash.contents"], back)
+    seam.after("leftoff.engine.retention.run_states.in_trash", back)
     with here(failed) as project:
         Upkeep(project).prune(empty=True, rules=Upkeep(project).rules().__class__())
     assert "failed" == succeed("show", "r", "--json", cwd=failed).json["status"]
-
-
-def test_emptied_while_it_is_brought_back(failed: Path, seam: Seam) -> None:
-    """Gone is gone, and that is told; half of it is never seen."""
-    with here(failed) as project:
-        Upkeep(project).prune()
-
-    def empty() -> None:
-        with here(failed) as other:
-            trash.remove(other.store, trash.contents(other.store)[0])
-
-    seam.after(SEAMS["trash._named"], empty)
-    with here(failed) as project, pytest.raises(Conflict, match="no longer in the trash"):
-        undelete(project, "r")
 
 
 def test_a_commit_while_versions_are_pruned(project: Path, seam: Seam) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.errors import Conflict, LeaseHeld
+from leftoff.errors import LeaseHeld
 from leftoff.operations.upkeep.retention import remove
 from tests.cli.command import call, succeed
-from tests.races.between import Seam, here, note, notes, taken_up
+from tests.races.between import here, note, notes, taken_up
 
 
 @pytest.fixture
@@ -60,48 +60,19 @@ def test_removed_by_somebody_else(failed: Path) -> None:
         remove(project, Caller(), "r", agree)
 
 
-def test_an_archived_run_that_went_on_stays(failed: Path) -> None:
-    """Taken out of the archive, reported on and archived anew since it was shown: what is removed is what was seen."""
+def test_an_archived_run_that_went_on_is_asked_about_again(failed: Path) -> None:
+    """Brought back, reported on and archived again since it was shown: the user sees what came since."""
     succeed("archive", "r", cwd=failed)
+    asked = []
 
     def agree(row: object) -> bool:
-        succeed("undelete", "r", cwd=failed)
-        note(failed, "r", "precious")
-        succeed("archive", "r", cwd=failed)
-        return True
+        asked.append(row)
+        if len(asked) == 1:
+            succeed("undelete", "r", cwd=failed)
+            note(failed, "r", "precious")
+            succeed("archive", "r", cwd=failed)
+        return len(asked) == 1
 
-    with here(failed) as project, pytest.raises(Conflict, match="not the one"):
-        remove(project, Caller(), "r", agree)
-    assert ["precious"] == notes(failed, "r")
-
-
-def test_an_archived_run_that_went_on_before_it_was_shown(
-    failed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same between the look at the run and the question about it."""
-    succeed("archive", "r", cwd=failed)
-
-    def work() -> None:
-        succeed("undelete", "r", cwd=failed)
-        note(failed, "r", "precious")
-        succeed("archive", "r", cwd=failed)
-
-    Seam(monkeypatch).after("leftoff.operations.upkeep.retention.target", work)
-    with here(failed) as project, pytest.raises(Conflict, match="not the one"):
-        remove(project, Caller(), "r", lambda row: True)
-    assert ["precious"] == notes(failed, "r")
-
-
-def test_another_run_that_got_the_id(failed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the attempts of a new run leave is not removed with those of the old one."""
-    seam, log = Seam(monkeypatch), failed / ".leftoff/attempts/r/token/log"
-
-    def start() -> None:
-        succeed("start", "w", "--run-id", "r", cwd=failed)
-        log.parent.mkdir(parents=True)
-        log.write_text("new")
-
-    seam.after("leftoff.store.sqlite.store.SqliteStore.remove", start)
     with here(failed) as project:
-        remove(project, Caller(), "r", lambda row: True)
-    assert "new" == log.read_text()
+        assert remove(project, Caller(), "r", agree) is None
+    assert 2 == len(asked) and ["precious"] == notes(failed, "r")

@@ -183,19 +183,9 @@ def test_a_source_that_is_only_for_reading(
 
 
 def test_a_run_that_is_archived_meanwhile(old: Path, tmp_path: Path) -> None:
-    """It is in the copy's archive, where the source had none when the copy began."""
+    """It is archived in the copy, too."""
     succeed("finish", "--run", "r", cwd=old)
     succeed("start", "w", "--run-id", "other", cwd=old)
     target = tmp_path / "new"
     move(old, lambda: succeed("archive", "r", cwd=old), target)
     assert {"x": 1} == succeed("show", "r", "--json", cwd=target).json["variables"]
-
-
-def test_a_run_that_is_taken_out_of_the_archive_meanwhile(old: Path, tmp_path: Path, seam: Seam) -> None:
-    """Neither in the rows, which were copied already, nor in the archive any more: that is told."""
-    succeed("finish", "--run", "r", cwd=old)
-    succeed("archive", "r", cwd=old)
-    succeed("start", "w", "--run-id", "other", cwd=old)
-    seam.before(SEAMS["copies._copy_archive"], lambda: succeed("undelete", "r", cwd=old))
-    with here(old) as project, pytest.raises(Conflict, match="went on since its runs were copied"):
-        copy(project, str(old / ".leftoff"), str(tmp_path / "new/.leftoff"))

@@ -72,7 +72,7 @@ class Buffer:
 
     def row(self, view: View) -> RunRow:
         row = view.run_row(self.run)
-        if row is None or row.hidden:
+        if row is None or row.is_gone:
             raise gone(self.run_id)
         return row
 

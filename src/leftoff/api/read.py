@@ -97,7 +97,7 @@ class RunView(Readable):
 
     def _row(self, view: Any) -> RunRow:
         row = view.run_row(self._number)
-        if row is None or row.hidden:
+        if row is None or row.is_gone:
             raise gone(self.id)
         return row  # type: ignore[no-any-return]
 

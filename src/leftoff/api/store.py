@@ -179,7 +179,7 @@ class Store:
         try:
             return find.resolve(self._store, ref, which, which.choose)
         except NotFound as error:
-            raise self._project.explain(error, ref) from None
+            raise self._project.explain(error) from None
 
     def _go_on(
         self,
@@ -287,31 +287,35 @@ class Store:
         """Drop checkpoints, and whatever no kept one can see; bytes given back to the file system."""
         return retention.prune(self._store, run_id, drop)
 
-    def remove(self, run_id: str) -> int:
-        """Forget a run."""
-        return retention.remove(self._store, run_id, self._clock.now())
+    def remove(self, run_id: str) -> None:
+        """Move a run to the trash, from where ``undelete`` brings it back."""
+        from leftoff.engine.lifecycle.opening import find as find_run
+        from leftoff.engine.retention.run_states import discard
+
+        need_store(self._store, run_id)
+        discard(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
 
     def trash(self) -> Sequence[dict[str, Any]]:
-        """What retention removed, and ``undelete`` brings back, the last one first."""
-        from leftoff.engine.retention import trash
+        """Return the runs that ``undelete`` brings back, the last one first."""
+        from leftoff.engine.retention.run_states import in_trash, trashed_to_json
 
-        return [each.to_json() for each in trash.contents(self._store)]
+        return [trashed_to_json(each) for each in in_trash(self._store)]
 
     def undelete(self, run_id: str) -> None:
-        """Bring back a run that retention removed."""
-        from leftoff.engine.retention import trash
+        """Bring back a run from the trash or the archive."""
+        from leftoff.engine.retention.run_states import undelete
 
-        trash.undelete(self._store, run_id, self._clock.now(), (this_process(), "leftoff undelete"))
+        undelete(self._store, run_id, self._clock.now())
 
     def sweep(self) -> int:
         """Drop what crashes left behind."""
         return retention.sweep(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
-        """A consistent copy into a new folder, with the archive, while others write."""
-        from leftoff.engine.retention.copies import backup
-
-        backup(self._store, os.path.abspath(os.fspath(folder)))
+        """Write a consistent copy into a new folder, while others write."""
+        if not self._store.exists():
+            raise NotFound(f"There is nothing to back up: there is no store at {self._store.name}.")
+        self._store.backup(os.path.abspath(os.fspath(folder)))
 
     def close(self) -> None:
         """Pause what is driven through this store, and release its files. It may be used again afterwards."""

@@ -1,15 +1,14 @@
-"""Retention in a project: its rules, from settings and dialect, applied to the runs and archives that are here."""
+"""Retention in a project: apply the rules of its settings and its protocol to its runs."""
 
 from __future__ import annotations
 
 import os
 
 from leftoff.dialects.core.registry import mirrored
-from leftoff.engine.retention import archive, archive_trash, shelf, trash
+from leftoff.engine.retention import run_states
 from leftoff.engine.retention.disk import disk_use, given_back, store_size
-from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, outlived, plan, policy
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, plan, policy
 from leftoff.engine.retention.prune import sweep
-from leftoff.engine.write.unmoved import until_unmoved
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
 from leftoff.model.fields import Fields
@@ -19,20 +18,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.project import Project
-    from leftoff.engine.retention.archive import Check, Kept
     from leftoff.engine.retention.policy import Plan, Policy, Removal
-    from leftoff.engine.retention.trash import InTrash
-    from leftoff.store.rows import RunRow
+    from leftoff.store.rows import RunRow, Trashed
 
 STAMP = "pruned"  # a file in the store's folder: when retention last ran by itself
 
 
 class Looked(Fields):
-    """The rules, what they would let go, what lies in the trash for long enough, and why."""
+    """The rules, what they would remove, what has been in the trash for long enough, and why."""
 
     rules: Policy
     plan: Plan
-    trash: list[InTrash]
+    trash: list[Trashed]
     why: str
 
 
@@ -72,7 +69,6 @@ class Upkeep:
         self.store = project.store
         self.now = project.now
         self.dialect = mirrored(project.folder, project.settings)
-        self._rules: Policy | None = None  # those that are being applied
 
     def rules(self) -> Policy:
         own = self.dialect is not None
@@ -86,21 +82,22 @@ class Upkeep:
 
     def look(self, *, empty: bool = False, rules: Policy | None = None) -> Pruned:
         """What would go."""
-        rules = self._rules = rules if rules is not None else self.rules()
+        rules = rules if rules is not None else self.rules()
         phase_of = self.dialect.phase_of if self.dialect is not None else None
         made = plan(self.store, rules, self.now, phase_of)
-        there = trash.contents(self.store) if empty else trash.due(self.store, self.now, rules.trash)
+        all_trash = run_states.in_trash(self.store)
+        there = all_trash if empty else run_states.due(self.store, self.now, rules.trash)
         why = "the trash is emptied" if empty else "its time in the trash is over"
         found = Pruned(True, Looked(rules, made, there, why))
         found.kept = made.kept
-        found.freed = trash.size(self.store, there)
+        found.freed = run_states.size(self.store, [each.row for each in there])
         found.removed = [_from_trash(each, why) for each in there]
         found.removed += [removal.to_json() for removal in made.removals]
         found.removed += [_old_archive(each, rules) for each in self._old_archives(made, rules)]
-        gone = {(each.run_id, each.n) for each in there}
-        rest = [each for each in trash.contents(self.store) if (each.run_id, each.n) not in gone]
+        gone = {each.row.run for each in there}
+        rest = [each.row for each in all_trash if each.row.run not in gone]
         new = [removal.row for removal in made.removals if removal.seq is None and removal.action == REMOVE]
-        found.in_trash = trash.size(self.store, [*rest, *new])
+        found.in_trash = run_states.size(self.store, [*rest, *new])
         return found
 
     def carry_out(self, found: Pruned) -> Pruned:
@@ -121,8 +118,9 @@ class Upkeep:
         """What earlier prunes and crashes left goes, too; and what all of it gave back is measured."""
         if self.store.exists():
             done.freed += sweep(self.store, at_once=one_thread())
-            trash.sweep_archive(self.store)
-            done.in_trash = trash.size(self.store, trash.contents(self.store))
+            done.in_trash = run_states.size(
+                self.store, [each.row for each in run_states.in_trash(self.store)]
+            )
             done.waiting = disk_use(os.path.join(self.store.folder, "trash"))
         done.freed = given_back(self.store, before, done.freed)
         size = store_size(self.store) if rules.max_bytes is not None and self.store.exists() else 0
@@ -133,12 +131,12 @@ class Upkeep:
             )
 
     def _trash(self, looked: Looked, done: Pruned) -> None:
-        """What has lain in the trash for long enough goes for good; where it is emptied, all of it."""
+        """Remove for good what has been in the trash for long enough, or all of it."""
         for each in looked.trash:
             try:
-                done.freed += trash.remove(self.store, each)
+                done.freed += run_states.remove(self.store, each)
             except (Conflict, NotFound):
-                continue  # somebody was faster
+                continue  # another process was faster
             done.removed.append(_from_trash(each, looked.why))
 
     def _apply(self, made: Plan, done: Pruned) -> None:
@@ -152,16 +150,10 @@ class Upkeep:
             done.freed += self.store.prune(run, seqs)
 
     def _archive_or_trash(self, removal: Removal, done: Pruned) -> bool:
-        """A whole run: into the archive, or into the trash. One that somebody drives, or went on with, stays."""
-        limits = self.project.limits
+        """Archive a whole run, or move it to the trash. A run that is driven, or has changed since, stays."""
+        move = run_states.archive if removal.action == ARCHIVE else run_states.discard
         try:
-            if removal.action == ARCHIVE:  # where it is: a bundle would be one more copy of what runs share
-                until_unmoved(
-                    lambda: shelf.put(self.store, removal.run_id, self.now, self._check_over, limits)
-                )
-            else:
-                trash.discard(self.store, removal.row, self.now)
-            self._retire(removal.row, removed=removal.action != ARCHIVE)
+            move(self.store, removal.row, self.now)
         except NotFound:
             return False
         except LeftoffError as error:
@@ -169,35 +161,23 @@ class Upkeep:
             return False
         return True
 
-    def archive(self, row: RunRow, check: Check) -> archive.Archived:
-        """A run into its bundle, unless ``check`` is against it as it is by then."""
-        done = archive.archive(self.store, row, self.now, check, self.project.limits)
-        self._retire(row, removed=False)
-        return done
-
-    def _check_over(self, row: RunRow) -> None:
-        """Whoever went on with a run that the rules let go has given it a new age."""
-        if outlived(row, self._rules or self.rules(), self.now) is None:
-            raise Conflict(f"Run {row.run_id} is {row.status}, and was just worked on.")
-
-    def _retire(self, row: RunRow, *, removed: bool) -> None:
-        """The files of a dialect go where its protocol archives them."""
-        if self.dialect is not None:
-            self.dialect.retire(self.project.folder, row.run_id, row.branch, self.now, removed=removed)
-
-    def _old_archives(self, made: Plan, rules: Policy) -> list[Kept]:
-        """The archived runs that are too many once what is planned was archived, too."""
-        if rules.archives is None:
+    def _old_archives(self, made: Plan, rules: Policy) -> list[RunRow]:
+        """Return the archived runs that are too many once the planned ones are archived, too."""
+        if rules.archives is None or rules.archives < 0 or not self.store.exists():
             return []
         new = sum(removal.seq is None and removal.action == ARCHIVE for removal in made.removals)
-        return archive.oldest(self.store, max(0, rules.archives - new))
+        return self.store.read(lambda view: view.archived())[max(0, rules.archives - new) :]
 
     def _archives(self, rules: Policy, done: Pruned) -> None:
-        if rules.archives is None:
+        """Move the oldest archived runs to the trash, beyond the number that the rules keep."""
+        if rules.archives is None or rules.archives < 0 or not self.store.exists():
             return
-        for each in archive.oldest(self.store, rules.archives):
-            if archive_trash.discard(self.store, each, self.now):
-                done.removed.append(_old_archive(each, rules))
+        for row in self.store.read(lambda view: view.archived())[rules.archives :]:
+            try:
+                run_states.discard(self.store, row, self.now)
+            except LeftoffError:
+                continue  # another process uses it
+            done.removed.append(_old_archive(row, rules))
 
     # -- by itself
 
@@ -215,13 +195,13 @@ class Upkeep:
                 self.project.say(f"leftoff: {line}")
 
 
-def _from_trash(each: InTrash, why: str) -> dict[str, Any]:
-    return {"kind": "trash", "run_id": each.run_id, "why": why, "action": "remove"}
+def _from_trash(each: Trashed, why: str) -> dict[str, Any]:
+    return {"kind": "trash", "run_id": each.row.run_id, "why": why, "action": "remove"}
 
 
-def _old_archive(each: Kept, rules: Policy) -> dict[str, Any]:
+def _old_archive(row: RunRow, rules: Policy) -> dict[str, Any]:
     why = f"the last {rules.archives} archives are kept"
-    return {"kind": "archive", "run_id": each.run_id, "why": why, "action": "remove"}
+    return {"kind": "archive", "run_id": row.run_id, "why": why, "action": "remove"}
 
 
 def one_thread() -> bool:

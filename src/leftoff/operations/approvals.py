@@ -13,7 +13,7 @@ from leftoff.model.ids import given_step, shown_step
 from leftoff.model.times import millis
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
-from leftoff.operations.runs import info, run_and_step, target, tried_first, whole_run
+from leftoff.operations.runs import info, run_and_step, say_active_again, target, whole_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.steps.unblock import Unblocked as Cleared
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
@@ -87,11 +86,9 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     choice, seen = _chosen(project, caller, row, step, decision, options)
     said = approvals.Decision(choice, user(), project.now, note, options, seen)
 
-    def write(found: Target) -> approvals.Decided:
-        find, guard = this_run(found.row.run, row.run_id), guard_of(caller)
-        return approvals.decide(project.store, find, step, said, scrubber=project.redactor, guard=guard)
-
-    done = tried_first(project, found, write, lambda done: done.changed)
+    find, guard = this_run(row.run, row.run_id), guard_of(caller)
+    done = approvals.decide(project.store, find, step, said, scrubber=project.redactor, guard=guard)
+    say_active_again(project, row)
     row = done.row
     driven = state(project.store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
     left = (
@@ -253,10 +250,7 @@ def unblock(
     )
     found = whole_run(project, caller, ref, Deciding(caller, project.now, blocked))
     path = step_of(project, found.row, step) if step else None
-
-    def work(found: Target) -> Cleared:
-        find = this_run(found.row.run, found.row.run_id)
-        return clear(project.store, find, path, project.now, seen=seen, scrubber=project.redactor)
-
-    done = tried_first(project, found, work, lambda done: done.done.version is not None)
+    find = this_run(found.row.run, found.row.run_id)
+    done = clear(project.store, find, path, project.now, seen=seen, scrubber=project.redactor)
+    say_active_again(project, found.row)
     return Unblocked(info(project, done.done.row), done.done.version is not None, done.steps)

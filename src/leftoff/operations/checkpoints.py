@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.workspace.differences import FileDiff
     from leftoff.engine.write.commit import Seal
-    from leftoff.engine.write.head import Head
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx, View
@@ -241,19 +240,12 @@ class Forked(Fields):
 def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
     from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
-    from leftoff.engine.lifecycle.opening import refuse_taken
-    from leftoff.operations.runs import info, target, tell_lost, tried_first
+    from leftoff.operations.runs import info, target, tell_lost
 
     source, branch = target(project, caller, wanted.ref, current(project, caller)), wanted.branch
-    if (run_id := wanted.run_id) is not None and project.is_aside:
-        project.own_store.read(lambda view: refuse_taken(view, run_id))
-    on = project.own_store.read(_free_branch) if branch is None else branch
+    on = project.store.read(_free_branch) if branch is None else branch
     request = ForkRequest(on, wanted.run_id, dict(wanted.variables or {}), scrubber=project.redactor)
-
-    def work(source: Target) -> Head:
-        return usage_errors(lambda: fork_paused(project.store, source, request, project.now))
-
-    head = tried_first(project, source, work, bool)
+    head = usage_errors(lambda: fork_paused(project.store, source, request, project.now))
     tell_lost(project, head)
     return Forked(info(project, head), source)
 

@@ -12,7 +12,7 @@ from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import check_free, current, current_row, guard_of, report_on, session_of
-from leftoff.operations.runs import info, taken_back, target
+from leftoff.operations.runs import info, say_active_again, target
 
 _SHOWN = 5
 TYPE_CHECKING = False
@@ -163,30 +163,11 @@ def _latest_with(store: Store, row: RunRow, paths: list[str]) -> Target:
     )
 
 
-class _Agreed:
-    """Somebody's answer, which holds for the same plan: nobody is asked twice."""
-
-    def __init__(self, agree: Agree) -> None:
-        self._agree = agree
-        self._known: tuple[Any, bool] = (None, False)
-
-    def __call__(self, plan: Plan) -> bool:
-        about = plan.to_json()
-        if about != self._known[0]:
-            self._known = about, self._agree(plan)
-        return self._known[1]
-
-
 def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
-    """Bring single files back. ``NotFound`` where one cannot be as it was; the others are restored.
-
-    A run is taken back from the archive for it only once there is something to restore, and that is agreed to."""
+    """Bring single files back. ``NotFound`` where one cannot be as it was; the others are restored."""
     from leftoff.engine.workspace.paths import given_path
-    from leftoff.engine.workspace.plan import make_plan
 
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
-    agreed = _Agreed(agree)
-
     which = current(project, caller) if request.ref is not None else None
     found = target(project, caller, request.ref, which)
     if request.ref is None:
@@ -195,10 +176,8 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     if request.ref is None:
         project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
     project.move_to_worktree(found.row)
-    if project.is_aside:
-        plan = make_plan(project.store, project.folder, found, project.redactor, only=paths)
-        found = taken_back(project, found) if plan.touched and agreed(plan) else found
-    done = restorer(project, caller, found).restore(found, ref, paths, agreed)
+    done = restorer(project, caller, found).restore(found, ref, paths, agree)
+    say_active_again(project, found.row)
     if done.done and done.before:
         project.say(f"leftoff: {done.before}")
     if done.done and done.plan is not None and done.plan.lost:
@@ -291,7 +270,6 @@ def rollback(
 ) -> RolledBack:
     """Go back to an older version of a run. ``end_steps``: whether those of its steps are ended that run without a
     driver; nothing is put back under the hands of one that still writes."""
-    from leftoff.engine.workspace.plan import make_plan
     from leftoff.operations.execution.stop import end_processes, left_running
     from leftoff.operations.execution.workflow_file import is_driven
 
@@ -303,17 +281,14 @@ def rollback(
             return RolledBack(info(project, found.row), found, done=False)
         if running:
             end_processes(project, found.row)
-    if project.is_aside:
-        agree = _Agreed(agree)
-        plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
-        moves = found.seq != found.row.seq or (plan is not None and plan.touched)
-        found = taken_back(project, found) if moves and (plan is None or agree(plan)) else found
     if not request.files:
         _rollback_records(project, caller, found)
+        say_active_again(project, found.row)
         return RolledBack(info(project, found.row), found)
     named = request.ref or found.row.run_id
     ref = f"--good {named}" if request.good else named
     outcome = restorer(project, caller, found).rollback(found, ref, agree)
+    say_active_again(project, found.row)
     return RolledBack(info(project, found.row), found, outcome, outcome.done)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.engine.retention.disk import run_size
 from leftoff.model.fields import Fields
 from leftoff.operations.runs import count_archived
 
@@ -27,17 +28,17 @@ class Wanted(Fields):
 
 
 class Listed(Fields):
-    """Runs, latest first, and whether there are more; the archived ones, as they were listed. ``sizes``: the bytes that
-    each takes, by id, where they were asked for. ``aside``: how many are archived and not listed."""
+    """Runs, latest first, and whether there are more; archived runs. ``sizes``: the bytes that each takes, by id, if
+    they were asked for. ``aside``: how many are archived and not listed."""
 
     runs: list[RunInfo]
     more: bool
-    archived: list[dict[str, Any]]
+    archived: list[RunInfo]
     sizes: dict[str, int] = {}
     aside: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        found = [*(run.to_json() for run in self.runs), *self.archived]
+        found = [run.to_json() for run in (*self.runs, *self.archived)]
         if self.sizes:
             found = [{**about, "bytes": self.sizes.get(about["run_id"], 0)} for about in found]
         return {"runs": found, **({"archived": self.aside} if self.aside else {})}
@@ -70,47 +71,16 @@ def list_runs(project: Project, wanted: Wanted) -> Listed:
     if not found:
         project.point_out()
     shown = found if wanted.limit is None else found[: wanted.limit]
-    there = _archived(project, wanted) if wanted.archived else []
-    sizes = _sizes(project, shown, there) if wanted.sizes else {}
-    # Where asking twice is dear, only who sees no run is told of these.
+    there = [run for run in listed(archived=True) if _fits(run, wanted)] if wanted.archived else []
+    sizes = {run.run_id: run_size(project.store, run.row) for run in (*shown, *there)} if wanted.sizes else {}
+    # Asking a server twice is slow, so archived runs are counted there only if no run is listed.
     asks = not (found and project.store.far)
     aside = count_archived(project.store) if asks and not wanted.archived else 0
     return Listed(shown, len(found) > len(shown), there, sizes, aside)
 
 
-def _sizes(project: Project, runs: list[RunInfo], archived: list[dict[str, Any]]) -> dict[str, int]:
-    from leftoff.engine.retention.archive import kept, size_of
-    from leftoff.engine.retention.disk import run_size
-
-    store = project.store
-    sizes = {run.run_id: run_size(store, run.row) for run in runs}
-    found = [kept(store, run["run_id"]) for run in archived]
-    return sizes | {each.run_id: size_of(store, each) for each in found if each is not None}
-
-
-def _archived(project: Project, wanted: Wanted) -> list[dict[str, Any]]:
-    from leftoff.engine.read.missing import out_of_sight
-    from leftoff.engine.retention.archive import archived
-    from leftoff.engine.retention.page import DAMAGED
-    from leftoff.operations.runs import tell_gone
-
-    there = archived(project.store)
-    tell_gone(project)
-    if away := out_of_sight(project.store):
-        project.say(f"leftoff: {away}")
-    for about in there:
-        if about.get(DAMAGED):
-            project.say(
-                f"leftoff: the page of the archived run {about['run_id']} is damaged: only its id is known here. "
-                "`leftoff fsck --repair` makes it again."
-            )
-    return [
-        about
-        for about in there
-        if (wanted.status is None or about["status"] in wanted.status)
-        and wanted.branch in (None, about.get("branch"))
-        and (wanted.workflow is None or _alike(about.get("workflow") or "", wanted.workflow))
-    ]
+def _fits(run: RunInfo, wanted: Wanted) -> bool:
+    return wanted.workflow is None or _alike(run.workflow, wanted.workflow)
 
 
 def _alike(name: str, other: str) -> bool:

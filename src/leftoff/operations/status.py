@@ -99,11 +99,11 @@ def status(project: Project, caller: Caller) -> Status:
 
 
 def _in_trash(project: Project) -> tuple[int, int]:
-    """How many runs lie in the trash, and how many bytes they take."""
-    from leftoff.engine.retention.trash import contents, size
+    """Return how many runs are in the trash, and how many bytes they take."""
+    from leftoff.engine.retention.run_states import in_trash, size
 
-    there = contents(project.store)
-    return len(there), size(project.store, there)
+    rows = [each.row for each in in_trash(project.store)]
+    return len(rows), size(project.store, rows)
 
 
 def _current_or_why(project: Project, caller: Caller) -> tuple[RunRow | None, str]:

@@ -158,21 +158,19 @@ def _import_documents(project: Project, request: Import, paths: list[str], outco
 def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, bool, list[str]]:
     """The run's id, whether it is (or would be) new here, and what it is without."""
     from leftoff.engine.read.quoting import note_bundle
-    from leftoff.engine.retention.archive import both, refuse_other
     from leftoff.engine.retention.bundle_check import open_bundle
     from leftoff.engine.retention.export import import_bundle, would_import
     from leftoff.host import this_process
 
     bundle = open_bundle(path)
     try:
-        still_free = refuse_other(project.store, bundle)
         lacks = _lacking(project, bundle)
         if request.strict and lacks:
             raise Invalid(f"{path}: {lacks[0]}", hint="Without --strict it is imported as it is.")
         if request.dry:
             return bundle.run_id, would_import(project.store, bundle), lacks
         by, note = (this_process(), "leftoff import"), note_bundle(os.path.basename(path))
-        new = import_bundle(project.store, bundle, project.now, by, both(still_free, note))
+        new = import_bundle(project.store, bundle, project.now, by, note)
         return bundle.run_id, new, lacks
     finally:
         bundle.close()

@@ -50,10 +50,8 @@ VALUE_MAX = 1 << 20  # larger ones are blobs
 class View:
     """What can be read inside a transaction. Runs are named by their number in this store (``RunRow.run``)."""
 
-    archive_folder: str | None = None  # of its store: the ids of bundles that lie there are taken
-
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
-        """The run of that id; one that is hidden (not complete yet, in the trash, archived) only where asked for."""
+        """Return the run of that id, active or archived. ``hidden``: also one in the trash, or not complete."""
         raise NotImplementedError
 
     def run_row(self, run: int) -> RunRow | None:
@@ -72,7 +70,7 @@ class View:
     ) -> list[RunRow]:
         """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
         name (the workflow or the title, without regard to case); before (a commit's number: only older ones);
-        forked_from (a run's id); archived (those that the store itself keeps, in the place of the others).
+        forked_from (a run's id); archived (true: only archived runs, otherwise only active ones).
 
         ``ahead``: the first leaves and the lease of each will be asked for, so they may be fetched with them.
         """
@@ -224,12 +222,8 @@ class View:
         raise NotImplementedError
 
     def archived(self) -> list[RunRow]:
-        """The runs that are archived in the store itself, latest commit first, as a listing asks for them."""
+        """Return the archived runs, latest commit first."""
         return self.list_runs({"archived": True}, ahead=True)
-
-    def archived_names(self) -> dict[int, list[str]]:
-        """The other names of the checkpoints of archived runs, by the numbers of these."""
-        raise NotImplementedError
 
     def stamps(self) -> list[tuple[int, int]]:
         """When commits were made, by the clocks of then: of each hour the last time, oldest first; and the greatest
@@ -292,15 +286,15 @@ class Tx(View):
         raise NotImplementedError
 
     def trash(self, run: int, at: int) -> None:
-        """A run is seen no more, takes no commit, and is all there until ``untrash``. Its id stays taken."""
+        """Move a run to the trash. It takes no commit and is not listed until ``activate``. Its id stays taken."""
         raise NotImplementedError
 
     def archive(self, run: int) -> None:
-        """A run is seen no more, as one in the trash, and is kept so for good."""
+        """Mark a run as archived: not listed, but found by its names. A commit or a driver makes it active again."""
         raise NotImplementedError
 
-    def untrash(self, run: int) -> None:
-        """A run in the trash, or an archived one, is seen again."""
+    def activate(self, run: int) -> None:
+        """Bring a run back from the trash or the archive."""
         raise NotImplementedError
 
     def put(self, run: int, record: Record, existed: bool, step: tuple[str, str, int] | None = None) -> None:
@@ -466,11 +460,6 @@ class Store:
 
     def backup(self, folder: str) -> None:
         """A consistent copy into an empty folder while others write."""
-        raise NotImplementedError
-
-    def archive_folder(self, *, make: bool = False) -> str | None:
-        """Where bundles of runs that are over lie, for all who use it; ``make``: it is there then, durably. ``None``:
-        there is no folder that all of them find."""
         raise NotImplementedError
 
     def writable(self) -> bool:

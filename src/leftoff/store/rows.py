@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-ARCHIVED_IN = "archive"  # the fact that says which folder has the archive, for machines without that
-BESIDE = "."  # that it is in the store's own folder
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
 PYTHON_LOGS = "steps"  # in the folder of a run's attempts: what Python code logged, by step and attempt
 MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row
-# In a run's `hidden`. One that is not whole, any more or yet, has a name of its own.
-PARTIAL, TRASHED, ARCHIVED = 1, 2, 3
+# The state of a run, in the column `hidden`. A partial run is being made or removed, under a name of its own.
+ACTIVE, PARTIAL, TRASHED, ARCHIVED = 0, 1, 2, 3
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
 _NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder
@@ -84,6 +82,15 @@ class RunRow(tuple):  # type: ignore[type-arg]
         """The other `run` records."""
         text = self[14]
         return decode(text) if text != "{}" else {}
+
+    @property
+    def is_archived(self) -> bool:
+        return bool(self.hidden == ARCHIVED)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the run is in the trash, or not complete."""
+        return self.hidden in (PARTIAL, TRASHED)
 
     def __repr__(self) -> str:
         return f"<run {self.run_id} {self.status} @{self.seq}>"

@@ -5,7 +5,7 @@ Every store has these tables with these columns, whatever else it has. See ``lef
 
 from __future__ import annotations
 
-from leftoff.store.rows import ARCHIVED_IN, COPYING, FACT
+from leftoff.store.rows import COPYING, FACT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in TABL
 #: what `meta` says of the store that it is in
 OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "min_reader", "min_writer")
 #: names in `meta` that are not copied
-OURS = (*OWN_FACTS, FACT + COPYING, FACT + ARCHIVED_IN)
+OURS = (*OWN_FACTS, FACT + COPYING)
 
 
 class Tables:

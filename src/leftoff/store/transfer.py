@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SOME, SOME_LARGE = 1000, 32  # rows at a time
 TRIES = 3  # a source that moves more often than that is being worked on
-ARCHIVE_LEFT = "archive left"  # noted in a copy whose archive is not there yet: what stands for its source
 ASKED_S = 10.0  # after so long a snapshot is asked something: a server ends one that nobody goes on with
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
 
@@ -42,12 +41,10 @@ def copy(
     tell: Tell = lambda table, rows, total: None,
     *,
     moves: bool = False,
-    more: bool = False,
 ) -> dict[str, Any]:
     """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied.
 
     What is reported in the source meanwhile is taken in. ``moves``: others go on with it, and one moment of it will do.
-    ``more``: the files of an archive are still to follow, which is noted with the runs.
     """
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
@@ -56,7 +53,7 @@ def copy(
     ours = os.urandom(8).hex()
     for _ in range(TRIES):
         stamp, runs, done = source.read(lambda view: _copy_rows(source, view, target, ours, tell))
-        if _reveal(target, stamp, runs, more) if moves else _reveal_held(source, target, stamp, runs, more):
+        if _reveal(target, stamp, runs) if moves else _reveal_held(source, target, stamp, runs):
             break
     else:
         _give_up(target, stamp)
@@ -91,11 +88,6 @@ def _refuse_driven(view: View, now: int) -> None:
             )
 
 
-def state(store: Store) -> str:
-    """What stands for a store as it is now."""
-    return store.read(lambda view: _state(view, view.tables().runs()))
-
-
 def _state(view: View, runs: list[Row]) -> str:
     """What stands for a source as it is, whatever its name: every commit, and all that is done to a run, changes it."""
     return sha256(f"{dict(view.notes('store_id'))['store_id']} {runs!r}".encode()).hexdigest()
@@ -117,7 +109,7 @@ def _copy_rows(
     return stamp, runs, done
 
 
-def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], more: bool) -> bool:
+def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> bool:
     """The runs are there, if the source is still what was copied, and nobody drives one; whether it was.
 
     Nobody commits to the source meanwhile. Where we may not write to it (another disk, put in to be read; a standby; a
@@ -134,19 +126,18 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row], more
                 _give_up(target, stamp)
                 raise
             revealed = _state(view, view.tables().runs()) == stamp.partition(" ")[0] and _reveal(
-                target, stamp, runs, more
+                target, stamp, runs
             )
         return revealed
 
     return source.write(work) if source.writable() else source.read(work)
 
 
-def _reveal(target: Store, stamp: str, runs: list[Row], more: bool) -> bool:
+def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
     def work(tx: Tx) -> bool:
         _need_ours(tx, target, stamp)
         tx.tables().add_runs(runs)
         tx.put_fact(COPYING, None)
-        tx.put_fact(ARCHIVE_LEFT, stamp.partition(" ")[0] if more else None)
         return True
 
     return target.write(work)

@@ -63,7 +63,7 @@ def _verdict(served: Served, run_id: str) -> str:
     caller = Caller()
     try:
         with served.open() as project:
-            found = target(project, caller, run_id, archived=False)
+            found = target(project, caller, run_id)
             return verify(project, caller, ResumeRequest(found, resumes=False)).verdict
     except LeftoffError:
         return "refuse"

@@ -66,13 +66,13 @@ class UpkeepRules(Rules):
         assert (None, None) == other.read(lambda view: (view.find_run("run-1"), view.head(scribe.run)))
         assert other.read(lambda view: view.find_run("run-1", hidden=True)) is not None
         store.sweep()
-        store.write(lambda tx: tx.untrash(scribe.run))
+        store.write(lambda tx: tx.activate(scribe.run))
         assert before == other.read(lambda view: view.run_row(scribe.run))
         assert [] == other.read(lambda view: view.trashed())
         scribe.verify(other)
 
     def test_archived(self, store: Store, other: Store) -> None:
-        """An archived run is seen by nobody, and takes no commit; its id stays taken. Then it is back as it was."""
+        """An archived run is not listed, but found by its id. A commit makes it active again, and so does a driver."""
         scribe, neighbour = Scribe(store), Scribe(store, "run-2")
         scribe.commit({("note", "n"): 1}, seal="manual")
         neighbour.commit({("note", "n"): 2})
@@ -81,15 +81,20 @@ class UpkeepRules(Rules):
         assert ["run-1"] == [row.run_id for row in other.read(lambda view: view.archived())]
         assert ["run-2"] == listed(other)
         assert [] == other.read(lambda view: view.trashed())
-        assert (None, None) == other.read(lambda view: (view.find_run("run-1"), view.head(scribe.run)))
-        assert other.read(lambda view: view.find_run("run-1", hidden=True)) is not None
+        found = other.read(lambda view: view.find_run("run-1"))
+        assert found is not None and found.is_archived
         store.sweep()
-        found = store.check()
-        assert ([], 2) == (found["problems"], found["checked"]["runs"])
-        store.write(lambda tx: tx.untrash(scribe.run))
+        checked = store.check()
+        assert ([], 2) == (checked["problems"], checked["checked"]["runs"])
+        store.write(lambda tx: tx.activate(scribe.run))
         assert before == other.read(lambda view: view.run_row(scribe.run))
+        store.write(lambda tx: tx.archive(scribe.run))
+        scribe.commit({("note", "n"): 3})
         assert [] == other.read(lambda view: view.archived())
         scribe.verify(other)
+        store.write(lambda tx: tx.archive(scribe.run))
+        store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("session", None, "s", "agent", AT)))
+        assert [] == other.read(lambda view: view.archived())
 
     def test_an_archived_run_goes_to_the_trash(self, store: Store) -> None:
         """And from there it comes back, or is removed, as any other."""

@@ -40,9 +40,9 @@ class WatchRules(Rules):
             lambda tx: tx.put_lease(scribe.run, 1, Holder("session", None, "s", "agent", AT)),
             lambda tx: tx.put_lease(scribe.run, 1),
             lambda tx: tx.trash(scribe.run, AT),
-            lambda tx: tx.untrash(scribe.run),
+            lambda tx: tx.activate(scribe.run),
             lambda tx: tx.archive(scribe.run),
-            lambda tx: tx.untrash(scribe.run),
+            lambda tx: tx.activate(scribe.run),
         ):
             other.write(change)
             assert watch.wait(SOON_S).concerns("run-1")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from leftoff.cli.render.text import clean, columns, size, step_name
-from leftoff.model.times import millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from leftoff.cli.render.screen import Screen
     from leftoff.cli.render.text import Line, Span
@@ -27,37 +25,16 @@ RUN_LOOK = {
     "abandoned": ("–", "dim"),
 }
 ARCHIVED = "archived"
-_COUNTED = ("total", "completed", "skipped", "waiting", "running")
 # health that is worth a word of its own: style
 HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad", ARCHIVED: "dim"}
 
 
-class ArchivedRun:
-    """An archived run, as it was written down when it was archived; of one that nothing was, its id is known."""
-
-    def __init__(self, about: dict[str, Any]) -> None:
-        self.run_id = str(about["run_id"])
-        self.status = str(about["status"])
-        self.health = ARCHIVED
-        self.title: str | None = about.get("title")
-        self.workflow = str(about.get("workflow") or "-")
-        self.branch = str(about.get("branch") or "-")
-        self.steps: dict[str, int] = about.get("steps") or dict.fromkeys(_COUNTED, 0)
-        self.percent = int(about.get("percent") or 0)
-        self.current_step = self.next_step = None
-        self.updated_at = millis(about.get("updated_at")) or 0
-
-
-if TYPE_CHECKING:
-    Listed = RunInfo | ArchivedRun
-
-
-def run_list(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
+def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
     """``sizes``: the bytes that each takes, by id, where that is to be shown."""
     return _table(runs, screen, sizes or {}) if screen.fancy else _bare(runs, screen, sizes or {})
 
 
-def _bare(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> list[Line]:
+def _bare(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Line]:
     rows = [
         ("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *_head(sizes), "TITLE")
     ]
@@ -66,10 +43,10 @@ def _bare(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> list
             (
                 run.run_id,
                 clean(run.status),
-                run.health,
+                health_of(run),
                 done_of(run),
                 f"{run.percent}%",
-                step_name(run.current_step or run.next_step or "-"),
+                step_name("-" if run.row.is_archived else run.current_step or run.next_step or "-"),
                 _updated(run, screen),
                 clean(run.branch),
                 *([size(sizes.get(run.run_id, 0))] if sizes else []),
@@ -79,7 +56,7 @@ def _bare(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> list
     return [[(line, "")] for line in columns(rows)]
 
 
-def _updated(run: Listed, screen: Screen) -> str:
+def _updated(run: RunInfo, screen: Screen) -> str:
     return screen.when(run.updated_at) if run.updated_at else "-"
 
 
@@ -87,7 +64,7 @@ def _head(sizes: dict[str, int]) -> list[str]:
     return ["SIZE"] if sizes else []
 
 
-def _table(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> list[Line]:
+def _table(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Line]:
     from leftoff.cli.render.layout import Column, table
 
     heads = [
@@ -107,13 +84,13 @@ def _table(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> lis
             [(run.run_id, "id")],
             [(clean(run.title or run.workflow), "")],
             [] if on_main else [(clean(run.branch), "")],
-            status_line(run.status, run.health),
+            status_line(run.status, health_of(run)),
             [
                 *bar(run.percent, run.status),
                 (f" {run.percent:3d}%", ""),
                 (counted.format(done_of(run)), "dim"),
             ],
-            step_line(run),
+            [] if run.row.is_archived else step_line(run),
             *([[(size(sizes.get(run.run_id, 0)), "")]] if sizes else []),
             [(_updated(run, screen), "dim")],
         ]
@@ -122,7 +99,11 @@ def _table(runs: Sequence[Listed], screen: Screen, sizes: dict[str, int]) -> lis
     return table(heads, rows, screen.columns)
 
 
-def done_of(run: Listed) -> str:
+def health_of(run: RunInfo) -> str:
+    return ARCHIVED if run.row.is_archived else run.health
+
+
+def done_of(run: RunInfo) -> str:
     return f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
 
 
@@ -141,13 +122,13 @@ def bar(percent: int, status: str, wide: int = BAR) -> list[Span]:
     return [("━" * full, style), ("━" * (wide - full), "rest")]
 
 
-def waits(run: Listed) -> bool:
+def waits(run: RunInfo) -> bool:
     """Whether its current step is one that waits for a person: nothing runs, and something waits."""
     steps = run.steps
     return steps["waiting"] > 0 and steps["running"] == 0
 
 
-def step_line(run: Listed) -> Line:
+def step_line(run: RunInfo) -> Line:
     if run.current_step and waits(run):
         return [(f"◔ {step_name(run.current_step)}", "warn")]
     if run.current_step:

@@ -1,4 +1,4 @@
-"""``leftoff archive``: a run that is over becomes one file beside the store."""
+"""``leftoff archive``: archive a run that is over."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "archive",
-    "Move a run into the archive of the store. `ls` no longer lists it, `ls --all` does. "
-    "Naming it still works: `show` and `log` look into it, `resume` moves it back into the store.",
+    "Archive a run that is over. `ls` no longer lists it, `ls --all` does. "
+    "Naming it still works: `show` and `log` look into it, `resume` makes it active again.",
     usage="[RUN]",
     most=1,
     options=CURRENT,
@@ -26,10 +26,9 @@ def run(args: Args, ctx: Context) -> int:
 
     done = archive(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
     if args.json:
-        ctx.emit(done.about)
+        ctx.emit(done.info.to_json())
     else:
-        ctx.out(done.path or done.about["run_id"])
+        ctx.out(done.info.run_id)
         how = "was archived already" if done.already else "is archived"
-        gone = f" What its steps printed is gone ({done.logs:,} bytes)." if done.logs else ""
-        ctx.say(f"leftoff: run {done.about['run_id']} {how}.{gone}")
+        ctx.say(f"leftoff: run {done.info.run_id} {how}.")
     return 0

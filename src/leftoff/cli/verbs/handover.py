@@ -64,12 +64,12 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
     import shutil
 
     from leftoff.operations.handover import hand_over
-    from leftoff.operations.runs import taken_back
+    from leftoff.operations.runs import say_active_again
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
-    row = taken_back(ctx.project, target).row
-    hand_over(ctx.project, ctx.caller, row, found.agent, found.session)
+    hand_over(ctx.project, ctx.caller, target.row, found.agent, found.session)
+    say_active_again(ctx.project, target.row)
     ctx.close()
     os.chdir(ctx.project.folder)
     os.execvpe(found.words[0], found.words, ctx.caller.environment(found.env))

@@ -86,8 +86,6 @@ def which(args: Args, ctx: Context) -> RunLogs:
 def nothing(logs: RunLogs) -> str:
     choice = logs.choice
     of = f"Step {step_name(choice.step)} of run {logs.run_id}" if choice.step else f"Run {logs.run_id}"
-    if logs.bundled:
-        return f"{logs.run_id} is archived: its records and files are kept, what its steps printed is not."
     if choice.failed:
         return f"{of} has no log of a failed attempt."
     if choice.number is not None:

@@ -52,10 +52,10 @@ def run(args: Args, ctx: Context) -> int:
         if not found.aside:
             ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
         return 0
-    from leftoff.cli.render.run_list import ArchivedRun, run_list
+    from leftoff.cli.render.run_list import run_list
 
     screen = ctx.screen()
-    screen.show(run_list([*found.runs, *map(ArchivedRun, found.archived)], screen, found.sizes))
+    screen.show(run_list([*found.runs, *found.archived], screen, found.sizes))
     if found.more:
         ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
     return 0

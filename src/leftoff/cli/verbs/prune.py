@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "prune",
     "Remove what the rules of [retention], or those of the project's dialect, no longer keep: checkpoints "
-    "by trigger and number, finished runs by age, archives by number. Unfinished runs stay, and so does "
+    "by trigger and number, finished runs by age, archived runs by number. Unfinished runs stay, and so does "
     "the newest checkpoint of every run.\n\n"
     "A removed run stays in the trash for 30 days, where `leftoff undelete` can bring it back; then it is "
     "deleted, and its disk space is freed. --empty-trash does that now. Others can keep working meanwhile.\n\n"
@@ -68,7 +68,7 @@ def _told(done: Pruned, *, in_database: bool) -> list[str]:
             "`leftoff prune --empty-trash` deletes what is in it and frees them now."
         )
     if any(about["action"] == "archive" for about in done.removed):
-        lines.append("archived runs keep their space in the store. `leftoff rm RUN` deletes one.")
+        lines.append("archived runs keep their space in the store. `leftoff rm RUN` removes one.")
     return [*lines, *done.warnings]
 
 

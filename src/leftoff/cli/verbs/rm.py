@@ -1,4 +1,4 @@
-"""``leftoff rm``: forget a run."""
+"""``leftoff rm``: move a run to the trash."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.operations.upkeep.retention import Removed
 
 SPEC = Spec(
     "rm",
-    "Delete a run for good: its records, its checkpoints, and copies of files that no other run has.",
+    "Move a run to the trash. `leftoff undelete` brings it back for 30 days ([retention] trash); then it is "
+    "deleted with its whole history. `leftoff prune --empty-trash` does that now.",
     usage="[RUN]",
     most=1,
     options=(Opt("--yes", None, "do not ask"), *CURRENT),
@@ -26,13 +28,13 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep.retention import remove
 
-    what = 'Run {0.run_id} ("{1}", {0.status}) would be deleted for good.'
+    what = 'Run {0.run_id} ("{1}", {0.status}) would be moved to the trash.'
     done = remove(
         ctx.project,
         ctx.caller,
         args.rest[0] if args.rest else None,
         lambda row: confirm(
-            ctx, what.format(row, clean(row.title or row.workflow)), hint="--yes deletes it."
+            ctx, what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."
         ),
     )
     if done is None:
@@ -40,10 +42,10 @@ def run(args: Args, ctx: Context) -> int:
     return told(ctx, done)
 
 
-def told(ctx: Context, done: Removed) -> int:
+def told(ctx: Context, done: dict[str, Any]) -> int:
     if ctx.args.json:
-        ctx.emit(done.to_json())
+        ctx.emit(done)
     else:
-        later = f"; {done.waiting:,} more within the hour, as the store is in use" if done.waiting else ""
-        ctx.say(f"leftoff: run {done.run_id} is deleted, {done.freed:,} bytes freed{later}.")
+        for run_id in done["removed"]:
+            ctx.say(f"leftoff: run {run_id} is in the trash. `leftoff undelete {run_id}` brings it back.")
     return 0

@@ -41,11 +41,9 @@ def run(args: Args, ctx: Context) -> int:
         with _Progress(ctx) as progress:
             done = stores.copy(ctx.project, places[0], places[1], progress.tell)
         if not args.json:
-            archived = done.copied.get("archived", 0)
-            more = f" and {archived} of the archive" if archived else ""
-            rows = sum(done.copied.values()) - archived
+            rows = sum(done.copied.values())
             ctx.out(
-                f"{done.source}: {done.copied['run']} run(s){more}, {rows} rows copied to {done.target}; checked."
+                f"{done.source}: {done.copied['run']} run(s), {rows} rows copied to {done.target}; checked."
             )
         return ctx.answer(done)
     found = stores.migrate(ctx.project) if what == "migrate" else stores.info(ctx.project)

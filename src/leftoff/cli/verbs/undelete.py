@@ -1,4 +1,4 @@
-"""``leftoff undelete``: bring back a run that retention removed."""
+"""``leftoff undelete``: bring back a run from the trash or the archive."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "undelete",
-    "Bring back a run that retention removed. It stays in the trash for 30 days ([retention] trash), with "
-    "its whole history. A run that is archived comes back, too. Without a name, list the trash. What "
-    "`leftoff rm` deleted is gone for good.",
+    "Bring back a run that `rm` or retention removed. It stays in the trash for 30 days ([retention] trash), "
+    "with its whole history. A run that is archived comes back, too. Without a name, list the trash.",
     usage="[RUN]",
     most=1,
     options=CURRENT,
@@ -36,13 +35,11 @@ def run(args: Args, ctx: Context) -> int:
         return 0
     there = trash(ctx.project)
     if args.json:
-        ctx.emit({"trash": [each.to_json() for each in there]})
+        ctx.emit({"trash": there})
         return 0
     for each in there:
-        about = each.to_json()
-        ctx.out(
-            f"{each.run_id}  {clean(each.status)}, removed {about['removed_at']}  {clean(each.title or each.workflow)}"
-        )
+        title = clean(each["title"] or each["workflow"])
+        ctx.out(f"{each['run_id']}  {clean(each['status'])}, removed {each['removed_at']}  {title}")
     if not there:
         ctx.say("The trash is empty.")
     return 0

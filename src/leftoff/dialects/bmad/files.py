@@ -13,7 +13,6 @@ from leftoff.dialects.core.notes import text_of
 from leftoff.dialects.core.ordinals import numbers, total_of
 from leftoff.dialects.mirror.memory import digest
 from leftoff.engine.redaction.credentials import is_secret_file
-from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import text
 from leftoff.model.ids import slug
@@ -96,17 +95,13 @@ class BmadFiles(Dialect):
         if os.path.basename(folder) == run_id and folder.startswith(f"{ROOT}/"):
             mirror.remove_folder(folder)
 
-    def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
-        """The run's folder moves to `.runs/archive/`, or goes."""
-        files = ProjectFiles(project)
-        for folder in (f"{ROOT}/{slug(branch)}/{run_id}", f"{ROOT}/{run_id}"):
-            if not files.is_file(f"{folder}/{STATE}"):
-                continue
-            if removed:
-                files.remove_folder(folder)
-            else:
-                files.remove_folder(f"{ARCHIVE}/{run_id}")  # as it was archived before
-                files.move(folder, f"{ARCHIVE}/{run_id}")
+    def archive(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """Move the run's folder to `.runs/archive/`."""
+        mirror.memory.forget(path)
+        folder, place = os.path.dirname(path), f"{ARCHIVE}/{run_id}"
+        if os.path.basename(folder) == run_id and folder != place and mirror.files.is_folder(folder):
+            mirror.remove_folder(place)  # as it was archived before
+            mirror.move(folder, place)
 
     def ignored(self, project: str) -> list[str]:
         return [f"{ROOT}/"]

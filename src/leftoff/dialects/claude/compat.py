@@ -12,7 +12,7 @@ from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.retention import Upkeep
-from leftoff.engine.retention.policy import kept_for
+from leftoff.engine.retention.policy import REMOVE, kept_for
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
@@ -125,8 +125,8 @@ class Checkpoints:
         """Those that are over and older than that go; one in progress stays. The ids of the runs that went."""
         upkeep = Upkeep(self.project)
         upkeep.dialect = DIALECT
-        return [
-            about["run_id"]
-            for about in upkeep.prune(rules=kept_for(days, days)).removed
-            if about["kind"] == "run"
-        ]
+        went = [each for each in upkeep.prune(rules=kept_for(days, days)).removed if each["kind"] == "run"]
+        for about in went:
+            if about["action"] == REMOVE:
+                DIALECT.remove_files(self.project.folder, about["run_id"])
+        return [about["run_id"] for about in went]

@@ -53,10 +53,9 @@ class ClaudeFiles(Dialect):
         folder = folder.removesuffix(f"/{FAILED}")
         return f"{folder}/{FAILED}/{name}" if status in ("failed", "abandoned") else f"{folder}/{name}"
 
-    def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
-        """After their time, the files of workflows that failed go."""
-        roots = [f"{root}{below}" for root in ROOTS for below in ("", f"/{FOLDER}")]
-        for root in roots if removed else ():
+    def remove_files(self, project: str, run_id: str) -> None:
+        """Remove the checkpoint files of a run, if no mirror does so."""
+        for root in (f"{root}{below}" for root in ROOTS for below in ("", f"/{FOLDER}")):
             for place in (f"{root}/{FAILED}/{run_id}.json", f"{root}/{run_id}.json"):
                 ProjectFiles(project).remove(place)
 

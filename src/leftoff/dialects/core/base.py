@@ -108,9 +108,6 @@ class Dialect:
         """The phase that a checkpoint belongs to, for rules that count per phase."""
         return phase(version)
 
-    def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
-        """Move the files of a run that left the store to where the protocol keeps them; ``removed``: delete them."""
-
     # -- how it resumes
 
     def doubt(self, codes: Collection[str]) -> str | None:
@@ -225,6 +222,10 @@ class Dialect:
         """A document that no longer belongs where it is."""
         mirror.memory.forget(path)
         mirror.remove(path)
+
+    def archive(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """Put a document of an archived run where the protocol keeps it. It is not followed any more."""
+        mirror.memory.forget(path)
 
     def names(self, state: State) -> list[str]:
         """What the protocol calls a checkpoint that shows this state."""

@@ -13,11 +13,9 @@ from leftoff.dialects.core.versions import IMPORTED, run_named
 from leftoff.dialects.importing import places
 from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit, take_beat
 from leftoff.engine.lifecycle.bulk_import import create_runs, imported_versions, redacted, weight
-from leftoff.engine.retention.archive import kept, take_out
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, LeftoffError
-from leftoff.host import this_process
 from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False
@@ -49,7 +47,6 @@ class ImportedRun:
         self.repairs = Repairs()
         self.new = True
         self.changed = True
-        self.archived = False  # it is in the archive, and not in the store
 
     def let_go(self) -> None:
         """It is taken in: its documents are needed no more, and there may be many others."""
@@ -164,11 +161,8 @@ class Importer:
 
     def _plan(self, each: ImportedRun, seen: set[str]) -> None:
         row = self._row(each.run_id)
-        each.archived = row is None and kept(self.store, each.run_id) is not None
-        each.new = row is None and each.run_id not in seen and not each.archived
+        each.new = row is None and each.run_id not in seen
         each.changed = each.new or row is None or self._hash(row) != each.loaded[-1].hash
-        if each.archived:
-            each.changed = self._would_change(each)
         seen.add(each.run_id)
 
     def write(self, found: Iterable[ImportedRun]) -> list[ImportedRun]:
@@ -185,37 +179,14 @@ class Importer:
                 if not each.new or load >= TOGETHER:
                     self._create(waiting)
                     load = 0
-                if each.archived and each.changed:
-                    self._unarchive(each, self.store)
                 if not each.new:
-                    if each.changed or not each.archived:
-                        self._update(each)
+                    self._update(each)
                     each.let_go()
                 done.append(each)
         self._create(waiting)
         if self._follower is not None and done:  # in the files once all of them are here
             self._follower.sync(look=False)
         return done
-
-    def _would_change(self, each: ImportedRun) -> bool:
-        """Whether an archived run is told anything new; it is looked at elsewhere."""
-        from tempfile import TemporaryDirectory
-
-        from leftoff.engine.config.project import open_store
-
-        with TemporaryDirectory(prefix="leftoff-") as folder:
-            aside = open_store(os.path.join(folder, ".leftoff"))
-            try:
-                self._unarchive(each, aside)
-                Importer(aside, self.project, self.scrubber, self.now, self.reject)._update(each)
-                return each.changed
-            finally:
-                aside.close()
-
-    def _unarchive(self, each: ImportedRun, into: Store) -> None:
-        bundle = kept(self.store, each.run_id)
-        if bundle is not None:
-            take_out(self.store, bundle, into, self.now, (this_process(), "leftoff import"))
 
     def _create(self, waiting: list[tuple[ImportedRun, list[ImportedVersion]]]) -> None:
         """Those that are new, together; where somebody else took one of them in meanwhile, one by one."""

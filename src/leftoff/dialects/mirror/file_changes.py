@@ -15,7 +15,6 @@ from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEd
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.mirror.memory import digest
 from leftoff.engine.lifecycle.finish import Ending, end_work
-from leftoff.engine.retention.archive import kept
 from leftoff.engine.write.commit import Terms
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.times import millis
@@ -205,7 +204,7 @@ class FileChanges:
         run_id = self.memory.ours.get(digest(data)) if data is not None else None
         if run_id is None:
             return False
-        here = self.store.read(lambda view: view.find_run(run_id)) or kept(self.store, run_id)
+        here = self.store.read(lambda view: view.find_run(run_id))
         own = [other for other, about in self.memory.files.items() if about["run"] == run_id]
         if here is None or any(self.mirror.files.stat(other) is None for other in own):
             return False

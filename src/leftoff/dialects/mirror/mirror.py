@@ -21,7 +21,6 @@ from leftoff.dialects.mirror.file_changes import FileChanges
 from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.engine.redaction.credentials import MASK
-from leftoff.engine.retention.archive import kept
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
 from leftoff.files import make_folder
 
@@ -228,18 +227,17 @@ class Mirror:
         return again
 
     def _drop_removed(self) -> None:
-        """Files of runs that were removed go too; those of archived ones are where the protocol keeps them."""
+        """Remove the files of runs in the trash, and put those of archived runs where the protocol keeps them."""
         runs = {*(about["run"] for about in self.memory.files.values()), *self.memory.refused.values()}
-        gone = self.store.read(lambda view: [run for run in runs if view.find_run(run) is None])
+        rows = self.store.read(lambda view: {run: view.find_run(run) for run in runs})
+        gone = {run for run, row in rows.items() if row is None or row.is_archived}
         for path in [path for path, run_id in self.memory.refused.items() if run_id in gone]:
             del self.memory.refused[path]
             self.works(path)
         for path in [path for path, about in self.memory.files.items() if about["run"] in gone]:
-            run_id = self.memory.files[path]["run"]
-            if kept(self.store, run_id) is not None:
-                self.memory.forget(path)
-            else:
-                self.dialect.leave(self, path, run_id)
+            run_id = self._run = self.memory.files[path]["run"]
+            leave = self.dialect.leave if rows[run_id] is None else self.dialect.archive
+            leave(self, path, run_id)
             self.memory.seen[path] = self.memory.stat(path)  # what stays is no new run
 
     def _changed(self, view: View) -> list[RunRow]:
@@ -253,7 +251,7 @@ class Mirror:
         }
         behind = {*self.stale, *self.memory.problems, *self.memory.refused.values(), *edited}
         stale = [view.find_run(run_id) for run_id in sorted(behind)]
-        out += [row for row in stale if row is not None and row.n <= self.memory.n]
+        out += [row for row in stale if row is not None and not row.is_archived and row.n <= self.memory.n]
         self.stale.clear()
         for row in rows if self.dialect.beats else ():
             beat, known = self._beat(view, row), self.memory.runs.setdefault(row.run_id, {})

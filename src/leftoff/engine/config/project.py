@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.config.trust import Item
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.retention.archive import Kept
     from leftoff.engine.workspace.workspace import Workspace
     from leftoff.errors import NotFound
     from leftoff.store.base import Store, View
@@ -220,7 +219,6 @@ class Project:
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None
-        self._aside: tuple[Store, Any, Kept] | None = None  # see `look_aside`
 
     @property
     def now(self) -> int:
@@ -298,12 +296,15 @@ class Project:
             self.point_out()
             need_store(self.store)
 
-    def explain(self, error: NotFound, name: str, view: View | None = None) -> NotFound:
-        """An error that says why nothing is found here, where that is known. ``name``: what was looked for, if anything
-        was named. ``view``: of the transaction, where that is still open."""
-        from leftoff.engine.read.missing import explain
+    def explain(self, error: NotFound, view: View | None = None) -> NotFound:
+        """Return an error that says why no run is found here: the files of a protocol may be there that leftoff has not
+        imported. ``view``: that of the transaction, if it is still open."""
+        from leftoff.errors import NoCheckpoint
 
-        return explain(self, error, name, view)
+        if not isinstance(error, NoCheckpoint):  # otherwise the run is there
+            self.point_out(view)
+            error.hint = self.store.advice or error.hint
+        return error
 
     def point_out(self, view: View | None = None) -> None:
         """Where there is no run, but files of a protocol lie that nobody took in: they are named, once."""
@@ -318,41 +319,6 @@ class Project:
         """Where things are that lie beside the store: logs of steps, what waits to be restored."""
         return self.store.folder
 
-    @property
-    def own_store(self) -> Store:
-        """The project's, also while an archived run is looked at."""
-        return self.store if self._aside is None else self._aside[0]
-
-    def look_aside(self, store: Store, folder: Any, kept: Kept) -> None:
-        """From now on a store is meant that has nothing but an archived run, until the call ends, or that run is taken
-        back. It is gone with its ``folder``. ``kept``: which one it is, as it was found."""
-        self._aside, self._store = (self.store, folder, kept), store
-
-    def look_back(self) -> str:
-        """The project's own store is meant again; the id of the archived run that was looked at."""
-        assert self._aside is not None
-        self.store.close(soon=True)
-        (self._store, folder, kept), self._aside = self._aside, None
-        folder.cleanup()
-        return kept.run_id
-
-    def once_more(self) -> Project:
-        """The same project, for a look that may lead to an archived run while this one stays where it is."""
-        there = Project(self.folder, self._given, lambda text: None, self.clock)
-        there.takes_in_edits = False
-        return there
-
-    @property
-    def is_aside(self) -> bool:
-        """Whether what is looked at is an archived run, in a store of its own."""
-        return self._aside is not None
-
-    @property
-    def archived(self) -> Kept:
-        """The archived run that is looked at, as it was found."""
-        assert self._aside is not None
-        return self._aside[2]
-
     def move_to_worktree(self, row: RunRow) -> None:
         """From now on the folder is where the run's files are: a run keeps to its own work tree."""
         there = self.seen_from(row)
@@ -360,7 +326,7 @@ class Project:
 
     def seen_from(self, row: RunRow) -> Project:
         """The same project in the work tree that a run keeps to, to look at its files; this one stays where it is."""
-        home = home_of(row.card, self.folder, self.own_store.folder)
+        home = home_of(row.card, self.folder, self.store.folder)
         if home == self.folder:
             return self
         self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
@@ -401,8 +367,6 @@ class Project:
     def close(self, *, soon: bool = True) -> None:
         """The end of the call: pages that follow the store are brought up to date if anything was written. ``soon``:
         another process will use the store at once."""
-        if self._aside is not None:
-            self.look_back()
         if self._store is not None:
             if self._store.wrote:
                 self.update_page()
@@ -417,7 +381,7 @@ class Project:
         from leftoff.files import SWEPT, is_due
 
         if os.path.exists(f"{folder}/trash") or is_due(f"{folder}/{SWEPT}", self.now):
-            from leftoff.engine.retention.tidy import tidy
+            from leftoff.engine.retention.run_states import tidy
 
             tidy(self)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.clock import compact, iso
 from leftoff.engine.read.which import twins
 from leftoff.engine.steps import lifecycle
@@ -175,16 +173,8 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
 
 
 def is_taken(view: View, run_id: str) -> bool:
-    """Whether there is a run of that id, be it archived or in the trash: it keeps its name."""
-    return view.find_run(run_id, hidden=True) is not None or _has_bundle(view, run_id)
-
-
-def _has_bundle(view: View, run_id: str) -> bool:
-    if view.archive_folder is None or not os.path.isdir(view.archive_folder):
-        return False
-    from leftoff.engine.retention.page import has_id
-
-    return has_id(view.archive_folder, run_id)
+    """Return whether a run has that id, in any state: an archived or trashed run keeps its id."""
+    return view.find_run(run_id, hidden=True) is not None
 
 
 def refuse_taken(view: View, run_id: str) -> None:
@@ -205,11 +195,10 @@ def asked_id(follower: Follower | None, opening: Opening, at: int) -> str | None
 
 
 def newest_of(view: View, run_id: str) -> RunRow | None:
-    """The run of a fixed id; where that was finished and started again, the one with the last suffix. Archived ones,
-    and those in the trash, are passed over."""
+    """Return the active run of a fixed id with the highest suffix. An archived or trashed one counts as finished."""
     newest, name, number = None, run_id, 2
-    while (row := view.find_run(name, hidden=True)) is not None or _has_bundle(view, name):
-        newest = row if row is not None and not row.hidden else newest
+    while (row := view.find_run(name, hidden=True)) is not None:
+        newest = newest if row.hidden else row
         name, number = f"{run_id}-{number}", number + 1
     return newest
 

@@ -80,23 +80,6 @@ def distrust(tx: Tx, row: RunRow) -> None:
     tx.put_fact(_name(row.run), None)
 
 
-# -- runs that leave the store for a while
-
-
-def note_leaving(view: View, row: RunRow) -> str | None:
-    """What vouches for the bundle of a run that leaves as it is now; ``None`` where nothing does."""
-    found, sign = how_ours(view, row), signer()
-    if found is None or sign is None:
-        return None
-    return f"{found.said()} {sign(_left(row.run_id, row.digest, found.said()))}"
-
-
-def came_back(said: object, run_id: str, digest: bytes) -> Mark | None:
-    """The mark of a run that comes back as it left. ``said``: what vouches for that."""
-    found = _proved(said, lambda words: _left(run_id, digest, words))
-    return marker(found) if found is not None else None
-
-
 def _proved(fact: object, signed: Callable[[str], str]) -> Ours | None:
     """What a fact says that this user has signed. ``signed``: the text under which the mark stands."""
     said, _, mark = fact.rpartition(" ") if isinstance(fact, str) else ("", "", "")
@@ -112,7 +95,3 @@ def _name(run: int) -> str:
 def _text(run: int, run_id: str, said: str) -> str:
     """What is signed. Of a run that was begun here, what earlier versions signed: its mark stays good."""
     return f"run {run} {run_id}" if said == BEGUN else f"run {run} {run_id} {said}"
-
-
-def _left(run_id: str, digest: bytes, said: str) -> str:
-    return f"left {run_id} {digest.hex()} {said}"

@@ -79,7 +79,7 @@ def bound_runs(view: View, who: Who) -> list[RunRow]:
     """All unfinished runs of a session: first the one it was started for, then the latest."""
     rows = view.list_runs({"session": who.session, "status": UNFINISHED})
     given = view.find_run(who.run) if who.run else None
-    if given is not None and given.status in UNFINISHED:
+    if given is not None and given.status in UNFINISHED and not given.is_archived:
         rows = [given, *(row for row in rows if row.run != given.run)]
     return rows
 

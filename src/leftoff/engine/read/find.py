@@ -46,9 +46,11 @@ def list_runs(store: Store, *, limit: int | None = None, **where: str | Sequence
 
 
 def latest(view: View, where: dict[str, Any]) -> RunRow | None:
-    """The latest unfinished run if there is one, else the latest."""
-    rows = view.list_runs({**where, "status": UNFINISHED}, 1) or view.list_runs(where, 1)
-    return rows[0] if rows else None
+    """Return the latest unfinished run if there is one, else the latest, else the latest archived one."""
+    for more in ({"status": UNFINISHED}, {}, {"archived": True}):
+        if rows := view.list_runs({**where, **more}, 1):
+            return rows[0]
+    return None
 
 
 def resolve(store: Store, text: str, current: Current | None = None, choose: Choose = latest) -> Target:

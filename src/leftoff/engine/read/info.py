@@ -175,6 +175,7 @@ class RunInfo:
             "health": self.health,
             "session_id": row.session,
             "parent": card.get("parent"),
+            **({"archived": True} if row.is_archived else {}),
         }
 
     def __repr__(self) -> str:
@@ -210,9 +211,11 @@ def info(view: View, row: RunRow, now: int, limits: tuple[int, int] = LIMITS) ->
 
 
 def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo | None:
+    """Return a run as a listing shows it; ``None`` if it is gone or in the trash."""
+
     def look(view: View) -> RunInfo | None:
         row = view.run_row(run)
-        return info(view, row, now, limits) if row is not None else None
+        return None if row is None or row.is_gone else info(view, row, now, limits)
 
     return store.read(look)
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
-    #: why nothing is found under a name, where the project knows: ``engine.read.missing``
-    Explain = Callable[[NotFound, str, View], NotFound]
+    #: ``Project.explain``
+    Explain = Callable[[NotFound, View], NotFound]
 
 SESSION = "session"  # the workflow of the run that a session of an agent gets by itself
 OPEN_TURN = "open_turn"  # in a run's own record: its last turn, while that has not ended well
@@ -77,13 +77,20 @@ class Which:
         self.told = ""
 
     def __call__(self, view: View) -> RunRow:
+        row = self.find(view)
+        if self.rule == REPORTS:
+            refuse_archived(row)
+        return row
+
+    def find(self, view: View) -> RunRow:
+        """Return the run that is meant, be it archived."""
         named = self.caller.named
         try:
             return self.run_named(view, named) if named else self.unnamed(view)
         except NotFound as error:
             if self.explain is None:
                 raise
-            raise self.explain(error, named or self.caller.run or "", view) from None
+            raise self.explain(error, view) from None
 
     def unnamed(self, view: View) -> RunRow:
         """The one that is meant where nobody named one."""
@@ -168,9 +175,14 @@ class Which:
         )
         return rows[0]
 
-    def of_archived(self, found: list[dict[str, Any]], name: str) -> dict[str, Any]:
-        """The same of archived runs, by what is known of them."""
-        return found[0]
+
+def refuse_archived(row: RunRow) -> None:
+    """Raise ``NotFound`` if a run is archived: it takes no reports."""
+    if row.is_archived:
+        raise NotFound(
+            f"Run {row.run_id} is archived.",
+            hint=f"`leftoff undelete {row.run_id}` brings it back; `leftoff show {row.run_id}` looks into it.",
+        )
 
 
 def need_whole(found: Target, text: str | None) -> Target:
@@ -237,10 +249,8 @@ class Deciding(Which):
     def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
         """The same of the runs that a workflow, a title or an issue names."""
         name = where["name"] if "name" in where else f"#{where['issue']}"
-        return self._only(view, view.list_runs(where), f"called {name}")
-
-    def of_archived(self, found: list[dict[str, Any]], name: str) -> dict[str, Any]:
-        return only_archived(found, name)
+        rows = view.list_runs(where) or view.list_runs({**where, "archived": True})
+        return self._only(view, rows, f"called {name}")
 
     def _only(self, view: View, rows: list[RunRow], which: str) -> RunRow | None:
         fit = [row for row in rows if self.fit.test(view, row)]
@@ -257,24 +267,6 @@ class Deciding(Which):
         )
         none.listed = _listed(rows)
         raise none
-
-
-def only_archived(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """The only archived run that a name fits."""
-    if len(found) == 1:
-        return found[0]
-    from leftoff.model.times import millis
-
-    error = Ambiguous(
-        f"{len(found)} archived runs are called {name}.",
-        listed=[
-            (str(a["run_id"]), str(a.get("workflow")), "archived", millis(a.get("updated_at")) or 0)
-            for a in found
-        ],
-        hint=_BY_ID,
-    )
-    error.runs = True
-    raise error
 
 
 def several(rows: Sequence[RunRow], message: str, hint: str) -> Ambiguous:

@@ -1,1 +1,1 @@
-"""What is kept, for how long, and what a run is carried in: prune, archive, bundles, fsck."""
+"""What is kept, for how long, and what a run is carried in: archive, trash, prune, bundles, fsck."""

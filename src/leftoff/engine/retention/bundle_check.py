@@ -11,7 +11,6 @@ import os
 from bisect import bisect_left
 
 from leftoff.engine.read.lost import lost_part
-from leftoff.engine.retention.page import run_of
 from leftoff.errors import BadData, Corrupt, Unsupported
 from leftoff.model.changes import LOST_STEP, check_address, step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, REDACTED, decode, holes, payload
@@ -44,10 +43,6 @@ FACTS = {
 }
 LATEST = 253_402_300_799_999  # the last millisecond of the year 9999
 MOST_TEXT = 1 << 20
-
-
-#: what helps where a bundle in an archive is damaged, which is the only copy of its run
-BACKUP = "Look for a backup of that file. `leftoff fsck --repair` moves it to the quarantine."
 
 
 class Bundle:
@@ -95,25 +90,6 @@ def open_bundle(path: str) -> Bundle:
     except BaseException:
         reader.close()
         raise
-
-
-def open_kept(path: str) -> Bundle:
-    """The same of a bundle in an archive, which is the only copy of its run: nobody can export that again."""
-    try:
-        bundle = open_bundle(path)
-    except Unsupported:
-        raise
-    except BadData as error:
-        error.hint = BACKUP
-        raise
-    if bundle.run_id == run_of(path):
-        return bundle
-    bundle.close()
-    raise Corrupt(
-        f"{path} holds another run: {bundle.run_id}.",
-        where=path,
-        hint="`leftoff fsck --repair` moves it to the quarantine, from where `leftoff import` takes that run in.",
-    )
 
 
 class Check:
@@ -346,4 +322,4 @@ def climbs(path: str) -> bool:
     return not os.path.isabs(path) and os.path.normpath(path).split(os.sep)[0] == os.pardir
 
 
-__all__ = ["AGAIN", "BACKUP", "Bundle", "climbs", "open_bundle", "open_kept", "sniff"]
+__all__ = ["AGAIN", "Bundle", "climbs", "open_bundle", "sniff"]

@@ -23,7 +23,7 @@ from leftoff.model.versions import NO_COUNTS
 from leftoff.store.bundle.write import BundleWriter, check_target
 from leftoff.store.lost import named_blob
 from leftoff.store.pace import Pace
-from leftoff.store.rows import ARCHIVED, Holder
+from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class Exported:
         return {**shown, "lost": [part.to_json() for part in self.lost]}
 
 
-def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exported:
-    """Write a run with its whole history to a file, while others go on writing. ``inside``: into its archive."""
-    full = check_target(path, None if inside else store.folder)
+def export(store: Store, row: RunRow, path: str) -> Exported:
+    """Write a run with its whole history to a file, while others go on writing."""
+    full = check_target(path, store.folder)
     for left in range(TRIES - 1, -1, -1):
         with BundleWriter(full) as out:
             try:
@@ -84,7 +84,7 @@ def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exp
 
 
 def _still_there(store: Store, row: RunRow) -> bool:
-    return store.read(lambda view: view.find_run(row.run_id, hidden=bool(row.hidden))) is not None
+    return store.read(lambda view: view.find_run(row.run_id)) is not None
 
 
 def _write(
@@ -95,7 +95,7 @@ def _write(
         out.begin()
     versions = view.versions(row.run, sealed=False)[::-1]
     now = view.run_row(row.run)
-    if now is None or now.hidden not in (0, ARCHIVED) or not versions:
+    if now is None or now.is_gone or not versions:
         raise gone(row.run_id)
     for version in versions:
         out.version(version)
@@ -167,7 +167,7 @@ def is_there(view: View, bundle: Bundle) -> bool:
 def hidden(run_id: str) -> Conflict:
     """The error for a run that is here, and that nobody sees."""
     return Conflict(
-        f"Run {run_id} is already here: archived, in the trash, or on its way.",
+        f"Run {run_id} is already here: in the trash, or on its way.",
         hint=f"`leftoff undelete {run_id}` brings it back; or import this one into another store (--store FOLDER).",
     )
 

@@ -43,15 +43,7 @@ class FsckReport:
 
 def fsck(store: Store, *, repair: bool = False) -> FsckReport:
     """``repair``: a run that lost versions, or may have, is marked: it asks before it resumes."""
-    from leftoff.engine.retention.archive_check import check_archive
-
-    found = _repaired(store) if repair else store.check()
-    found = {"repaired": [], "salvaged": [], **found}
-    if found["checked"] or (
-        not found["problems"] and store.exists()
-    ):  # a server may have no run but archived ones
-        check_archive(store, found, repair=repair)
-    return FsckReport(found)
+    return FsckReport(_repaired(store) if repair else store.check())
 
 
 def _repaired(store: Store) -> dict[str, Any]:

@@ -9,18 +9,16 @@ from leftoff.engine.read.find import version_of
 from leftoff.engine.retention.disk import attempts_folder, disk_use
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import held, state
-from leftoff.engine.write.unmoved import need_unmoved
-from leftoff.errors import LeaseHeld, StoreUnavailable
+from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.ids import of_run, parse_ref, shown_step
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import RunRow
 
 _HEX, _TOKEN = frozenset("0123456789abcdef"), 16  # the name of an attempt's folder, and how long it is
 
@@ -44,45 +42,6 @@ def sweep(store: Store, *, thorough: bool = True, at_once: bool = False) -> int:
     if not store.exists():
         return 0
     return store.sweep(thorough=thorough, at_once=at_once) + _sweep_attempts(store)
-
-
-def remove(store: Store, run_id: str, now: int, decided: RunRow | None = None) -> int:
-    """Forget a run and everything that only it has; bytes given back. Not while somebody drives it, and not where it
-    is no longer as it was when that was ``decided``."""
-    run = check_removable(store, run_id, now)
-
-    def allowed(view: View) -> None:
-        if decided is not None:
-            need_unmoved(view, decided)
-        refuse_driven(view, run, run_id, now)  # it may have been taken up since
-
-    freed = take_away(store, run, f"Run {run_id} is removed", allowed)
-    return freed + remove_attempts(store, run_id)
-
-
-def take_away(store: Store, run: int, told: str, allowed: Callable[[View], None]) -> int:
-    """``Store.remove``. A failure once the run is out of sight leaves its remains, and not the run: so it is
-    ``told``."""
-    try:
-        return store.remove(run, allowed)
-    except StoreUnavailable as error:
-        row = store.read(lambda view: view.run_row(run))
-        if row is not None and not row.hidden:
-            raise
-        message = f"{told}, but the space that it took could not be given back: {error.message}"
-        raise StoreUnavailable(message, hint="`leftoff prune` gives it back, once that is mended.") from error
-
-
-def check_removable(store: Store, run_id: str, now: int) -> int:
-    """The number of a run that nobody drives; ``LeaseHeld`` where somebody does."""
-    need_store(store, run_id)
-
-    def look(view: View) -> int:
-        run = int(find(view, run_id).run)
-        refuse_driven(view, run, run_id, now)
-        return run
-
-    return store.read(look)
 
 
 def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:

@@ -33,7 +33,7 @@ class Moved(Conflict):
 def need_unmoved(view: View, row: RunRow) -> None:
     """Raise ``Moved`` where a run is not at the version that was decided on."""
     now = view.run_row(row.run)
-    if now is None or now.hidden:
+    if now is None or now.is_gone:
         raise gone(row.run_id)
     if (now.seq, now.digest) != (row.seq, row.digest):
         raise Moved(f"Run {row.run_id} went on from version {row.seq} to {now.seq} meanwhile.")

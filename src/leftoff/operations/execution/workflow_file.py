@@ -26,7 +26,7 @@ from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.execution.stop import give_up
 from leftoff.operations.reports import this_run
-from leftoff.operations.runs import taken_back
+from leftoff.operations.runs import say_active_again
 from leftoff.operations.upkeep.init import say_outside
 from leftoff.operations.upkeep.retention import by_itself
 
@@ -88,7 +88,7 @@ def find_twins(project: Project, caller: Caller, request: RunRequest) -> list[Ru
     row = project.store.read(lambda view: view.find_run(named)) if named is not None else None
     if row is None and named is not None and project.store.read(lambda view: is_taken(view, named)):
         raise Conflict(
-            f"Run {named} already exists, in the archive or in the trash.",
+            f"Run {named} already exists, in the trash.",
             hint=f"`leftoff undelete {named}` brings it back; choose another id for a new run.",
         )
     if row is None:
@@ -350,9 +350,10 @@ def go_on(
     assert definitions.new is not None
     secrets = _secrets_of(definitions.new, execution.questions)
     check_requirements(project, definitions.new, execution.questions)
-    request = request.but(target=taken_back(project, request.target))
     setting = setting_of(project, execution, secrets, request.target.row.issue)
-    return resume(setting, request, definitions, agreed)
+    runner = resume(setting, request, definitions, agreed)
+    say_active_again(project, request.target.row)
+    return runner
 
 
 def skip_failed(project: Project, runner: Runner, failed: list[tuple[str, str]]) -> None:

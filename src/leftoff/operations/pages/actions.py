@@ -32,7 +32,7 @@ from leftoff.operations.reports import this_run
 from leftoff.operations.resume.resume import RUNNING, find
 from leftoff.operations.resume.resume import resume as go_on
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.runs import info, name_of, taken_back
+from leftoff.operations.runs import info, target
 from leftoff.operations.upkeep.retention import archive
 
 TYPE_CHECKING = False
@@ -228,9 +228,9 @@ def _archive(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
         write_down(project, caller, row, "archive", said)
 
     done = archive(project, caller, ref, before)
-    run_id = str(done.about["run_id"])
+    run_id = done.info.run_id
     how = "was archived already" if done.already else "is archived"
-    return Acted(run_id, f"Run {run_id} {how}. Its name still opens it.", done.about)
+    return Acted(run_id, f"Run {run_id} {how}. Its name still opens it.", done.info.to_json())
 
 
 def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
@@ -260,7 +260,7 @@ def of_run(project: Project, caller: Caller, ref: str, version: str | None) -> s
     """A version that an action is to start from: one of the run that it was asked of, and of no other."""
     if version is None:
         return ref
-    named, meant = name_of(project, caller, ref), name_of(project, caller, version)
+    named, meant = (str(target(project, caller, each).row.run_id) for each in (ref, version))
     if named != meant:
         raise Usage(f"{version} is no version of run {named}.", hint="Nothing was changed.")
     return version
@@ -323,7 +323,6 @@ def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
         content = _untrusted(found)
         if take_answers(found, request, Answerer()) is None:
             raise _not_now(found)
-        row = taken_back(project, request.target).row
         _drive_apart(project, caller, row, _options(_trusted(project, row, content, said)))
         write_down(project, caller, row, "resume", _without_plan(said))
         return Acted(row.run_id, f"Run {row.run_id} continues.", info(project, row).to_json())

@@ -118,7 +118,7 @@ def _preview_archive(project: Project, caller: Caller, ref: str, said: Given) ->
     return Preview(
         row.run_id,
         [
-            "The run moves out of the store into one file beside it.",
+            "The run is not listed any more.",
             "Its name still opens it, and resuming brings it back.",
         ],
     )

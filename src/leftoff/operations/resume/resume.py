@@ -12,7 +12,6 @@ from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.lifecycle.start import start_run, unfinished
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
@@ -94,7 +93,7 @@ def find(project: Project, caller: Caller, ref: str | None, checkpoint: str | No
 def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
     which = current(project, caller, runs.RESUMES)
     if ref is not None or caller.named is not None:
-        named = runs.look_up(project, caller, ref, which)
+        named = runs.target(project, caller, ref, which)
         found = runs.target(project, caller, of_run(named.row.run_id, checkpoint), which)
         if named.version is not None and named.seq != found.seq:
             raise Usage(
@@ -160,57 +159,32 @@ def subtask_for(project: Project, row: RunRow, name: str) -> tuple[str, dict[str
 
 
 def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
-    """Check the world, take the answers that it needs, and go on. Where somebody reports meanwhile, the verdict was
-    about another state: it is made again, with that in it. An archived run is judged where it is, and comes back into
-    the store when it is to go on."""
-    before: Judgement | None = None
-    if project.is_aside:
-        before = _judgement(project, caller, request, answerer, None)
-        if before.answers is None:
-            return Resumed(STOPPED, before.report, request)
-        if _is_left_to_driver(project, before, request):
-            return Resumed(AGREED, before.report, _with_answers(request, before), before.answers)
-        request = request.but(target=runs.taken_back(project, request.target))
-    return until_unmoved(lambda: _resume(project, caller, request, answerer, before))
+    """Check the world, take the answers that it needs, and continue. If another process reports meanwhile, the verdict
+    was about another state: it is made again. The first write to an archived run makes it active."""
+    done = until_unmoved(lambda: _resume(project, caller, request, answerer))
+    runs.say_active_again(project, request.target.row)
+    return done
 
 
 class Judgement(Fields):
-    """A verdict, with the answers that it took; ``found``: what they were answers to."""
+    """A verdict, with the answers that it took."""
 
     report: Report
     answers: Answers | None
-    found: list[dict[str, Any]]
 
 
-def _is_left_to_driver(project: Project, judged: Judgement, request: ResumeRequest) -> bool:
-    """Whether nothing is done with a run before it is driven: then whoever drives it takes it back, once nothing that
-    is asked so late stands in the way."""
-    row = request.target.row
-    fresh = judged.answers is not None and judged.answers.fresh
-    return not fresh and is_driven(project, row) and dialect_of(row, project.folder, project.settings) is None
-
-
-def _judgement(
-    project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer, before: Judgement | None
-) -> Judgement:
-    """``before``: an earlier one, whose answers hold for the same findings: nobody is asked twice."""
+def _judgement(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Judgement:
     row = request.target.row
     project.move_to_worktree(row)
     report = verify(project, caller, request)
     if report.problem is not None and report.exit_code == CannotResume.exit_code:
         raise report.problem
-    found = [finding.to_json() for finding in report.findings]
-    if before is not None and before.found == found:
-        report.findings = before.report.findings
-        return Judgement(report, before.answers, found)
     quiet = ("definition.changed",) if is_driven(project, row) else ()  # whoever drives it tells that
-    return Judgement(report, take_answers(report, request, answerer, quiet), found)
+    return Judgement(report, take_answers(report, request, answerer, quiet))
 
 
-def _resume(
-    project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer, before: Judgement | None
-) -> Resumed:
-    judged = _judgement(project, caller, request, answerer, before)
+def _resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
+    judged = _judgement(project, caller, request, answerer)
     report, answers, row = judged.report, judged.answers, request.target.row
     driven = is_driven(project, row)
     decided = report.world.row
@@ -378,7 +352,6 @@ def carry_out(
 
     ``guard``: of whoever drives it by now.
     """
-    agreed = _in_place(project, caller, agreed)
     report, answers, target = agreed.report, agreed.answers, agreed.request.target
     assert answers is not None
     if answers.restore or answers.bring_back:
@@ -408,18 +381,6 @@ def carry_out(
         from leftoff.engine.resume.accepted import keep_accepted
 
         keep_accepted(project, report, answers)
-
-
-def _in_place(project: Project, caller: Caller, agreed: Resumed) -> Resumed:
-    """The same of a run that was judged in the archive, and was taken back since."""
-    seen = agreed.request.target
-    if agreed.report.world.store is project.store:
-        return agreed
-    row = project.store.read(lambda view: find_run(view, seen.row.run_id))
-    request = agreed.request.but(target=Target(row, seen.version))
-    report = verify(project, caller, request)
-    report.findings = agreed.report.findings
-    return agreed.but(report=report, request=request)
 
 
 # -- by the rules of a protocol: what it settles, says and asks

@@ -12,7 +12,6 @@ from leftoff.engine.config.settings import FILE, tables_of
 from leftoff.engine.lifecycle.origin import TRUSTED, distrust, how_ours, is_ours, trust_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.retention.archive_trust import distrust_archived
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
@@ -150,4 +149,4 @@ def _distrust_runs(project: Project) -> list[str]:
     theirs = project.store.read(find)
     if theirs:
         project.store.write(forget)
-    return [*(row.run_id for row in theirs), *distrust_archived(project.store)]
+    return [row.run_id for row in theirs]

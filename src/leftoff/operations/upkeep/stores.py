@@ -88,15 +88,14 @@ def copy(
     tell: Callable[[str, int, int], None] = lambda table, rows, total: None,
 ) -> Copied:
     """Everything of one store into another that is empty, while nobody drives a run."""
-    from leftoff.engine.retention.copies import copy_store
-    from leftoff.host import this_process
+    from leftoff.store.transfer import copy as copy_rows
 
     blobs = blobs_folder(project.folder, project.settings)
     old, new = (open_store(each, project.clock, blobs) for each in (source, target))
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:
-        done = copy_store(old, new, project.now, (this_process(), "leftoff store copy"), tell)
+        done = copy_rows(old, new, tell)
     finally:
         old.close()
         new.close()

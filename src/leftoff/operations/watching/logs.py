@@ -27,19 +27,14 @@ MOST_JSON = 1 << 20  # bytes of one log in a document
 
 
 class RunLogs:
-    """The logs of a run that are wanted. ``bundled``: it is archived in a bundle, which has none. ``shared``: other
-    machines may have some that are not in the store."""
+    """The logs of a run that are wanted. ``shared``: other machines may have some that are not in the store."""
 
     def __init__(self, project: Project, row: RunRow, choice: Choice) -> None:
         self.run_id = row.run_id
         self.choice = choice
-        self.archived = project.is_aside
+        self.archived = row.is_archived
         self._project = project
         self._store, self._run = project.store, row.run
-        inside = _archived_inside(project, row.run_id) if self.archived else None
-        self.bundled = self.archived and inside is None
-        if inside is not None:  # what is looked at aside has only its records
-            self._store, self._run = project.own_store, inside.run
         self.shared = self._store.shared
 
     def find(self) -> FoundLogs:
@@ -59,13 +54,6 @@ class RunLogs:
                 yield found, more
                 if more and changes.wait(max(EVERY_S, 4 * (time.monotonic() - began))).concerns(self.run_id):
                     found = self.find()
-
-
-def _archived_inside(project: Project, run_id: str) -> RunRow | None:
-    """An archived run that the store keeps itself, with what its steps printed."""
-    from leftoff.engine.retention.shelf import find
-
-    return find(project.own_store, run_id)
 
 
 def logs_of(project: Project, caller: Caller, ref: str | None, choice: Choice) -> RunLogs:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import os
 
 from leftoff.errors import Corrupt, Invalid, StoreUnavailable
-from leftoff.files import ARCHIVE, failure, make_archive, write_private
+from leftoff.files import failure, write_private
 from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Blobs, Packing, proved, pruned, unpacked
 from leftoff.store.postgres.queries import Q
-from leftoff.store.rows import ARCHIVED_IN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,29 +44,12 @@ class PostgresBlobs:
         self._store = store
         self.grace = GRACE_S
         self.folder = folder
-        self.archive = os.path.join(folder, ARCHIVE) if folder else None
         self.files = Blobs(folder) if folder else None
         self._ours = False  # whether the folder is known to be this store's
 
     def together(self, work: Callable[[Save], T]) -> T:
         """See ``Store.save_together``."""
         return self._in_folder(self.files, work) if self.files is not None else self._in_pieces(work)
-
-    def archive_folder(self, *, make: bool) -> str | None:
-        """See ``Store.archive_folder``: in the folder that all machines share, if there is one."""
-        folder = self.archive
-        if self.folder is None or folder is None or not (make or self._store.exists()):
-            return None
-        self._typed(lambda: self._need_ours(make=make))
-        if make:
-            self._typed(lambda: make_archive(folder))
-            self._note_archive(self.folder)
-        return folder
-
-    def _note_archive(self, folder: str) -> None:
-        """For machines that do not name it."""
-        if self._store.read(lambda view: view.fact(ARCHIVED_IN)) != folder:
-            self._store.write(lambda tx: tx.put_fact(ARCHIVED_IN, folder))
 
     def _need_ours(self, *, make: bool = True) -> None:
         """A folder is of one store: what another one removes in there might be ours. ``make``: it is from now on."""

@@ -413,7 +413,7 @@ class HoldingView(PostgresView):
 
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
         head = self.hold(run)
-        return head[:5] if head is not None and head[5] < TRASHED else None
+        return head[:5] if head is not None and head[5] != TRASHED else None
 
     def row(
         self, run: int, collection: str, key: str

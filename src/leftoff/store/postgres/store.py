@@ -250,7 +250,7 @@ class PostgresStore(Store):
 
     def _begun(self, link: Link) -> PostgresTx:
         tx = PostgresTx(link, self._proved, [(Q.begin_write, ()), (Q.opened, ())], self._left)
-        tx.store, tx.blobs, tx.archive_folder = self, self.blobs, self.blobs.archive
+        tx.store, tx.blobs = self, self.blobs
         return tx
 
     def _begins_again(self, error: BaseException, tx: PostgresTx) -> bool:
@@ -421,9 +421,6 @@ class PostgresStore(Store):
 
         backup(self, folder)
 
-    def archive_folder(self, *, make: bool = False) -> str | None:
-        return self.blobs.archive_folder(make=make)
-
     def writable(self) -> bool:
         return bool(self.on_link(lambda link: link.ask([(Q.writable, ())]))[0][0][0])
 
@@ -459,7 +456,7 @@ class _Snapshot(PostgresView):
 
     def __init__(self, store: PostgresStore, link: Link, before: list[Any]) -> None:
         super().__init__(link, store._proved, before)
-        self._store, self.archive_folder = store, store.blobs.archive
+        self._store = store
         self._schemas: dict[int | None, Rows] = {}
 
     def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:

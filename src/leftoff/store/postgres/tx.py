@@ -105,10 +105,15 @@ class PostgresTx(HoldingView, Tx):
         self._change(run, hidden=ARCHIVED)
         self.note(Q.set_hidden, (ARCHIVED, run))
 
-    def untrash(self, run: int) -> None:
+    def activate(self, run: int) -> None:
         self._change(run, hidden=0)
         self.note(Q.drop_meta, (f"{TRASH}{run}",))
         self.note(Q.set_hidden, (0, run))
+
+    def _activate_archived(self, run: int) -> None:
+        head = self.hold(run)
+        if head is not None and head[5] == ARCHIVED:
+            self.activate(run)
 
     # -- records
 
@@ -188,6 +193,7 @@ class PostgresTx(HoldingView, Tx):
         return known
 
     def add_version(self, run: int, version: Version, token: bytes) -> None:
+        self._activate_archived(run)
         head = self.hold(run)
         stood = (head[0], head[1], head[3], head[5]) if head is not None else (None,) * 4
         before = head[2] if head is not None else None
@@ -218,6 +224,8 @@ class PostgresTx(HoldingView, Tx):
 
     def put_lease(self, run: int, epoch: int, holder: Holder = FREE) -> None:
         self._change(run, epoch=epoch)
+        if holder.kind is not None:
+            self._activate_archived(run)
         self._leases.pop(run, None)
         facts = (plain(holder.session), plain(holder.who), holder.since)
         self.note(Q.put_lease, (run, epoch, holder.kind, *identity(holder.process), *facts))

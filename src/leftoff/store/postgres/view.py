@@ -108,8 +108,8 @@ class PostgresView(View):
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         columns = self.one(
-            f"{Q.run_columns} WHERE r.run_id = $1 AND r.hidden <= $2",
-            (plain(run_id), ARCHIVED if hidden else 0),
+            f"{Q.run_columns} WHERE r.run_id = $1 AND (r.hidden IN (0, {ARCHIVED}) OR $2)",
+            (plain(run_id), hidden),
         )
         return run_from(columns) if columns else None
 
@@ -183,12 +183,6 @@ class PostgresView(View):
             at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
             out.append(Trashed(row, int(at or row.updated_at), int(n or row.n)))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)
-
-    def archived_names(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
-        for run, name in self.ask(Q.archived_names, (ARCHIVED,)):
-            found.setdefault(run, []).append(name)
-        return found
 
     def stamps(self) -> list[tuple[int, int]]:
         return [(at, n) for at, n in self.ask(Q.stamps)]
@@ -300,7 +294,8 @@ class PostgresView(View):
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
         sql = (
             f"{Q.version_columns} WHERE v.checkpoint >= $1 AND v.checkpoint < $2 "
-            "AND CASE WHEN $3::bigint IS NULL THEN r.hidden = 0 ELSE v.run = $3 END ORDER BY v.n DESC LIMIT $4"
+            f"AND CASE WHEN $3::bigint IS NULL THEN r.hidden IN (0, {ARCHIVED}) ELSE v.run = $3 END "
+            "ORDER BY v.n DESC LIMIT $4"
         )
         rows = self.ask(sql, (plain(prefix), f"{plain(prefix)}g", run, limit))
         return [(columns[11], version_from(columns)) for columns in rows]
@@ -309,7 +304,8 @@ class PostgresView(View):
         self, name: str, run: int | None = None, *, but: int | None = None
     ) -> tuple[int, Version] | None:
         sql = (
-            f"{Q.version_columns} JOIN alias x ON x.run = v.run AND x.seq = v.seq WHERE x.name = $1 AND r.hidden = 0 "
+            f"{Q.version_columns} JOIN alias x ON x.run = v.run AND x.seq = v.seq WHERE x.name = $1 "
+            f"AND r.hidden IN (0, {ARCHIVED}) "
             "AND ($2::bigint IS NULL OR v.run = $2) AND ($3::bigint IS NULL OR v.run != $3) ORDER BY v.n DESC LIMIT 1"
         )
         columns = self.one(sql, (plain(name), run, but))

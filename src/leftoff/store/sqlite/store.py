@@ -299,7 +299,7 @@ class SqliteStore(Store):
             raise files.read_only(self.path)
         db.set_wal_hook(self._log.saw)
         self._relaxed = 0
-        self._writer = SqliteTx(db, self.blobs, self._proved, self.archive_folder())
+        self._writer = SqliteTx(db, self.blobs, self._proved)
         return self._writer
 
     def _transact(self, tx: SqliteTx, batch: list[Ticket]) -> None:
@@ -356,7 +356,7 @@ class SqliteStore(Store):
             try:
                 try:
                     db.execute("BEGIN")
-                    return fn(SqliteView(db, self._proved, self.archive_folder()))
+                    return fn(SqliteView(db, self._proved))
                 except NONSENSE as error:
                     raise explained(error, db, self.path) from error
                 finally:
@@ -425,12 +425,6 @@ class SqliteStore(Store):
         from leftoff.store.sqlite.backup import backup
 
         self._typed(lambda: backup(self, folder))
-
-    def archive_folder(self, *, make: bool = False) -> str | None:
-        folder = os.path.join(self.folder, files.ARCHIVE)
-        if make:
-            files.make_archive(folder)
-        return folder
 
     def about(self) -> dict[str, Any]:
         from leftoff.store.facts import about

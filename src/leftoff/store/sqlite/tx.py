@@ -47,9 +47,8 @@ class SqliteTx(SqliteView, Tx):
         db: apsw.Connection,
         blobs: Blobs,
         proved: set[int] | None = None,
-        archive_folder: str | None = None,
     ) -> None:
-        super().__init__(db, set() if proved is None else proved, archive_folder)
+        super().__init__(db, set() if proved is None else proved)
         self._blobs = blobs
         # The count of changes when the transaction began; -1: they are none of ours to judge.
         self.began_at = -1
@@ -60,7 +59,7 @@ class SqliteTx(SqliteView, Tx):
     def _is_settled(self) -> bool:
         return self.db.total_changes() == self.began_at
 
-    def _refuse_unlisted(self, run_id: str, seen: int) -> None:
+    def _refuse_unlisted(self, run_id: str, hidden: bool) -> None:
         """Not where every new run would pay for it: that its id is free is checked when it is added."""
 
     def _current(self, columns: tuple[Any, ...] | None) -> RunRow | None:
@@ -89,7 +88,7 @@ class SqliteTx(SqliteView, Tx):
     def archive(self, run: int) -> None:
         self.execute(Q.set_hidden, (ARCHIVED, run))
 
-    def untrash(self, run: int) -> None:
+    def activate(self, run: int) -> None:
         self.execute(Q.drop_meta, (f"{TRASH}{run}",))
         self.execute(Q.set_hidden, (0, run))
 
@@ -150,6 +149,8 @@ class SqliteTx(SqliteView, Tx):
     def put_lease(self, run: int, epoch: int, holder: Holder = FREE) -> None:
         facts = (holder.session, holder.who, holder.since, holder.since)
         self.execute(Q.put_lease, (run, epoch, holder.kind, *identity(holder.process), *facts))
+        if holder.kind is not None:
+            self.execute(Q.activate, (run,))
 
     def beat(self, run: int, epoch: int, at: int) -> bool:
         return self.execute(Q.beat, (at, run, epoch)).fetchone() is not None

@@ -78,23 +78,21 @@ class SqliteView(View):
 
     refuses = True  # what is found to be misplaced; not where damage is judged
 
-    def __init__(self, db: apsw.Connection, proved: set[int], archive_folder: str | None = None) -> None:
+    def __init__(self, db: apsw.Connection, proved: set[int]) -> None:
         self.db = db
         self.execute: Any = db.execute  # rows of our own queries: their columns are known there
         self._proved = proved  # runs whose records were added up by this process
-        self.archive_folder = archive_folder
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
-        sql = f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden <= ? AND r.run > 0"
-        seen = ARCHIVED if hidden else 0
-        columns = self.execute(sql, (run_id, seen)).fetchone()
+        sql = f"{Q.run_columns} WHERE r.run_id = ? AND (r.hidden IN (0, {ARCHIVED}) OR ?) AND r.run > 0"
+        columns = self.execute(sql, (run_id, hidden)).fetchone()
         if columns is None:
-            self._refuse_unlisted(run_id, seen)
+            self._refuse_unlisted(run_id, hidden)
         return self._current(columns)
 
-    def _refuse_unlisted(self, run_id: str, seen: int) -> None:
+    def _refuse_unlisted(self, run_id: str, hidden: bool) -> None:
         """A run that the index of ids does not know, and the table does: a page lies in another's place."""
-        if self.execute(Q.unlisted, (run_id, seen)).fetchone() is not None:
+        if self.execute(Q.unlisted, (run_id, hidden)).fetchone() is not None:
             raise misplaced(f"run {run_id}")
 
     def run_row(self, run: int) -> RunRow | None:
@@ -211,12 +209,6 @@ class SqliteView(View):
             at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
             out.append(Trashed(row, int(at or row.updated_at), int(n or self.newest())))
         return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)
-
-    def archived_names(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
-        for run, name in self.execute(Q.archived_names, (ARCHIVED,)):
-            found.setdefault(run, []).append(name)
-        return found
 
     def newest(self) -> int:
         """The store-wide number of the newest commit."""
@@ -349,7 +341,7 @@ class SqliteView(View):
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
         sql = (
             f"{Q.version_columns} WHERE v.checkpoint >= ? AND v.checkpoint < ?"
-            + (" AND v.run = ?" if run is not None else " AND r.hidden = 0")
+            + (" AND v.run = ?" if run is not None else f" AND r.hidden IN (0, {ARCHIVED})")
             + " ORDER BY v.n DESC LIMIT ?"
         )
         values = [prefix, prefix + "g", *([run] if run is not None else []), limit]
@@ -359,7 +351,8 @@ class SqliteView(View):
         self, name: str, run: int | None = None, *, but: int | None = None
     ) -> tuple[int, Version] | None:
         sql = (
-            f"{Q.version_columns} JOIN alias x ON x.run = v.run AND x.seq = v.seq WHERE x.name = ? AND r.hidden = 0"
+            f"{Q.version_columns} JOIN alias x ON x.run = v.run AND x.seq = v.seq WHERE x.name = ? "
+            f"AND r.hidden IN (0, {ARCHIVED})"
             + (" AND v.run = ?" if run is not None else "")
             + (" AND v.run != ?" if but is not None else "")
             + " ORDER BY v.n DESC LIMIT 1"

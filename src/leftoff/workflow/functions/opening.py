@@ -210,7 +210,7 @@ def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
         row = view.find_run(opening.run_id)
         if row is None and is_taken(view, opening.run_id):
             raise Conflict(
-                f"Run {opening.run_id} is archived, or in the trash: what it did is not done again.",
+                f"Run {opening.run_id} is in the trash: what it did is not done again.",
                 hint=f"`leftoff undelete {opening.run_id}` brings it back, with its result; or choose another run_id.",
             )
         if row is not None:

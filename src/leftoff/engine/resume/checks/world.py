@@ -65,7 +65,7 @@ class World:
             self.store.read(self._read)
         except Corrupt as error:  # of a page: nothing more can be read
             self._damaged(error)
-        self.project = home_of(self.records.get("run", {}), project.folder, project.own_store.folder)
+        self.project = home_of(self.records.get("run", {}), project.folder, project.store.folder)
 
     def own_files(self) -> frozenset[str]:
         """What leftoff itself writes: a protocol's files, and the page of `[status] file`."""

@@ -47,7 +47,7 @@ SELECT seq, digest, counts, epoch, run_id, hidden, status FROM run WHERE run = $
 
 -- name: head
 -- Where a run stands, for who only reads.
-SELECT seq, digest, counts, epoch, run_id FROM run WHERE run = $1 AND hidden < 2
+SELECT seq, digest, counts, epoch, run_id FROM run WHERE run = $1 AND hidden <> 2
 
 -- name: run_columns
 -- What a listing shows of a run (a fragment that other queries complete).
@@ -178,14 +178,10 @@ SELECT (SELECT max(seq) FROM version WHERE run = $1 AND seq < $2), (SELECT min(s
 -- Whether a commit that is tried again was applied already.
 SELECT seq FROM version WHERE run = $1 AND seq > $2 AND token = $3
 
--- name: archived_names
--- The other names of the checkpoints of runs that are archived.
-SELECT a.run, a.name FROM alias a JOIN run r ON r.run = a.run WHERE r.hidden = $1 ORDER BY a.run, a.name
-
 -- name: other_names
 -- The other names of checkpoints that start with some text.
 SELECT DISTINCT a.name FROM alias a JOIN run r ON r.run = a.run
-WHERE a.name >= $1 AND a.name < $2 AND r.hidden = 0 AND ($3::bigint IS NULL OR a.run = $3) ORDER BY a.name LIMIT $4
+WHERE a.name >= $1 AND a.name < $2 AND r.hidden IN (0, 3) AND ($3::bigint IS NULL OR a.run = $3) ORDER BY a.name LIMIT $4
 
 -- name: first_leaves
 -- Of each run of a listing (a fragment comes in between) the first leaf of the statuses that it has any of.

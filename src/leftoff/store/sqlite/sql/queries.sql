@@ -3,15 +3,16 @@
 -- name: head
 -- Where a run stands, and the epoch that fences it. The first thing every commit reads.
 SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = ?1), 0), run_id FROM run
-WHERE run = ?1 AND hidden < 2
+WHERE run = ?1 AND hidden <> 2
 
 -- name: next_n
 -- The store-wide number of the next commit: row 0 of the listing is the store itself, so it shares a page with it.
 UPDATE run SET n = n + 1 WHERE run = 0
 
 -- name: move_head
--- A commit moves the head of its run.
-UPDATE run SET n = (SELECT n FROM run WHERE run = 0), seq = ?, digest = ?, counts = ?, updated_at = ?, checkpoint = ? WHERE run = ?
+-- A commit moves the head of its run. An archived run is active again.
+UPDATE run SET n = (SELECT n FROM run WHERE run = 0), seq = ?, digest = ?, counts = ?, updated_at = ?, checkpoint = ?,
+       hidden = CASE hidden WHEN 3 THEN 0 ELSE hidden END WHERE run = ?
 
 -- name: add_version
 -- One row per commit.
@@ -24,7 +25,7 @@ SELECT collection, key, hash FROM record WHERE run = ? LIMIT ?
 
 -- name: unlisted
 -- A run that is looked for without the index of their ids.
-SELECT 1 FROM run NOT INDEXED WHERE run_id = ? AND hidden <= ? AND run > 0
+SELECT 1 FROM run NOT INDEXED WHERE run_id = ?1 AND (hidden IN (0, 3) OR ?2) AND run > 0
 
 -- name: headless
 -- A run that can be seen, and whose head is not its newest version.
@@ -232,14 +233,10 @@ AND (SELECT count(*) FROM version INDEXED BY version_checkpoint WHERE checkpoint
 -- The nearest versions before and after one that can be read.
 SELECT (SELECT max(seq) FROM version WHERE run = ? AND seq < ?), (SELECT min(seq) FROM version WHERE run = ? AND seq > ?)
 
--- name: archived_names
--- The other names of the checkpoints of runs that are archived.
-SELECT a.run, a.name FROM alias a JOIN run r ON r.run = a.run WHERE r.hidden = ? ORDER BY a.run, a.name
-
 -- name: other_names
 -- The other names of checkpoints that start with some text.
 SELECT DISTINCT a.name FROM alias a JOIN run r ON r.run = a.run
-WHERE a.name >= ? AND a.name < ? AND r.hidden = 0 ORDER BY a.name LIMIT ?
+WHERE a.name >= ? AND a.name < ? AND r.hidden IN (0, 3) ORDER BY a.name LIMIT ?
 
 -- name: other_names_of_run
 -- The same, of one run.
@@ -261,6 +258,10 @@ FROM lease l JOIN run r ON r.run = l.run WHERE l.kind IS NOT NULL
 -- name: put_lease
 -- Take, change or free a lease; the row stays, so the epoch only grows.
 REPLACE INTO lease (run, epoch, kind, scope, pid, started, session, who, since, beat) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: activate
+-- A run that somebody drives is not archived any more.
+UPDATE run SET hidden = 0 WHERE run = ? AND hidden = 3
 
 -- name: beat
 -- Still here.
@@ -392,7 +393,7 @@ UPDATE run SET hidden = 1, run_id = ? WHERE run = ?
 UPDATE run SET hidden = 0, run_id = ? WHERE run = ?
 
 -- name: set_hidden
--- Into the trash (2), and back (0).
+-- Active (0), in the trash (2) or archived (3).
 UPDATE run SET hidden = ? WHERE run = ?
 
 -- name: newest_n
