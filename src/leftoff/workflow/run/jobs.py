@@ -17,29 +17,24 @@ if TYPE_CHECKING:
 
 def command(active: ActiveRun, live: LiveAttempt, command: Command, values: dict[str, Any]) -> Job:
     """The command of a step, in the step's folder and environment."""
+    env = {**environment(active, live, values), **command.env, **command.values}
     cwd = os.path.join(active.project, live.cwd)
-    return _job(active, live, live.token, live.folder, command, values, cwd)
+    return Job(
+        live.token, live.folder, command.argv, env, cwd, live.step.timeout, active.grace, _secrets(active)
+    )
 
 
 def check(
     active: ActiveRun, live: LiveAttempt, token: str, folder: str, command: Command, values: dict[str, Any]
 ) -> Job:
     """A check of what the step did: in the project's folder, which declared outputs are relative to, too."""
-    return _job(active, live, token, folder, command, values, active.project)
+    env = {**environment(active, live, values), **command.values}
+    timeout = live.step.timeout
+    return Job(token, folder, command.argv, env, active.project, timeout, active.grace, _secrets(active))
 
 
-def _job(
-    active: ActiveRun,
-    live: LiveAttempt,
-    token: str,
-    folder: str,
-    command: Command,
-    values: dict[str, Any],
-    cwd: str,
-) -> Job:
-    env = {**environment(active, live, values), **command.env, **command.values}
-    secrets = tuple(value for value in active.secrets.values() if value)
-    return Job(token, folder, command.argv, env, cwd, live.step.timeout, active.grace, secrets)
+def _secrets(active: ActiveRun) -> tuple[str, ...]:
+    return tuple(value for value in active.secrets.values() if value)
 
 
 def own_environment(templates: Templates, step: Step, values: dict[str, Any]) -> dict[str, str]:
