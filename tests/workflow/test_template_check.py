@@ -120,11 +120,11 @@ CASES = {
     "a backslash": ("run: echo \\{{ topic }}", "3:16: a backslash right before a value"),
     "another language": (
         "run: print({{ topic }})\n    shell: python3",
-        "3:16: leftoff cannot quote a value for `python3`",
+        "3:16: leftoff hands values to shells only, not to `python3`",
     ),
     "another language in a list": (
         "run: x({{ topic | upper }})\n    shell: [node, -e]",
-        "3:12: leftoff cannot quote a value for `node -e`",
+        "3:12: leftoff hands values to shells only, not to `node -e`",
     ),
 }
 
@@ -221,7 +221,7 @@ steps:
 
 
 def test_doubts(tmp_path: Path) -> None:
-    """A name much like a known one, a step that need not be over, a value where only plain ones will do."""
+    """A name much like a known one, and a step that need not be over."""
     text = """\
 vars: {topic: whales, n: 1}
 steps:
@@ -229,31 +229,13 @@ steps:
   - id: b
     run: |
       echo {{ topc }} {{ outputs.beside }}
-      echo `cat {{ topic }}` $(({{ n | int }} + 1))
+      echo $(({{ n }} + 1))
   - {id: beside, needs: [a], run: x}
 """
     assert [
         "6:15: `topc` is not under `vars`; an earlier step must set it. Did you mean `topic`?",
         "6:34: nothing says that `beside` is over before `b` starts. `needs: [beside]` makes sure of it.",
-        "7:17: a value in `…`, where it cannot be quoted. One with blanks or quotes will be an error. "
-        'Give it to the step in `env:` and write "$NAME" in the script; or insert it as it is, with `| raw`.',
     ] == doubts(text, tmp_path)
-
-
-def test_a_value_for_the_environment_that_the_script_counts_with(tmp_path: Path) -> None:
-    """It may be no number, and then the step ends with an error; one that is sure to be one is no doubt."""
-    text = """\
-vars: {n: 1}
-defaults: {env: {M: "{{ n }}"}}
-steps:
-  - {id: a, env: {N: "{{ n }}", T: "{{ n }}"}, run: 'echo $((N + 1)) "$T"'}
-  - {id: b, env: {N: "{{ n | int }}"}, run: 'echo $((N + 1))'}
-  - {id: c, run: '[[ "$M" -gt 1 ]]'}
-  - {id: d, shell: python3, env: {N: "{{ n }}"}, run: 'print(f"$((N))")'}
-"""
-    what = "which the script counts with. One that is no number will be an error. Give a number, or write"
-    told = [doubt.partition(" {{ n | int")[0] for doubt in doubts(text, tmp_path)]
-    assert [f"2:22: a value for $M, {what}", f"4:23: a value for $N, {what}"] == sorted(told)
 
 
 def test_no_doubts(tmp_path: Path) -> None:

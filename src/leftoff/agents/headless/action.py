@@ -13,11 +13,11 @@ from leftoff.operations import Project
 from leftoff.workflow.definition.problems import Problems
 from leftoff.workflow.run import actions
 from leftoff.workflow.run.actions import Action, Command, exchange
-from leftoff.workflow.template.names import is_template
+from leftoff.workflow.template.template_words import is_template
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step, Workflow
-    from leftoff.workflow.template.render import Templates
+    from leftoff.workflow.template.templates import Templates
 
 
 class Agent(Action):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.workflow.definition.source import Node
-    from leftoff.workflow.template.sites import Site
+    from leftoff.workflow.template.template_words import Site
 
 
 # In an id that cannot be used: the file is wrong, and reading goes on for the sake of other errors.

@@ -118,12 +118,6 @@ class Step:
         for step in self.steps:
             yield from step.walk()
 
-    @property
-    def scripts(self) -> list[str]:
-        """What the shell executes for it, with its environment."""
-        items = self.foreach.value if self.foreach is not None and self.foreach.kind == "command" else ""
-        return [text for text in (self.run, items, *self.checks, *self.criteria.values()) if text]
-
     def key_facts(self) -> dict[str, Any]:
         """Everything that decides what the step does, as JSON; where it stands in the file does not.
 

@@ -16,9 +16,8 @@ from leftoff.workflow.definition.needs import Needs
 from leftoff.workflow.definition.parse_step import Steps
 from leftoff.workflow.definition.parse_values import Values, shown
 from leftoff.workflow.definition.problems import Problems, nearest
-from leftoff.workflow.template.check import check_templates
-from leftoff.workflow.template.mentioned import mentioned_anywhere
-from leftoff.workflow.template.names import RESERVED
+from leftoff.workflow.template.template_check import check_templates, mentioned_anywhere
+from leftoff.workflow.template.template_words import RESERVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.workflow.definition.source import Node
-    from leftoff.workflow.template.sites import Site
+    from leftoff.workflow.template.template_words import Site
 
 KEYS = (
     "name",

@@ -7,8 +7,7 @@ import re
 from leftoff.workflow.definition.drafts import Draft
 from leftoff.workflow.definition.model import APPROVE, REJECT, Approval, Foreach
 from leftoff.workflow.definition.parse_values import Values, shown
-from leftoff.workflow.template.names import RESERVED, is_template
-from leftoff.workflow.template.sites import EXPRESSION, SHELL, TEXT, Site
+from leftoff.workflow.template.template_words import EXPRESSION, RESERVED, SHELL, TEXT, Site, is_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

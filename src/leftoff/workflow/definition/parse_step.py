@@ -11,8 +11,7 @@ from leftoff.workflow.definition.model import Retries
 from leftoff.workflow.definition.parse_actions import AGENT, Actions
 from leftoff.workflow.definition.parse_values import Values, shown
 from leftoff.workflow.definition.problems import nearest
-from leftoff.workflow.template.names import is_template
-from leftoff.workflow.template.sites import SHELL, TEST, TEXT, Site
+from leftoff.workflow.template.template_words import SHELL, TEST, TEXT, Site, is_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

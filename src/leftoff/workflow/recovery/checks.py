@@ -36,8 +36,8 @@ from leftoff.workflow.recovery.reopen import DONE
 from leftoff.workflow.recovery.shown import what_runs
 from leftoff.workflow.run.runner import missing as lacking
 from leftoff.workflow.run.state import order_of
-from leftoff.workflow.template.mentioned import mentioned
-from leftoff.workflow.template.render import Templates
+from leftoff.workflow.template.template_check import mentioned
+from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

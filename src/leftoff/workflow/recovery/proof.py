@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.state import State
     from leftoff.workflow.run.turn import ActiveRun
     from leftoff.workflow.run.unit import LiveAttempt
-    from leftoff.workflow.template.render import Templates
+    from leftoff.workflow.template.templates import Templates
 
 
 def without_outputs(state: State, templates: Templates, step: Step, item: Any) -> str:
@@ -56,8 +56,8 @@ def _holds(active: ActiveRun, live: LiveAttempt, number: int, text: str) -> bool
     leftovers.remove(folder)
     files.prepare(folder)
     values = active.state.values(step, live.item)
-    argv = script(step, text, active.templates, values, folder, f"{step.path}: checks")
-    active.launcher.start(jobs.check(active, live, token, folder, argv, values))
+    command = script(step, text, active.templates, values, folder, f"{step.path}: checks")
+    active.launcher.start(jobs.check(active, live, token, folder, command, values))
     try:
         return _ended_well(active, token, folder)
     finally:

@@ -1,7 +1,7 @@
 """All that a run from elsewhere would run, as a person is asked about it: its commands, with what becomes a part.
 
-A value is quoted wherever a script names it. Where it is not (`| raw`), or decides how a script is run (`env`), or
-tells an agent what to do, it came along with the run, and is as good as a command.
+A script gets its values as environment variables. A value that becomes a part of the script (`| raw`), that is in `env`
+or `cwd`, or that tells an agent what to do, came along with the run, and is as good as a command. So it is shown.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.read.state import Reader
 from leftoff.model.codec import text
 from leftoff.workflow.definition.commands import commands_of
-from leftoff.workflow.template.mentioned import mentioned
-from leftoff.workflow.template.render import Templates
+from leftoff.workflow.template.template_check import mentioned
+from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

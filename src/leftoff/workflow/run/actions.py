@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import shutil
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Invalid, Unsupported
@@ -20,7 +21,7 @@ from leftoff.workflow.run.leftovers import ARGS, SCRIPT
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.template.render import Templates
+    from leftoff.workflow.template.templates import Templates
 
 LONGEST = 100_000  # of a script on a command line; a longer one goes through a file
 _BASH = ("-eo", "pipefail")
@@ -34,12 +35,17 @@ _INLINE = {
 }  # -c is another thing
 
 
+@dataclass
 class Command:
-    """What to execute, and what to add to its environment."""
+    """What to execute, and what to add to its environment.
 
-    def __init__(self, argv: list[str], env: dict[str, str] | None = None) -> None:
-        self.argv = argv
-        self.env = env or {}
+    ``values`` are the variables that hold the values of its script. They decide what the command does, so they are a
+    part of the step's cache key.
+    """
+
+    argv: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
 
 
 class Action:
@@ -66,7 +72,7 @@ class Shell(Action):
     """`run:` a script for the shell."""
 
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
-        return Command(script(step, step.run, templates, values, folder, f"{step.path}: run"))
+        return script(step, step.run, templates, values, folder, f"{step.path}: run")
 
     def result(self, folder: str) -> Any:
         return NOTHING
@@ -100,15 +106,17 @@ def action_of(step: Step) -> Action:
 
 def script(
     step: Step, text: str, templates: Templates, values: dict[str, Any], folder: str, where: str
-) -> list[str]:
-    """The command line that executes a script of a step, its values quoted for the shell."""
+) -> Command:
+    """Return the command that executes a script of a step, with the script's values in its environment."""
     shell = shell_of(step)
-    rendered = templates.shell(text, values, where, shell=shell)
+    rendered, held = templates.shell(text, values, where, shell=shell)
     if isinstance(step.shell, list):
-        return [*shell, rendered]
-    if len(rendered.encode("utf-8", "surrogateescape")) <= LONGEST:
-        return [*shell, _INLINE.get(os.path.basename(shell[0]), "-c"), rendered]
-    return [*shell, _kept(os.path.join(folder, f"{SCRIPT}{abs(hash(where)) % 10_000}"), rendered)]
+        argv = [*shell, rendered]
+    elif len(rendered.encode("utf-8", "surrogateescape")) <= LONGEST:
+        argv = [*shell, _INLINE.get(os.path.basename(shell[0]), "-c"), rendered]
+    else:
+        argv = [*shell, _kept(os.path.join(folder, f"{SCRIPT}{abs(hash(where)) % 10_000}"), rendered)]
+    return Command(argv, values=held)
 
 
 def exchange(args: Any, folder: str) -> dict[str, str]:

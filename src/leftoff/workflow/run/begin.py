@@ -22,7 +22,6 @@ from leftoff.workflow.run.unit import RUNNING, LiveAttempt, about
 if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.run.actions import Command
     from leftoff.workflow.run.turn import ActiveRun
 
 
@@ -215,17 +214,16 @@ def _launch(active: ActiveRun, step: Step, unit: str, item: Any, *, expands: boo
     if expands:
         assert step.foreach is not None
         live.expands = True
-        argv = script(step, step.foreach.value, active.templates, values, folder, f"{step.path}: foreach")
-        argv = _into_file(argv, os.path.join(folder, ITEMS))
-        job = jobs.command(active, live, argv, values, {})
+        command = script(step, step.foreach.value, active.templates, values, folder, f"{step.path}: foreach")
+        command.argv = _into_file(command.argv, os.path.join(folder, ITEMS))
     else:
-        command: Command = action_of(step).command(step, active.templates, values, folder)
+        command = action_of(step).command(step, active.templates, values, folder)
         expect(active, live)
-        own = jobs.own_environment(active, step, values)
+        own = jobs.own_environment(active.templates, step, values)
         live.cache = active.reuse.parts(step, live, command, own)
         if _is_reused(active, live):
             return
-        job = jobs.command(active, live, command.argv, values, command.env)
+    job = jobs.command(active, live, command, values)
     active.attempts[token] = live
     active.launcher.start(job)
 

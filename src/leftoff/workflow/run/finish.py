@@ -163,13 +163,13 @@ def next_check(active: ActiveRun, live: LiveAttempt) -> None:
     step = live.step
     text, _ = live.checks[0]
     values = active.state.values(step, live.item)
-    argv = script(step, text, active.templates, values, live.folder, f"{step.path}: checks")
+    command = script(step, text, active.templates, values, live.folder, f"{step.path}: checks")
     token, folder = check_names(live)
     leftovers.remove(folder)  # an earlier driver may have died while it checked
     files.prepare(folder)
     live.phase = CHECKING
     active.attempts[token] = live
-    active.launcher.start(jobs.check(active, live, token, folder, argv, values))
+    active.launcher.start(jobs.check(active, live, token, folder, command, values))
 
 
 def check_names(live: LiveAttempt) -> tuple[str, str]:

@@ -15,11 +15,12 @@ from leftoff.model.ids import unquote_part, with_item
 from leftoff.workflow.definition.graph import Graph
 from leftoff.workflow.run import items
 from leftoff.workflow.run.actions import action_of
+from leftoff.workflow.run.jobs import own_environment
 from leftoff.workflow.run.ledger import Records
 from leftoff.workflow.run.reuse import Reuse, wanted
 from leftoff.workflow.run.state import State
 from leftoff.workflow.run.unit import LiveAttempt, outputs_of
-from leftoff.workflow.template.render import Templates
+from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,10 +122,7 @@ class Foresight:
         live = LiveAttempt(unit, step, item, "", self._folder)
         command = action_of(step).command(step, self._templates, values, self._folder)
         live.outputs, live.cwd = outputs_of(self._templates, values, step)
-        env = {
-            name: self._templates.render(text, values, f"{step.path}: env: {name}")
-            for name, text in step.env.items()
-        }
+        env = own_environment(self._templates, step, values)
         return self._reuse.judge(unit, self._reuse.parts(step, live, command, env))
 
     def _would_run(self, step: Step, unit: str, why: str) -> Foreseen:

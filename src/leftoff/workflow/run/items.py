@@ -15,8 +15,8 @@ from leftoff.engine.steps import lifecycle
 from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.ids import quote_part
 from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.template.names import is_template
-from leftoff.workflow.template.render import Templates, shown
+from leftoff.workflow.template.template_words import is_template
+from leftoff.workflow.template.templates import Templates, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,48 +6,42 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.workflow.processes.job import Job
-from leftoff.workflow.template.environment import check_environment, is_filled
-from leftoff.workflow.template.render import is_ksh, is_posix
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step
+    from leftoff.workflow.run.actions import Command
     from leftoff.workflow.run.turn import ActiveRun
     from leftoff.workflow.run.unit import LiveAttempt
+    from leftoff.workflow.template.templates import Templates
 
 
-def command(
-    active: ActiveRun, live: LiveAttempt, argv: list[str], values: dict[str, Any], extra: dict[str, str]
-) -> Job:
+def command(active: ActiveRun, live: LiveAttempt, command: Command, values: dict[str, Any]) -> Job:
     """The command of a step, in the step's folder and environment."""
-    step = live.step
-    env = environment(active, live, values)
-    env.update(extra)
+    env = {**environment(active, live, values), **command.env, **command.values}
     cwd = os.path.join(active.project, live.cwd)
-    return Job(live.token, live.folder, argv, env, cwd, step.timeout, active.grace, _secrets(active))
+    return Job(
+        live.token, live.folder, command.argv, env, cwd, live.step.timeout, active.grace, _secrets(active)
+    )
 
 
 def check(
-    active: ActiveRun, live: LiveAttempt, token: str, folder: str, argv: list[str], values: dict[str, Any]
+    active: ActiveRun, live: LiveAttempt, token: str, folder: str, command: Command, values: dict[str, Any]
 ) -> Job:
     """A check of what the step did: in the project's folder, which declared outputs are relative to, too."""
-    env = environment(active, live, values)
-    return Job(token, folder, argv, env, active.project, live.step.timeout, active.grace, _secrets(active))
+    env = {**environment(active, live, values), **command.values}
+    timeout = live.step.timeout
+    return Job(token, folder, command.argv, env, active.project, timeout, active.grace, _secrets(active))
 
 
 def _secrets(active: ActiveRun) -> tuple[str, ...]:
     return tuple(value for value in active.secrets.values() if value)
 
 
-def own_environment(active: ActiveRun, step: Step, values: dict[str, Any]) -> dict[str, str]:
-    """What the definition puts into a step's environment."""
-    own = {
-        name: active.templates.render(text, values, f"{step.path}: env: {name}")
-        for name, text in step.env.items()
+def own_environment(templates: Templates, step: Step, values: dict[str, Any]) -> dict[str, str]:
+    """Return what the definition puts into a step's environment."""
+    return {
+        name: templates.render(text, values, f"{step.path}: env: {name}") for name, text in step.env.items()
     }
-    filled = {name: own[name] for name, text in step.env.items() if is_filled(text)}
-    if filled and is_posix(step.shell):
-        check_environment(step.scripts, filled, step.path, ksh=is_ksh(step.shell))
-    return own
 
 
 def environment(active: ActiveRun, live: LiveAttempt, values: dict[str, Any]) -> dict[str, str]:
@@ -56,7 +50,7 @@ def environment(active: ActiveRun, live: LiveAttempt, values: dict[str, Any]) ->
     return {
         **active.environ,
         **active.secrets,
-        **own_environment(active, live.step, values),
+        **own_environment(active.templates, live.step, values),
         "LEFTOFF_SECRETS": ",".join(active.secrets),
         "LEFTOFF_RUN": active.ledger.run_id,
         "LEFTOFF_STEP": live.unit,

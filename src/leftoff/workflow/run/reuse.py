@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.actions import Command
     from leftoff.workflow.run.state import State
     from leftoff.workflow.run.unit import LiveAttempt
-    from leftoff.workflow.template.render import Templates
+    from leftoff.workflow.template.templates import Templates
 
 MOST_RUNS = 20  # that are looked at, newest first
 MOST_NAMED = 50  # inputs whose hashes are kept one by one, so that a change can be told
@@ -88,7 +88,9 @@ class Reuse:
         argv = [_content(word, live.folder) for word in command.argv]
         arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder)
         return {
-            "command": _hash([argv, arguments, live.cwd, step.checks, step.criteria, step.agent]),
+            "command": _hash(
+                [argv, command.values, arguments, live.cwd, step.checks, step.criteria, step.agent]
+            ),
             "environment": _hash(env),
             "inputs": _short(dict(self._inputs(step, live))),
             "outputs": _hash(live.outputs),

@@ -24,7 +24,7 @@ from leftoff.workflow.run.records import declared
 from leftoff.workflow.run.scheduler import Scheduler
 from leftoff.workflow.run.state import State
 from leftoff.workflow.run.turn import GRACE, ActiveRun
-from leftoff.workflow.template.render import Templates
+from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,6 +18,7 @@ from leftoff.model.ids import with_item
 from leftoff.workflow.run.leftovers import keep_log, tidy
 from leftoff.workflow.run.records import Entries
 from leftoff.workflow.run.reuse import Reuse
+from leftoff.workflow.template.shell_values import OWN_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.scheduler import Scheduler
     from leftoff.workflow.run.state import State
     from leftoff.workflow.run.unit import LiveAttempt
-    from leftoff.workflow.template.render import Templates
+    from leftoff.workflow.template.templates import Templates
 
     Observer = Callable[[dict[str, Any]], None]
     Ask = Callable[
@@ -63,7 +64,10 @@ class ActiveRun:
         self.folder = setting.folder  # of the attempts of this run
         self.store_url = setting.store_url
         self.secrets = setting.secrets
-        self.environ = CALLER.environment()  # copied once: asking each time costs more than a step's commit
+        # Copied once: asking each time costs more than a step's commit. Without the values of a step around this run.
+        self.environ = {
+            name: value for name, value in CALLER.environment().items() if not OWN_NAME.fullmatch(name)
+        }
         self.grace = setting.grace
         self._seen = setting.seen  # what the world is like, where a phase ends
         self.tree = setting.tree  # the files that the run knows, where a step ends

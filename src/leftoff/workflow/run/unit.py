@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.processes.follow import LogFollower
     from leftoff.workflow.processes.job import Exit
     from leftoff.workflow.run.ledger import Page
-    from leftoff.workflow.template.render import Templates
+    from leftoff.workflow.template.templates import Templates
 
 STARTING, RUNNING, CHECKING = "starting", "running", "checking"
 

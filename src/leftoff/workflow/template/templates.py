@@ -1,0 +1,340 @@
+"""Render the templates of a workflow: ``{{ … }}``, when a step starts.
+
+minijinja renders them strictly: a name that is not defined is an error. Values print as ``leftoff get`` prints them:
+text bare, anything else as JSON. Values in a script go into the environment instead; see ``shell_values``. For that a
+script is rendered with a mark in the place of each value. Nobody who writes a value can guess the mark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import minijinja
+
+from leftoff.errors import BadTemplate, LeftoffError
+from leftoff.model.codec import text as json_text
+from leftoff.workflow.definition.problems import nearest
+from leftoff.workflow.template.shell_values import (
+    Refused,
+    ScriptValue,
+    ShellScript,
+    is_shell,
+    other_language_hint,
+    shell_quote,
+    takes_json,
+)
+from leftoff.workflow.template.template_words import (
+    FILTERS,
+    GLOBALS,
+    TESTS,
+    expressions,
+    is_template,
+    marked,
+    unused_character,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_FALSE = frozenset(("", "false", "no", "off", "0", "none", "null", "[]", "{}"))
+_SINK = "\0sink"  # a rendering finds its sink under this name, which no variable can have
+_BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
+_WHOLE = re.compile(r"[-+]?[0-9]{1,4000}")
+
+
+class Templates:
+    """Renders templates. ``where`` names the place in errors, like ``convert: run``."""
+
+    def __init__(self) -> None:
+        self._env = minijinja.Environment(
+            undefined_behavior="strict",
+            keep_trailing_newline=True,
+            filters=_FILTERS,
+            finalizer=_finish,
+            comment_start_string="\0{#",  # YAML has comments, and ${#name} is shell
+            comment_end_string="#}\0",
+        )
+
+    def render(self, text: str, values: Mapping[str, Any], where: str) -> str:
+        """Return the text with its values."""
+        return self._render(text, values, where, None) if is_template(text) else text
+
+    def shell(
+        self, text: str, values: Mapping[str, Any], where: str, *, shell: str | Sequence[str] | None = None
+    ) -> tuple[str, dict[str, str]]:
+        """Return a script with a reference to each value, and the environment variables that hold the values."""
+        if not is_template(text):
+            return text, {}
+        sink = _ScriptValues(shell)
+        rendered = self._render(text, values, where, sink)
+        script = sink.script(rendered)
+        try:
+            return script.referenced(), script.environment
+        except Refused as refused:
+            place = _place(text, refused)
+            raise BadTemplate(f"{where}, {place}: {refused.message}", hint=refused.hint) from None
+
+    def value(self, text: str, values: Mapping[str, Any], where: str) -> Any:
+        """Return the value of an expression, with or without ``{{ … }}`` around it."""
+        inner = whole(text)
+        sink = _OneValue()
+        self._render(f"{{{{ {text if inner is None else inner} }}}}", values, where, sink)
+        return sink.value
+
+    def test(self, text: str, values: Mapping[str, Any], where: str) -> bool:
+        """Return whether a condition holds: an expression, or a template that renders as true or false."""
+        if is_template(text) and whole(text) is None:
+            found: Any = self.render(text, values, where)
+        else:
+            found = self.value(text, values, where)
+        return found.strip().lower() not in _FALSE if isinstance(found, str) else bool(found)
+
+    def names(self, text: str) -> set[str]:
+        """Return the names that a template takes from outside."""
+        error = self.syntax(text)
+        if error is not None:
+            detail = error.detail or error.message
+            raise BadTemplate(f"A template cannot be read: {detail}.", hint=_BRACES)
+        return self._env.undeclared_variables_in_str(text) - GLOBALS
+
+    def syntax(self, text: str) -> minijinja.TemplateError | None:
+        """Return the syntax error of a template, if it has one."""
+        try:
+            self._env.undeclared_variables_in_str(text)
+        except minijinja.TemplateError as error:
+            return error
+        return None
+
+    def _render(self, text: str, values: Mapping[str, Any], where: str, sink: _Sink | None) -> str:
+        context: dict[str, Any] = {**values, _SINK: sink}
+        context.pop("self", None)  # minijinja does not take a value of that name
+        try:
+            return self._env.render_str(text, where, **context)
+        except minijinja.TemplateError as error:
+            raise _explained(error, text, context, where) from None
+        except LeftoffError as error:
+            raise BadTemplate(f"{where}: {error.message}", hint=error.hint) from None
+        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise BadTemplate(f"{where}: {type(error).__name__}: {error}") from None
+
+
+def _place(text: str, refused: Refused) -> str:
+    """Return the line and column of a value; in a template with blocks, which may repeat, only the line."""
+    if any(expression.block for expression in expressions(text)):
+        return f"line {refused.line}"
+    before = text[: marked(text)[2][refused.value].start]
+    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+
+
+# -- where values go
+
+
+class _Sink:
+    """Takes the values of a rendering. ``put`` returns what stands in the text for a value."""
+
+    def put(self, value: Any) -> str:
+        raise NotImplementedError
+
+
+class _OneValue(_Sink):
+    value: Any = None
+
+    def put(self, value: Any) -> str:
+        self.value = value.text if isinstance(value, FilteredText) else value
+        return ""
+
+
+class _ScriptValues(_Sink):
+    """Keeps the values of a script, and leaves a mark for each."""
+
+    def __init__(self, shell: str | Sequence[str] | None) -> None:
+        self.shell = shell
+        self.is_shell = is_shell(shell)
+        self.values: list[ScriptValue] = []
+        self.key = str(secrets.randbits(128))
+        self.mark = re.compile(f"\ue000{self.key}:([0-9]+)\ue001")
+
+    def put(self, value: Any) -> str:
+        if isinstance(value, FilteredText):
+            as_literal = value.filter == "tojson" and not self.is_shell and takes_json(self.shell)
+            if value.filter == "raw" or as_literal:
+                return value.text
+        if not self.is_shell:
+            name = self.shell if isinstance(self.shell, str) else " ".join(self.shell or ())
+            raise BadTemplate(
+                f"leftoff hands values to shells only, not to `{name}`", hint=other_language_hint(self.shell)
+            )
+        self.values.append(self._kept(value))
+        return f"\ue000{self.key}:{len(self.values) - 1}\ue001"
+
+    def _kept(self, value: Any) -> ScriptValue:
+        quoted = None
+        if isinstance(value, FilteredText) and value.filter == "quote":
+            quoted, value = self._resolved(value.text), value.value
+        if not _is_list(value):
+            return self._one(value)._replace(quoted=quoted)
+        items = [self._one(item) for item in value]
+        return ScriptValue(" ".join(item.text for item in items), items=items, quoted=quoted)
+
+    def _one(self, value: Any) -> ScriptValue:
+        literal = value is None or isinstance(value, (bool, int, float))
+        return ScriptValue(self._resolved(shown(value)), literal)
+
+    def _resolved(self, text: str) -> str:
+        """Return a text that was rendered before ({% set %}, a macro) with its values instead of their marks."""
+        return (
+            self.mark.sub(lambda found: self.values[int(found[1])].text, text) if self.key in text else text
+        )
+
+    def script(self, rendered: str) -> ShellScript:
+        order = [self.values[int(found[1])] for found in self.mark.finditer(rendered)]
+        mark = unused_character(self.mark.sub("", rendered))
+        return ShellScript(self.mark.sub(mark, rendered), mark, order)
+
+
+@minijinja.pass_state
+def _finish(state: Any, value: Any) -> Any:
+    """Turn a value into text on its way into the output."""
+    sink = state.lookup(_SINK)
+    return shown(value) if sink is None else sink.put(value)
+
+
+# -- values as text
+
+
+@dataclass
+class FilteredText:
+    """A text that ``| raw``, ``| tojson`` or ``| quote`` made of a value."""
+
+    text: str
+    filter: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def shown(value: Any) -> str:
+    """Return a value as text: text bare, anything else as JSON."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, FilteredText):
+        return value.text
+    return json_text(_json(value))
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, FilteredText):
+        return value.text
+    if _is_list(value):
+        return [_json(entry) for entry in value]
+    if isinstance(value, dict):
+        return {shown(key): _json(entry) for key, entry in value.items()}
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if callable(value):
+        raise BadTemplate("this is a function: call it, as in failed('convert')")
+    raise BadTemplate(f"this is no value, but {type(value).__name__}")
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return True
+    return type(value).__name__ in ("dict_keys", "dict_values", "dict_items", "range")
+
+
+def _explained(error: Any, text: str, values: Mapping[str, Any], where: str) -> BadTemplate:
+    """Return minijinja's error in our words, with the nearest known name."""
+    place = f"{where}, line {error.line}" if error.line and "\n" in text.rstrip("\n") else where
+    detail = (error.detail or error.message or "").removesuffix(".")
+    known = [name for name in values if name != _SINK]
+    if error.kind == "UndefinedError" or "is undefined" in detail:
+        named = re.search(r"`([^`]+)` is undefined", detail)
+        name = named[1] if named else "a value"
+        hint = nearest(name, known) or "Give it under `vars`, with --var, or let an earlier step set it."
+        hint = hint if re.fullmatch(r"\w+", name) else "It is read from something that does not have it."
+        return BadTemplate(f"{place}: `{name}` is not defined", hint=hint)
+    lists = {
+        "UnknownFilter": ("filter", FILTERS),
+        "UnknownTest": ("test", TESTS),
+        "UnknownFunction": ("function", known),
+    }
+    if error.kind in lists:
+        what, candidates = lists[error.kind]
+        name = re.sub(r"^(filter|test) | is unknown.*$", "", detail)
+        return BadTemplate(f"{place}: there is no {what} `{name}`", hint=nearest(name, candidates))
+    return BadTemplate(f"{place}: {detail}", hint=_BRACES if error.kind == "SyntaxError" else "")
+
+
+# -- filters
+
+
+def _stem(value: Any) -> str:
+    return os.path.splitext(os.path.basename(_path(value)))[0]
+
+
+def _basename(value: Any) -> str:
+    return os.path.basename(_path(value))
+
+
+def _dirname(value: Any) -> str:
+    return os.path.dirname(_path(value)) or "."
+
+
+def _ext(value: Any) -> str:
+    return os.path.splitext(_path(value))[1]
+
+
+def _path(value: Any) -> str:
+    if isinstance(value, (list, tuple, dict)):
+        hint = "Take one entry, as in files[0], or apply it to each: files | map('stem')."
+        raise BadTemplate("this filter takes the path of one file, not a list", hint=hint)
+    return shown(value).rstrip("/") or shown(value)
+
+
+def _tojson(value: Any, indent: int | None = None) -> FilteredText:
+    plain = _json(value)
+    text = json_text(plain) if indent is None else json.dumps(plain, indent=indent, ensure_ascii=False)
+    return FilteredText(text, "tojson")
+
+
+def _raw(value: Any) -> FilteredText:
+    """Return the text of a value, or of a list's entries with blanks between them, as a part of the script."""
+    many = isinstance(value, (list, tuple))
+    return FilteredText(" ".join(map(shown, value)) if many else shown(value), "raw")
+
+
+def _quote(value: Any) -> FilteredText:
+    entries = value if isinstance(value, (list, tuple)) else [value]
+    return FilteredText(" ".join(shell_quote(shown(entry)) for entry in entries), "quote", value)
+
+
+def _int(value: Any) -> int:
+    """Return a whole number. (minijinja's own filter does not name the value, and rounds long numbers.)"""
+    number = 0 if value is None else value
+    text = str.__str__(number).strip() if isinstance(number, str) else ""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    try:
+        return int(float(text)) if isinstance(number, str) else int(number)
+    except (TypeError, ValueError, OverflowError):
+        hint = "Give a number; or write {{ x }} without `| int`, where text is meant."
+        raise BadTemplate(f"`| int` of what is no number: {shown(value)[:80]!r}", hint=hint) from None
+
+
+_FILTERS = {
+    "int": _int,
+    "stem": _stem,
+    "basename": _basename,
+    "dirname": _dirname,
+    "ext": _ext,
+    "raw": _raw,
+    "quote": _quote,
+    "tojson": _tojson,
+}
