@@ -2,8 +2,8 @@
 
 JSON stays as it is. Any other value becomes ``{"$type": NAME, "value": …}`` with the name of its kind
 (`leftoff.api.value_kinds`). A dict that has the key ``$type`` itself, or keys that are not text, is written as pairs,
-so that a reader never mistakes it for such a value. A value without a kind is refused with its name and path. Nothing is
-pickled, and reading a record runs no constructor of the user's classes.
+so that a reader never mistakes it for such a value. A value without a kind is refused with its name and path. Nothing
+is pickled, and reading a record runs no constructor of the user's classes.
 """
 
 from __future__ import annotations
