@@ -21,13 +21,13 @@ from leftoff import seams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff._version import __version__
-    from leftoff.api.kinds import register
     from leftoff.api.module import fsck, get, list, open, resume, run, start
     from leftoff.api.read import RunView
     from leftoff.api.run import Run
     from leftoff.api.step_log import logger
     from leftoff.api.steps import Step
     from leftoff.api.store import Store
+    from leftoff.api.value_kinds import register
     from leftoff.api.views import Snapshot
     from leftoff.engine.read.diff import Diff
     from leftoff.engine.read.info import RunInfo
@@ -78,7 +78,7 @@ _HOME = {
     "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
     "leftoff.workflow.functions.decorators": ("step",),
-    "leftoff.api.kinds": ("register",),
+    "leftoff.api.value_kinds": ("register",),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 

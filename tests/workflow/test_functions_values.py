@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leftoff
-from leftoff.api import kinds
+from leftoff.api import value_kinds as kinds
 from leftoff.api.values import canonical, decode, encode
 from leftoff.model.codec import decode as parse
 from tests.workflow import kept
@@ -269,10 +269,10 @@ def test_return_types_that_cannot_be_kept(annotation: Any, said: str) -> None:
 @pytest.fixture
 def registered() -> Iterator[None]:
     """Registrations end with the test."""
-    before, names = dict(kinds._known), dict(kinds._registered)
+    before, names = dict(kinds._by_class), dict(kinds._registered)
     yield
-    kinds._known.clear()
-    kinds._known.update(before)
+    kinds._by_class.clear()
+    kinds._by_class.update(before)
     kinds._registered.clear()
     kinds._registered.update(names)
 

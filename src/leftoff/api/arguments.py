@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leftoff.api import kinds
+from leftoff.api.value_kinds import OWN_TYPES, class_name, kind_of
 from leftoff.api.values import encode, with_marks
 from leftoff.engine.read.state import seen
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
@@ -179,7 +179,7 @@ def _writable(value: Any) -> Any:
 
 
 def _by_type(value: Any) -> Any:
-    return {TYPE: kinds.name_of(type(value))}
+    return {TYPE: class_name(type(value))}
 
 
 def _countable(value: Any, inside: tuple[int, ...] = ()) -> Any:
@@ -197,8 +197,8 @@ def _countable(value: Any, inside: tuple[int, ...] = ()) -> Any:
 
 
 def _parts(value: Any, inside: tuple[int, ...]) -> Any:
-    kind = kinds.of(type(value))
-    if kind is not None:
+    kind = kind_of(type(value))
+    if kind is not None and type(value) not in OWN_TYPES:
         return _countable(kind.take(value), inside)
     if isinstance(value, dict):
         return sorted(([_countable(k, inside), _countable(v, inside)] for k, v in value.items()), key=text)

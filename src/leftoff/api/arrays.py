@@ -1,44 +1,53 @@
-"""numpy's and pandas' values, taken apart into what a record can hold and put together again.
+"""How values of numpy and pandas are recorded.
 
-An array of numbers is its bytes with type and shape; one of objects is a list of its entries. A large one becomes a
-file of the store, as any large value does. Nothing is pickled.
+An array of numbers is stored as its bytes with type and shape; one of objects as a list of its entries. A large one
+becomes a blob, as any large value does. Nothing is pickled.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-_SCALARS = {"Timestamp": "pandas.Timestamp", "NaTType": "pandas.Timestamp", "Timedelta": "pandas.Timedelta"}
-_PANDAS = frozenset(("DataFrame", "Series", "NAType", "Period", *_SCALARS)) | {
-    f"{kind}Index" for kind in ("", "Range", "Datetime", "Timedelta", "Period", "Categorical", "Multi")
+from leftoff.api.value_kinds import Kind
+
+_PANDAS = {
+    "Timestamp": "pandas.Timestamp",
+    "NaTType": "pandas.Timestamp",
+    "Timedelta": "pandas.Timedelta",
+    "Period": "pandas.Period",
+    "NAType": "pandas.NA",
+    "DataFrame": "pandas.DataFrame",
+    "Series": "pandas.Series",
+    **{
+        f"{kind}Index": "pandas.Index"
+        for kind in ("", "Range", "Datetime", "Timedelta", "Period", "Categorical", "Multi")
+    },
 }
-SIMPLE = "biufcmM"  # kinds of numpy types whose bytes say all: truth, numbers, times
+SIMPLE = "biufcmM"  # kinds of numpy types that are stored as bytes: booleans, numbers, times
 
 
-def supports(kind: type) -> bool:
-    """Whether values of a class of numpy or pandas can be kept."""
-    top, name = kind.__module__.partition(".")[0], kind.__name__
-    if top == "pandas":
-        return name in _PANDAS
-    import numpy
+def kind_of(cls: type) -> Kind | None:
+    """Return how values of a class of numpy or pandas are recorded; None if they cannot be."""
+    name = cls.__name__
+    if cls.__module__.partition(".")[0] == "numpy":
+        import numpy
 
-    return kind is numpy.ndarray or issubclass(kind, numpy.generic)
+        if issubclass(cls, numpy.generic):
+            return kind_named("numpy.scalar")
+        return kind_named("numpy.ndarray") if cls is numpy.ndarray else None
+    return kind_named(_PANDAS[name]) if name in _PANDAS else None
 
 
-def take(value: Any) -> tuple[str, Any] | None:
-    """The word for a value, and its parts; ``None``: it is none of ours."""
-    if not supports(type(value)):
+def kind_named(word: str) -> Kind | None:
+    """Return the kind that records call by this word."""
+    if word not in _TAKE:
         return None
-    if type(value).__module__.partition(".")[0] == "pandas":
-        return _take_pandas(value)
-    import numpy
+    return Kind(word, _TAKE[word], partial(_make, word))
 
-    if isinstance(value, numpy.generic):
-        return "numpy.scalar", [value.dtype.str, value.tobytes()] if value.dtype.kind in SIMPLE else [
-            "O",
-            value.item(),
-        ]
-    return "numpy.ndarray", _array(value)
+
+def _take_scalar(value: Any) -> list[Any]:
+    return [value.dtype.str, value.tobytes()] if value.dtype.kind in SIMPLE else ["O", value.item()]
 
 
 def _array(value: Any) -> list[Any]:
@@ -51,36 +60,29 @@ def _array(value: Any) -> list[Any]:
     return ["O", list(value.shape), value.ravel().tolist()]
 
 
-def _take_pandas(value: Any) -> tuple[str, Any]:
-    name = type(value).__name__
-    if name in _SCALARS:
-        return _SCALARS[name], value.isoformat()
-    if name == "NAType":
-        return "pandas.NA", None
-    if name == "Period":
-        return "pandas.Period", [str(value), value.freqstr]
-    if name == "DataFrame":
-        columns = [_column(value.iloc[:, number]) for number in range(value.shape[1])]
-        return "pandas.DataFrame", [_index(value.columns), columns, _index(value.index)]
-    if name == "Series":
-        return "pandas.Series", [_column(value), _index(value.index), value.name]
-    return "pandas.Index", _index(value)
+def _take_frame(value: Any) -> list[Any]:
+    columns = [_column(value.iloc[:, number]) for number in range(value.shape[1])]
+    return [_index(value.columns), columns, _index(value.index)]
+
+
+def _take_isoformat(value: Any) -> str:
+    return str(value.isoformat())
 
 
 def _column(series: Any) -> list[Any]:
-    """The type that pandas has for it, and its entries."""
+    """Return the type that pandas has for it, and its entries."""
     return [_dtype(series.dtype), _array(_plain(series))]
 
 
 def _dtype(kind: Any) -> Any:
-    """The name of a type; of categories also what they are, in their order."""
+    """Return the name of a type. Of a categorical one also its categories, in their order."""
     if type(kind).__name__ == "CategoricalDtype":
         return ["category", _index(kind.categories), bool(kind.ordered)]
     return str(kind)
 
 
 def _plain(values: Any) -> Any:
-    """Entries as numpy has them; of pandas' own types as objects, with None for what is missing."""
+    """Return entries as numpy has them. Those of pandas' own types become objects, with None if one is missing."""
     import numpy
 
     if isinstance(values.dtype, numpy.dtype):
@@ -95,8 +97,7 @@ def _index(index: Any) -> list[Any]:
     return [_dtype(index.dtype), _array(_plain(index.to_series())), index.name]
 
 
-def make(word: str, parts: Any) -> Any:
-    """The value again."""
+def _make(word: str, parts: Any) -> Any:
     import numpy
 
     if word == "numpy.scalar":
@@ -157,3 +158,16 @@ def _make_dtype(kind: Any) -> Any:
     import pandas
 
     return pandas.CategoricalDtype(_make_index(kind[1]), ordered=kind[2])
+
+
+_TAKE = {
+    "numpy.scalar": _take_scalar,
+    "numpy.ndarray": _array,
+    "pandas.Timestamp": _take_isoformat,
+    "pandas.Timedelta": _take_isoformat,
+    "pandas.Period": lambda value: [str(value), value.freqstr],
+    "pandas.NA": lambda value: None,
+    "pandas.DataFrame": _take_frame,
+    "pandas.Series": lambda value: [_column(value), _index(value.index), value.name],
+    "pandas.Index": _index,
+}

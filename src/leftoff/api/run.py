@@ -206,8 +206,8 @@ class Run(StepsMixin, FilesMixin, RunView):
         """
         from inspect import iscoroutinefunction
 
-        from leftoff.api.annotations import check_return
         from leftoff.api.maps import ItemMap
+        from leftoff.api.values import check_return
 
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
         check_return(fn, path)

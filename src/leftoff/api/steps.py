@@ -48,7 +48,7 @@ REMEMBERED = 32  # errors that are known to have been sealed
 def _check_return(function: Any, path: str) -> None:
     """What cannot be recorded is refused before the work begins, where the function's annotation tells."""
     if getattr(function, "__annotations__", None):
-        from leftoff.api.annotations import check_return
+        from leftoff.api.values import check_return
 
         check_return(function, path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
-from leftoff.api.annotations import check_return
+from leftoff.api.values import check_return
 from leftoff.errors import Usage
 from leftoff.workflow.functions.callables import (
     AT_A_TIME,
