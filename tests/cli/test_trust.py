@@ -318,17 +318,6 @@ def test_a_pipe_in_the_folder_of_the_store(project: Path, name: str) -> None:
     pipe.unlink()
 
 
-def test_a_pipe_in_the_archive(project: Path) -> None:
-    """The page of an archived run that is none says nothing, and holds nobody up."""
-    succeed("start", "w", "--run-id", "w", cwd=project)
-    succeed("finish", cwd=project)
-    succeed("archive", "w", cwd=project)
-    (project / ".leftoff/archive/w.json").unlink()
-    os.mkfifo(project / ".leftoff/archive/w.json")
-    assert ["w"] == [line.split()[0] for line in succeed("ls", "--all", cwd=project).out.splitlines()[1:]]
-    succeed("undelete", "w", cwd=project)
-
-
 def test_a_folder_is_the_same_as_a_url(project: Path, tmp_path: Path) -> None:
     """`store = "sqlite://DIR"` is a folder of the project, from wherever it is used, and no way around its links."""
     settings(project, 'store = "sqlite://state"\n')

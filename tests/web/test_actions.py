@@ -311,7 +311,7 @@ def test_fork_and_archive(page: Client, tmp_path: Path) -> None:
     )
     assert [] == audit(tmp_path, run) and ["fork"] == [each[0] for each in audit(tmp_path, "fork-of-it")]
     do(page, tmp_path, run, "archive")
-    assert (tmp_path / ".leftoff" / "archive" / f"{run}.leftoff").exists()
+    assert shown(tmp_path, run)["archived"]
     assert ["archive"] == [each[0] for each in audit(tmp_path, run)]
     assert 409 == page.post(f"/p/{tmp_path.name}/runs/fork-of-it/do/archive").status
 
