@@ -74,7 +74,7 @@ class ScriptValue(NamedTuple):
     known: bool = True
 
 
-class Refused(Exception):
+class RefusedValue(Exception):
     """A value cannot stand at its place. ``value`` is its index, ``line`` counts from 1."""
 
     def __init__(self, message: str, hint: str, value: int, line: int) -> None:
@@ -145,7 +145,7 @@ class ShellScript:
         self._bytes = 0
 
     def referenced(self) -> str:
-        """Return the script with a reference in the place of each value, or raise ``Refused``."""
+        """Return the script with a reference in the place of each value, or raise ``RefusedValue``."""
         self._scan(len(self._text))
         self._check_closed(1)
         return "".join(self._out)
@@ -330,7 +330,7 @@ class ShellScript:
             if frame.kind != _SUBSHELL and frame.used < len(self._values):
                 line = self._line(frame.start)
                 message = f"{frame.kind} that opens on line {line} of the script never closes"
-                raise Refused(message, "Close it, or write \\ before it.", frame.used, line)
+                raise RefusedValue(message, "Close it, or write \\ before it.", frame.used, line)
 
     # -- writing
 
@@ -342,7 +342,7 @@ class ShellScript:
         self._fresh = False
 
     def _written(self, value: ScriptValue, kind: str) -> str:
-        """Return what stands in the script for the next value."""
+        """Return what is written into the script for the next value."""
         following = self._text[self._at + 1 : self._at + 2]
         misread = self._name_end == self._at or (kind in _COMMANDS and following in ("<", ">"))
         if value.literal and not misread:  # $NAME3 would be another variable, and 3>FILE a file descriptor
@@ -398,5 +398,5 @@ class ShellScript:
     def _line(self, offset: int) -> int:
         return self._text.count("\n", 0, offset) + 1
 
-    def _refused(self, message: str, hint: str) -> Refused:
-        return Refused(message, hint, self._used, self._line(self._at))
+    def _refused(self, message: str, hint: str) -> RefusedValue:
+        return RefusedValue(message, hint, self._used, self._line(self._at))
