@@ -19,8 +19,7 @@ from leftoff.errors import Conflict, LeaseHeld, NeedsPerson, NotFound, StoreUnav
 from leftoff.files import sync_folder
 from leftoff.host import this_process
 from leftoff.operations.files import Rollback, plan_rollback, rollback
-from leftoff.operations.pages.actions import act
-from leftoff.operations.pages.previews import preview
+from leftoff.operations.pages.page_actions import act, dry_run
 from leftoff.operations.runs import taken_back, target
 from leftoff.operations.transfer import Import, import_runs
 from leftoff.operations.upkeep.retention import archive, prune, trash, undelete
@@ -308,7 +307,7 @@ def test_a_look_at_a_rollback_takes_nothing_back(over: Path) -> None:
         assert 2 == plan_rollback(project, NOBODY, Rollback("old@2", files=True)).target.seq
     assert 0 == call("rollback", "old@2", "--dry-run", cwd=over).code
     with here(over) as project:
-        plan = preview(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True}).plan
+        plan = dry_run(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True}).plan
     assert (over / ".leftoff/archive/old.leftoff").exists()
     with here(over) as project:
         act(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True, "plan": plan})

@@ -11,7 +11,7 @@ import pytest
 from starlette.routing import Route
 
 from leftoff.host import user
-from leftoff.web.jobs import Check
+from leftoff.web.background import StoreCheck
 from tests.cli.command import call, succeed
 from tests.cli.people import story
 from tests.cli.runs import release, started
@@ -431,9 +431,9 @@ def test_a_check_that_fails_inside_is_over(
     def breaks(*args: object, **named: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("leftoff.web.jobs.fsck", breaks)
+    monkeypatch.setattr("leftoff.web.background.fsck", breaks)
     served = next(iter(page.app.state.projects))
-    check = Check(served, lambda key: None)
+    check = StoreCheck(served, lambda key: None)
     check.run()
     told = check.to_json()
     assert not told["running"] and "RuntimeError" in str(told["error"]) and "secret" not in str(told["error"])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.workspace.differences import FileDiff
+    from leftoff.engine.write.audit import Audit
     from leftoff.engine.write.commit import Seal
     from leftoff.engine.write.head import Head
     from leftoff.model.changes import ChangeSet
@@ -226,6 +227,7 @@ class Fork(Fields):
     branch: str | None = None
     run_id: str | None = None
     variables: Mapping[str, Any] | None = None
+    audit: Audit | None = None
 
 
 class Forked(Fields):
@@ -248,7 +250,8 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     if (run_id := wanted.run_id) is not None and project.is_aside:
         project.own_store.read(lambda view: refuse_taken(view, run_id))
     on = project.own_store.read(_free_branch) if branch is None else branch
-    request = ForkRequest(on, wanted.run_id, dict(wanted.variables or {}), scrubber=project.redactor)
+    variables = dict(wanted.variables or {})
+    request = ForkRequest(on, wanted.run_id, variables, scrubber=project.redactor, audit=wanted.audit)
 
     def work(source: Target) -> Head:
         return usage_errors(lambda: fork_paused(project.store, source, request, project.now))
