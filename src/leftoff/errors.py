@@ -54,6 +54,8 @@ class LeftoffError(Exception):
 
     #: what it could have been: name, what that is, its status, and when it was last touched (milliseconds)
     listed: Sequence[tuple[str, str, str, int]] = ()
+    #: lines for the user to copy into a file, printed after the hint
+    paste = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from leftoff.web.app import make_app
-from leftoff.web.options import Options
-from leftoff.web.projects import serve_folders
+from leftoff.web.served import Options, serve_folders
 
 T = TypeVar("T")
 TOKEN = "token-of-the-tests"

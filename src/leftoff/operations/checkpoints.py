@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.workspace.differences import FileDiff
+    from leftoff.engine.write.audit import Audit
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
@@ -225,6 +226,7 @@ class Fork(Fields):
     branch: str | None = None
     run_id: str | None = None
     variables: Mapping[str, Any] | None = None
+    audit: Audit | None = None
 
 
 class Forked(Fields):
@@ -244,7 +246,8 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
 
     source, branch = target(project, caller, wanted.ref, current(project, caller)), wanted.branch
     on = project.store.read(_free_branch) if branch is None else branch
-    request = ForkRequest(on, wanted.run_id, dict(wanted.variables or {}), scrubber=project.redactor)
+    variables = dict(wanted.variables or {})
+    request = ForkRequest(on, wanted.run_id, variables, scrubber=project.redactor, audit=wanted.audit)
     head = usage_errors(lambda: fork_paused(project.store, source, request, project.now))
     tell_lost(project, head)
     return Forked(info(project, head), source)

@@ -12,9 +12,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from leftoff.web.app import make_app
-from leftoff.web.options import Options
-from leftoff.web.projects import serve_folders
-from leftoff.web.server import Server, listen
+from leftoff.web.page_server import Server, listen
+from leftoff.web.served import Options, serve_folders
 
 CHROMIUM = "/usr/bin/chromium"
 QUIETLY = (

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.read.find import Target
+    from leftoff.engine.write.audit import Audit
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
@@ -52,6 +53,7 @@ class ForkRequest(Fields):
     variables: Mapping[str, Any] = {}
     status: str = "running"
     scrubber: Scrubber | None = None
+    audit: Audit | None = None
 
 
 def fork(
@@ -64,6 +66,8 @@ def fork(
     opening.mask_names(given)
     for key, value in wanted.variables.items():
         given.put("variable", key, value)
+    if wanted.audit is not None:
+        wanted.audit.put(given, at)
     records, changes = store.read(
         lambda view: _copied(store, view, target, opening.branch, wanted.status, at)
     )

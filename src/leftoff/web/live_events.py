@@ -1,7 +1,7 @@
-"""``/api/events``: what happens, as it happens, to every page that is open.
+"""``/api/events``: a stream of server-sent events that says which runs changed, to every open page.
 
-However many pages are open, each store is watched once, by one thread, and not at all while nobody listens. A page that
-was away says which event it saw last, and is told at once which runs have changed since.
+Each store is watched once, by one thread, and only while a page listens. A page that was away sends the cursor of the
+event that it saw last, and is told at once which runs have changed since.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from leftoff.errors import LeftoffError
 from leftoff.operations import Project
 from leftoff.operations.pages.changed_since import Happened, since
 from leftoff.operations.watching.changes import watch
-from leftoff.web.projects import Projects, Served
+from leftoff.web.served import Projects, Served
 
-SLICE_S = 0.5  # after which a watching thread looks whether anybody still listens
-QUIET_S = 15.0  # without an event, a line that says that the server is there
-WAITING = 256  # events that a slow page may be behind, before it is told to look at everything
-AGAIN_S = 2.0  # after a store was out of reach
+_SLICE_S = 0.5  # a watching thread looks so often whether a page still listens
+_QUIET_S = 15.0  # without an event, a line shows that the server is there
+WAITING = 256  # a page that is more events behind is told to look at everything
+_AGAIN_S = 2.0  # after a store was out of reach
 
 Event = dict[str, Any]
 
 
 class Hub:
-    """Who listens, and who watches for them. Lives in one event loop."""
+    """The listeners and the threads that watch for them. It belongs to one event loop."""
 
     def __init__(self, projects: Projects, most: int) -> None:
         self._projects = projects
@@ -51,7 +51,7 @@ class Hub:
         return len(self._listeners)
 
     def join(self) -> asyncio.Queue[Event | None]:
-        """A new listener; with the first one the watching begins."""
+        """Add a listener. The first one starts the watching."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue(WAITING)
         self._listeners.add(queue)
         if not self._watchers:
@@ -60,7 +60,7 @@ class Hub:
         return queue
 
     def leave(self, queue: asyncio.Queue[Event | None]) -> None:
-        """With the last one the watching ends."""
+        """Remove a listener. The last one ends the watching."""
         self._listeners.discard(queue)
         if not self._listeners:
             for watcher in self._watchers.values():
@@ -68,44 +68,39 @@ class Hub:
             self._watchers = {}
 
     def close(self) -> None:
-        """The server ends: every stream does."""
+        """End every stream, because the server ends."""
         self._closed = True
         for queue in self._listeners:
             _put(queue, None)
 
     def tell(self, key: str, happened: Happened) -> None:
-        """Something happened in a project."""
+        """Tell every listener what happened in a project."""
         self._at[key] = max(happened.position, self._at.get(key, 0))
-        event = self.event(key, happened, self._at)
+        event = _event(key, happened, self._at)
         for queue in self._listeners:
             _put(queue, event)
 
     def tell_all(self, key: str) -> None:
-        """Every page of a project shows something else. May be called by any thread."""
+        """Tell every page of a project to look again. Any thread may call this."""
         if self._loop is not None and not self._loop.is_closed():
             happened = Happened(self._at.get(key, 0), others=True)
             self._loop.call_soon_threadsafe(self.tell, key, happened)
 
-    @staticmethod
-    def event(key: str, happened: Happened, at: dict[str, int]) -> Event:
-        return {"cursor": cursor_of(at), "project": key, "runs": list(happened.runs), "all": happened.others}
-
     def cursor(self, opened: Iterable[tuple[Served, Project]]) -> str:
-        """Where these are now, for a page that is made of what is read next."""
+        """Return the present position of projects, for a page that is made of what is read next."""
         return cursor_of({one.key: since(project, 0).position for one, project in opened})
 
     def missed(self, cursor: str) -> list[Event]:
-        """What happened in each project since an event that was seen, and where all are now. Reads the stores."""
+        """Return what happened in each project since a cursor."""
         seen, at, found = positions(cursor), {}, {}
         for one in self._projects:
             try:
                 with one.open() as project:
                     found[one.key] = happened = since(project, seen.get(one.key, 0))
                 at[one.key] = happened.position
-            except LeftoffError:  # it is told when it is there again
+            except LeftoffError:  # its watcher tells when it is there again
                 continue
-        events = [self.event(key, happened, at) for key, happened in found.items() if happened]
-        return events
+        return [_event(key, happened, at) for key, happened in found.items() if happened]
 
 
 class _Watcher:
@@ -125,14 +120,14 @@ class _Watcher:
                     at = since(project, 0).position
                     self._tell(Happened(at))
                     while not self.ended.is_set():
-                        news = changes.wait(SLICE_S)
+                        news = changes.wait(_SLICE_S)
                         if news:
                             happened = since(project, at)
                             at = happened.position
                             runs = list(dict.fromkeys([*happened.runs, *news.runs]))
                             self._tell(Happened(at, runs, news.others or happened.others))
-            except LeftoffError:  # out of reach: whoever listens looks at everything when it is back
-                self.ended.wait(AGAIN_S)
+            except LeftoffError:  # out of reach: the pages look at everything when it is back
+                self.ended.wait(_AGAIN_S)
                 self._tell(Happened(0, others=True))
 
     def _tell(self, happened: Happened) -> None:
@@ -142,13 +137,17 @@ class _Watcher:
             self.ended.set()
 
 
+def _event(key: str, happened: Happened, at: Mapping[str, int]) -> Event:
+    return {"cursor": cursor_of(at), "project": key, "runs": list(happened.runs), "all": happened.others}
+
+
 def cursor_of(at: Mapping[str, int]) -> str:
-    """Positions in several projects, as one text."""
+    """Return positions in several projects as one text."""
     return ",".join(f"{name}:{position}" for name, position in at.items())
 
 
 def positions(cursor: str) -> dict[str, int]:
-    """What a cursor says; of one that is none, nothing."""
+    """Return the positions in a cursor; parts that are not well-formed are left out."""
     found = {}
     for part in cursor.split(","):
         key, _, number = part.rpartition(":")
@@ -167,7 +166,7 @@ def _put(queue: asyncio.Queue[Event | None], event: Event | None) -> None:
 
 
 async def events(request: Request) -> Response:
-    """The stream. ``Last-Event-ID``, or ``?cursor=``, says what was seen last."""
+    """Answer with the stream. ``Last-Event-ID``, or ``?cursor=``: the event that was seen last."""
     hub: Hub = request.app.state.hub
     if hub.full:
         about = {"code": "busy", "message": "Too many pages are open.", "hint": "Close some of them."}
@@ -176,10 +175,11 @@ async def events(request: Request) -> Response:
         return Response(media_type="text/event-stream")
     cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
     headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
-    return StreamingResponse(_stream(hub, cursor), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(event_stream(hub, cursor), media_type="text/event-stream", headers=headers)
 
 
-async def _stream(hub: Hub, cursor: str) -> AsyncGenerator[str]:
+async def event_stream(hub: Hub, cursor: str) -> AsyncGenerator[str]:
+    """Yield the lines of the stream for one listener."""
     queue = hub.join()
     try:
         yield "retry: 1000\n\n"
@@ -187,7 +187,7 @@ async def _stream(hub: Hub, cursor: str) -> AsyncGenerator[str]:
             yield _line(event)
         while True:
             try:
-                async with asyncio.timeout(QUIET_S):
+                async with asyncio.timeout(_QUIET_S):
                     told = await queue.get()
             except TimeoutError:
                 yield ": still here\n\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import hmac
 import os
 import secrets
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -14,18 +16,31 @@ import uvicorn
 from starlette.applications import Starlette
 
 from leftoff.errors import Conflict, StoreUnavailable, Usage
+from leftoff.model.codec import text
 from leftoff.operations import Caller
-from leftoff.web.options import Limits
+from leftoff.web.served import Limits, Options, Projects
 
-KEY = "web.key"  # in the user's own folder: what sessions are signed with, so that they outlive a restart
+_KEY = "web.key"  # in the user's state folder; sessions are signed with it, so that they outlive a restart
 _KEY_BYTES = 32
 _END_S = 3
 
 
-def session_key(caller: Caller) -> bytes:
-    """What sessions are signed with: made once for a user, and readable by nobody else."""
+def secrets_of(caller: Caller, projects: Projects, *, read_only: bool) -> dict[str, Any]:
+    """Return ``token`` (LEFTOFF_WEB_TOKEN, else a new one) and ``key`` for ``Options``.
+
+    A session is valid again when the same projects are served again with the same token and no more rights.
+    """
+    fixed = caller.take_web_token()
+    served = sorted([one.folder, one.store or ""] for one in projects)
+    about = text([fixed, read_only, served]).encode()
+    key = hmac.digest(_session_key(caller), about, "sha256")
+    return {"token": fixed or secrets.token_urlsafe(24), "key": key}
+
+
+def _session_key(caller: Caller) -> bytes:
+    """Return the user's key, which is made once and is private."""
     folder = caller.user_folder
-    path = os.path.join(folder, KEY)
+    path = os.path.join(folder, _KEY)
     try:
         os.makedirs(folder, 0o700, exist_ok=True)
         try:
@@ -40,12 +55,12 @@ def session_key(caller: Caller) -> bytes:
         with os.fdopen(file, "wb") as new:
             new.write(key)
         return key
-    except OSError:  # a home that cannot be written: signed in until the server ends
+    except OSError:  # a home that cannot be written: sessions end with the server
         return secrets.token_bytes(_KEY_BYTES)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that hears at an address; one that is taken, or that there is not, is told."""
+    """Return a socket that listens; raise an error that says why if that is not possible."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -60,27 +75,35 @@ def listen(host: str, port: int) -> socket.socket:
         sock.listen(Limits.connections)
     except OSError as error:
         sock.close()
-        raise _not_heard(host, port, error) from None
+        if error.errno == errno.EADDRINUSE:
+            raise Conflict(
+                f"Port {port} of {host} is taken by another program.",
+                hint="Is the page served already? Else choose another port: --port 0 takes any that is free.",
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise Usage(
+                f"Port {port} is not for everyone.", hint="Choose one above 1023: --port 8765"
+            ) from None
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise Usage(f"{host} is not an address of this machine.", hint="--host 127.0.0.1") from None
+        raise StoreUnavailable(
+            f"Nothing can be heard at port {port} of {host}: {error.strerror}.", hint="Choose another port."
+        ) from None
     return sock
 
 
-def _not_heard(host: str, port: int, error: OSError) -> Exception:
-    if error.errno == errno.EADDRINUSE:
-        return Conflict(
-            f"Port {port} of {host} is taken by another program.",
-            hint="Is the page served already? Else choose another port: --port 0 takes any that is free.",
-        )
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return Usage(f"Port {port} is not for everyone.", hint="Choose one above 1023: --port 8765")
-    if error.errno == errno.EADDRNOTAVAIL:
-        return Usage(f"{host} is not an address of this machine.", hint="--host 127.0.0.1")
-    return StoreUnavailable(
-        f"Nothing can be heard at port {port} of {host}: {error.strerror}.", hint="Choose another port."
-    )
+def address(sock: socket.socket, options: Options) -> str:
+    """Return the URL of the page: with the first allowed name, if the page is for other machines."""
+    host, port = sock.getsockname()[:2]
+    if host in ("0.0.0.0", "::") or options.hosts:
+        host = options.hosts[0] if options.hosts else "127.0.0.1"
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    return f"http://{host}:{port}{options.base}/"
 
 
 class Server(uvicorn.Server):
-    """A server that says when it hears, and ends open streams when it is told to end."""
+    """A server that says when it listens, and ends open streams when it ends."""
 
     def __init__(self, app: Starlette, limits: Limits, ready: Callable[[], None]) -> None:
         super().__init__(
@@ -91,7 +114,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                http="h11",  # it limits what comes before a body; another, where it is installed, does not
+                http="h11",  # it limits what comes before a body; httptools does not
                 ws="none",
                 limit_concurrency=limits.connections,
                 timeout_graceful_shutdown=_END_S,
@@ -103,7 +126,7 @@ class Server(uvicorn.Server):
         self._ready = ready
         self._app = app
         self._head_s = limits.head_s
-        self._idle: dict[Any, float] = {}  # connections that ask for nothing, and since when
+        self._idle: dict[Any, float] = {}  # connections without a request, and since when
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -111,10 +134,10 @@ class Server(uvicorn.Server):
             self._ready()
 
     async def _hang_up(self) -> None:
-        """End connections that have asked for nothing whole for long: whoever sends half a request would hold one for
-        ever, and so, with enough of them, keep everybody else out."""
+        """Close connections that have sent no whole request for long, because their number is limited."""
         now, before = time.monotonic(), self._idle
-        idle = [one for one in self.server_state.connections if is_idle(one)]
+        connections: set[Any] = self.server_state.connections
+        idle = [one for one in connections if one.cycle is None or one.cycle.response_complete]
         self._idle = {one: before.get(one, now) for one in idle}
         for one, since in self._idle.items():
             if now - since > self._head_s:
@@ -125,16 +148,8 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def is_idle(connection: Any) -> bool:
-    """Whether a connection waits for its first request, or for the next one."""
-    cycle = connection.cycle
-    return cycle is None or bool(cycle.response_complete)
-
-
 def serve(app: Starlette, sock: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
-    """Serve until a signal comes; Ctrl-C and SIGTERM are ``KeyboardInterrupt``."""
-    import signal
-
+    """Serve until a signal comes; Ctrl-C and SIGTERM raise ``KeyboardInterrupt``."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         Server(app, limits, ready).run([sock])
