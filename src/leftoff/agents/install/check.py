@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from leftoff.agents.hooks.seen import Seen, seen
+from leftoff.agents.hooks.hooks_seen import Seen, seen
 from leftoff.agents.install.json_text import JsonText
 from leftoff.agents.install.merge import command_of
 from leftoff.agents.install.plan import NAME, Plan

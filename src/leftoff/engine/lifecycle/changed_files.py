@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from leftoff.engine.lifecycle.spool import Spool
 from leftoff.engine.lifecycle.turns import Others, Unclaimed
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN
-from leftoff.engine.workspace.hook_order import name_of, on_their_way
 from leftoff.engine.workspace.surroundings import look_at_files, own_files, uncommitted
 from leftoff.engine.workspace.tracking import changed_by_others
 
@@ -23,7 +23,7 @@ def whose(
 ) -> tuple[list[str], Unclaimed | None]:
     """Of files that changed: those that are the turn's, as the agent told or nobody else was at work; and those that
     are nobody's. What another says it changed since the turn began is neither. ``own``: the session of the turn.
-    ``busy``: sessions that were telling something after the files were looked at."""
+    ``busy``: sessions that had an event waiting after the files were looked at."""
     store, now = project.store, project.at
     value = Reader(store, view, row.run, row.run_id).value("turn", row.card.get(OPEN_TURN) or "")
     turn = value.plain if value is not None and isinstance(value.plain, dict) else {}
@@ -31,8 +31,7 @@ def whose(
     since = began.at if began is not None else row.updated_at
     doubtful = [name for name in names if name not in (turn.get("files") or ())]
     others = Others(store, view, row, since, now)
-    known = {name_of(one) for one in (own, *others.sessions)}
-    number = len(others.turns) + len(busy - known)
+    number = len(others.turns) + len(busy - others.sessions - {own})
     if not doubtful or not number:
         return names, None
     claimed = others.claimed | changed_by_others(view, row.run, doubtful, since).keys()
@@ -49,7 +48,7 @@ def add_unreported(
     known = {about.get("path") for about in files} | own_files(project.store)
     seen, dirty = look_at_files(project.folder, files), uncommitted(project.folder, seconds) or []
     names = [*(path for path in dirty if path not in known), *seen.changed, *seen.gone]
-    busy = on_their_way(project.store_folder)
+    busy = Spool(project.store_folder).sessions()
     own, free = project.store.read(lambda view: whose(project, row.session or "", view, row, names, busy))
     turn["files"] = list(dict.fromkeys([*(turn.get("files") or ()), *own]))
     if free is not None:

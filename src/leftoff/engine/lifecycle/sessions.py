@@ -45,8 +45,7 @@ _LOOKED_AT = 200  # unfinished runs, for one that may be offered
 class Who(Fields):
     """An agent at work: its session, its name, and its process where that is known.
 
-    ``run``: the run that it was started for, by whoever started it. ``event``: the name of what its hook tells of: no
-    other event has it. ``again``: that was tried before, and may be in the store.
+    ``run``: the run that it was started for. ``event``: the name of its hook event in the spool, which is unique.
     """
 
     session: str
@@ -54,10 +53,9 @@ class Who(Fields):
     process: Process | None
     run: str | None = None
     event: str = ""
-    again: bool = False
 
     def token(self, what: str) -> bytes:
-        """What a commit of its event is known by, whoever makes it: there is one of each kind."""
+        """Return the idempotency token of a commit of its event. ``what``: which one, if the event makes several."""
         return sha256(f"{self.event}\n{what}".encode()).digest()[:16] if self.event else b""
 
 
@@ -221,7 +219,7 @@ def report_session(
         row = bound_run(tx, who)
         if row is None and opening is not None:
             row = _again(tx, who) or _started(store, tx, opening, at, scrubber)
-        if row is None or (who.again and tx.applied(row.run, 0, token) is not None):
+        if row is None or (token and tx.applied(row.run, 0, token) is not None):
             return None
         hold(tx, row, who, at)
         terms = Terms(at, token=token, blobs=blobs)

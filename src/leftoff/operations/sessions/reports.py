@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle import sessions
+from leftoff.engine.lifecycle.spool import Spool
 from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Prompt, Turn, Unclaimed
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN, SESSION
-from leftoff.engine.workspace.hook_order import on_their_way
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Corrupt, StoreUnavailable
@@ -89,7 +88,7 @@ def _commit_start(session: Session, title: str | None, found: Found | None) -> N
 
 def _checkpoint(session: Session, seal: Seal, put: Make | None = None) -> None:
     """Commit, and seal it."""
-    head = git_head(session.project.folder)
+    head = session.git_head
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if put is not None:
@@ -149,22 +148,22 @@ def _seen(session: Session, row: RunRow | None, until: int | None = None) -> _Se
     from leftoff.engine.lifecycle.changed_files import whose
 
     # Before turns are read: what is told meanwhile is there then.
-    busy = on_their_way(session.project.store_folder)
+    busy = Spool(session.project.store_folder).sessions()
     project, own = session.project, session.who.session
     return project.store.read(lambda view: _Seen(found, *whose(project, own, view, row, names, busy)))
 
 
-def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: bool = False) -> None:
+def begin_turn(session: Session, asked: str, transcript: str = "", *, continues: bool = False) -> None:
     """The session is asked for something: a turn is open from now on, whatever becomes of the session.
 
     What changed since the last turn ended, nobody knows who did; what changed in one that did not end was its work.
-    ``goes_on``: nobody asked; the agent goes on with a turn that is open.
+    ``continues``: not the user: the agent continues a turn that is open.
     """
     if not session.has_home:
         return
     row = session.row
     seen = _seen(session, row, session.until)  # what is changed later is the turn's
-    prompt = Prompt(session.fit(asked), transcript, git_head(session.project.folder))
+    prompt = Prompt(session.fit(asked), transcript, session.git_head)
     if row is not None and seen.any and row.card.get(OPEN_TURN):
         _begin_work(session)
 
@@ -175,7 +174,7 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
         if tx.row(row.run, "error", _ERROR) is not None:  # what ended the last turn is over
             changes.delete("error", _ERROR)
         turn = _turn(session, tx, row, changes)
-        if turn.is_running and goes_on:
+        if turn.is_running and continues:
             return None
         if turn.record is None or turn.record.get("status") != COMPLETED:
             turn.changed(seen.names, seen.unclaimed)
@@ -217,7 +216,7 @@ def _end_turn(
     row = session.row
     if row is None:
         return
-    seen, words, head = _seen(session, row), session.fit(said), git_head(session.project.folder)
+    seen, words, head = _seen(session, row), session.fit(said), session.git_head
     if seen.any or error is not None:
         _begin_work(session)
 
@@ -281,7 +280,6 @@ def end_session(session: Session, why: str) -> None:
 
     blobs = seen.blobs if seen is not None else []
     sessions.end_session(session.project, session.who, session.fit(why), last, blobs)
-    session.order().forget()
 
 
 # -- helpers and compactions
@@ -321,24 +319,20 @@ def after_compaction(session: Session, summary: str) -> None:
 # -- files
 
 
-def before_edit(session: Session, paths: list[str]) -> None:
-    """Files are about to be written: as they are is kept, where nothing is known of them."""
+def before_edit(session: Session) -> None:
+    """Record the files that the agent was about to edit as they were, if the run does not know them yet."""
     from leftoff.engine.workspace import edits
 
-    names = edits.inside(session.project.folder, paths)
-    if not names or not session.has_home:
+    if not session.has_home:
         return
-    workspace = session.workspace
-    peeked = edits.peek(workspace, names, session.until)  # first of all: the store may be locked for long
-    with session.order():
-        found = edits.before(workspace, session.row, peeked)
+    found = edits.before(session.workspace, session.row, session.peeked)
 
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-            edits.put_first(workspace.store, tx, row, changes, found)
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        edits.put_first(session.project.store, tx, row, changes, found)
 
-        if found:
-            title = _edits([got.key for got in found])
-            _report(session, make, blobs=_blobs(found), start=True, title=title)
+    if found:
+        title = _edits([got.key for got in found])
+        _report(session, make, blobs=_blobs(found), start=True, title=title)
 
 
 def after_edit(session: Session, paths: list[str]) -> None:
@@ -370,7 +364,7 @@ def _edits(paths: list[str]) -> str:
 # -- lists
 
 
-def keep_list(session: Session, items: list[Item]) -> None:
+def record_list(session: Session, items: list[Item]) -> None:
     """The agent's list, whole: the steps of its own run; beside those of a run that has steps of its own."""
     from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.engine.steps.lists import put_list
@@ -390,7 +384,7 @@ def keep_list(session: Session, items: list[Item]) -> None:
     _report(session, make, start=bool(items), title=title[:_TITLE] or None)
 
 
-def keep_task(session: Session, item: Item, *, seal: bool = False) -> None:
+def record_task(session: Session, item: Item, *, seal: bool = False) -> None:
     """One entry of the agent's list. ``seal``: a checkpoint, too."""
     from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.engine.steps.lists import put_task
