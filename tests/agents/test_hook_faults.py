@@ -329,6 +329,7 @@ def test_many_sessions_in_one_folder(number: int, project: Path) -> None:
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(work, names))
+    succeed("ls", cwd=project)  # which records what hooks were too busy for
     store = leftoff.open(project / ".leftoff")
     try:
         found = store.list(limit=None)

@@ -19,7 +19,7 @@ from leftoff import host
 from leftoff.agents.hooks import hook_process
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.host import Process, scope, started
-from leftoff.operations.sessions import drain
+from leftoff.operations.sessions import drain, recording
 from leftoff.store.sqlite.store import SqliteStore
 from tests.agents.hooking import Living, Session, Spawned, event_of, runs
 from tests.cli.command import environment, succeed
@@ -157,7 +157,7 @@ def test_one_damaged_run_holds_up_no_other(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event that cannot be recorded blocks its own session only."""
-    real = drain._EVENTS["PostToolUseFailure"]
+    real = recording.EVENTS["PostToolUseFailure"]
 
     def react(at_work: Any, event: Any) -> None:
         if at_work.who.session == "s1":
@@ -167,7 +167,7 @@ def test_one_damaged_run_holds_up_no_other(
     other = Session(project, "other")
     other.fire("UserPromptSubmit", prompt="something else")
     with monkeypatch.context() as patch:
-        patch.setitem(drain._EVENTS, "PostToolUseFailure", react)
+        patch.setitem(recording.EVENTS, "PostToolUseFailure", react)
         session.fire("PostToolUseFailure", **FAILED)
         session.fire("Stop", last_assistant_message="so far")
         other.fire("PostToolUseFailure", **FAILED | {"error": "of the other"})
@@ -184,7 +184,7 @@ def test_an_event_that_is_wrong_is_logged_and_dropped(
     def react(*_: Any) -> None:
         raise ValueError("what is that")
 
-    monkeypatch.setitem(drain._EVENTS, "PostToolUseFailure", react)
+    monkeypatch.setitem(recording.EVENTS, "PostToolUseFailure", react)
     session.fire("PostToolUseFailure", **FAILED)
     assert [] == waiting(project)
     assert "what is that" in (project / ".leftoff/hook.log").read_text()
@@ -261,14 +261,14 @@ def test_a_full_spool_blocks_no_hook(
     with away(monkeypatch):
         for number in range(30):
             session.fire("UserPromptSubmit", prompt=f"number {number}")
-    real = drain._EVENTS["UserPromptSubmit"]
+    real = recording.EVENTS["UserPromptSubmit"]
 
     def slow(at_work: Any, event: Any) -> None:
         time.sleep(0.05)
         real(at_work, event)
 
     with monkeypatch.context() as patch:
-        patch.setitem(drain._EVENTS, "UserPromptSubmit", slow)
+        patch.setitem(recording.EVENTS, "UserPromptSubmit", slow)
         patch.setattr("tests.agents.hooking.SECONDS", 0.2)
         session.fire("Stop", last_assistant_message="done")
     assert 20 < len(waiting(project)) < 31

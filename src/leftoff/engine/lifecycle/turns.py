@@ -38,15 +38,6 @@ _OTHERS = 200  # runs that are looked at for who else is at work
 _LAST = "\U0010ffff"  # after every key
 
 
-class Prompt(Fields):
-    """What a session is asked. ``transcript``: the file in which the agent keeps what it says, where that is known.
-    ``git_head``: the commit that is checked out."""
-
-    text: str
-    transcript: str = ""
-    git_head: str | None = None
-
-
 class Unclaimed(Fields):
     """Files that changed in a turn while so many others were at work, and that nobody says are theirs."""
 
@@ -80,13 +71,14 @@ class Turn:
     def _put(self) -> None:
         self._changes.put("turn", self.key, self.record)
 
-    def open(self, who: Who, prompt: Prompt) -> None:
-        """The next turn begins. One that has not ended was interrupted."""
+    def open(self, who: Who, prompt: str, transcript: str = "", git_head: str | None = None) -> None:
+        """Begin the next turn. One that has not ended was interrupted. ``transcript``: the file in which the agent
+        writes what it says, if that is known. ``git_head``: the commit that is checked out."""
         self.end(INTERRUPTED)
         first = self.first
         self.key = next_key(self._reader.view, self._row.run)
         self.record = {
-            "prompt": prompt.text,
+            "prompt": prompt,
             "status": RUNNING,
             "agent": who.agent,
             "session": who.session,
@@ -94,10 +86,10 @@ class Turn:
             "seq": self._row.seq + 1,
             **({"continues": first} if first else {}),
         }
-        if prompt.transcript:
-            self.record["transcript"] = prompt.transcript
-        if prompt.git_head is not None:
-            self.record["git_head"] = prompt.git_head
+        if transcript:
+            self.record["transcript"] = transcript
+        if git_head is not None:
+            self.record["git_head"] = git_head
         self._put()
         self._changes.put("run", OPEN_TURN, self.key)
 

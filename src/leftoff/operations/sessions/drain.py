@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.project import Project, in_git
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.lifecycle.spool import Spool
-from leftoff.engine.read.transcript import ANSWERED, CANCELLED
 from leftoff.engine.workspace import edits
 from leftoff.errors import BadSettings, Corrupt, LeftoffError, NeedsPerson, StoreUnavailable, Unsupported
 from leftoff.files import failure
 from leftoff.host import GONE, Process, this_process
 from leftoff.model.hashing import sha256
-from leftoff.operations.sessions import hook_log, reports
+from leftoff.operations.sessions import hook_log
 from leftoff.operations.sessions.hook_events import Event
+from leftoff.operations.sessions.recording import EVENTS, record
 from leftoff.operations.sessions.session import Session, process_of
 
 _COMMAND_S, _LOCK_S = 10.0, 2.0  # seconds that a command drains, and waits for another process that drains
@@ -62,7 +61,7 @@ def put_event(project: Project, folder: str, delivery: Delivery) -> str:
     """
     event = delivery.event
     may_make = event.is_work and (not delivery.anywhere or in_git(project.folder))
-    if event.name not in _EVENTS or not (os.path.isdir(folder) or project.store.far or may_make):
+    if event.name not in EVENTS or not (os.path.isdir(folder) or project.store.far or may_make):
         return ""
     about, peeked = _describe(project, delivery), list[edits.Peeked]()
     if event.name == "PreToolUse":
@@ -274,7 +273,7 @@ class _Draining:
         session = _session(project, about, name, peeked)
         if name != self._own:  # else the agent still waits for its hook
             session.until = about["at"] * 1_000_000
-        _EVENTS[event.name](session, event)
+        record(session, event)
 
     def _wait(self, name: str, session: str, why: LeftoffError | None) -> None:
         self.skipped.add(name)
@@ -285,87 +284,3 @@ class _Draining:
 
     def _log(self, *words: str) -> None:
         hook_log.note(os.path.dirname(self._spool.folder), *words)
-
-
-# -- what each event records
-
-
-def _prompted(session: Session, event: Event) -> None:
-    """Open a turn. A prompt that Gemini CLI wrote itself is part of the turn before."""
-    if not event.is_nudge:
-        notified = event.prompt.startswith("<task-notification>")
-        reports.begin_turn(session, event.prompt, event.text("transcript_path"), continues=notified)
-
-
-def _after_tool(session: Session, event: Event) -> None:
-    """Track a file that was written; make a todo list or a plan the run's steps; note a command that failed."""
-    failed = event.name == "PostToolUseFailure"
-    items, task = (None, None) if failed else (event.todo_list(), event.task())
-    if items is not None:
-        reports.record_list(session, items)
-    elif task is not None:
-        reports.record_task(session, task, seal=event.name == "TaskCompleted")
-    else:
-        if event.failure is not None:
-            reports.failed_commands(session, [event.failure])
-        reports.after_edit(session, event.paths())
-
-
-def _subagent_stopped(session: Session, event: Event) -> None:
-    """Record a sub-agent's answer. One without a type is the agent's own compaction."""
-    kind = event.text("agent_type")
-    if kind:
-        reports.member_done(session, event.text("agent_id"), kind, event.text("last_assistant_message"))
-
-
-def _before_compact(session: Session, event: Event) -> None:
-    """Make a checkpoint. Gemini CLI reports an automatic compression before each request, whether it comes or not."""
-    if event.raw != "PreCompress" or event.text("trigger") == "manual":
-        reports.before_compaction(session, event.text("trigger"))
-
-
-def _stopped(session: Session, event: Event) -> None:
-    """End the turn. Gemini CLI also reports AfterAgent after an interrupt or an error, and does not say so."""
-    said, busy = event.last_words, event.has_helpers
-    if event.text("turn_id") and session.who.agent == "codex":
-        reports.failed_in_transcript(session, event.text("transcript_path"), event.text("turn_id"))
-    if event.raw == "AfterAgent":
-        end = event.text("gemini_end")
-        if end == CANCELLED:
-            reports.interrupt_turn(session, said)
-            return
-        busy = end != ANSWERED if end else not said
-    reports.end_turn(session, said, busy=busy)
-
-
-def _stop_failed(session: Session, event: Event) -> None:
-    detail = event.text("error_details").strip() or event.text("last_assistant_message")
-    reports.fail_turn(session, event.text("error").strip() or "error", detail)
-
-
-def _before_tool(session: Session, event: Event) -> None:
-    reports.before_edit(session)
-
-
-def _after_compact(session: Session, event: Event) -> None:
-    reports.after_compaction(session, event.text("compact_summary"))
-
-
-def _session_ended(session: Session, event: Event) -> None:
-    reports.end_session(session, event.text("reason").strip() or "the session ended")
-
-
-_EVENTS: dict[str, Callable[[Session, Event], None]] = {
-    "UserPromptSubmit": _prompted,
-    "PreToolUse": _before_tool,
-    "PostToolUse": _after_tool,
-    "PostToolUseFailure": _after_tool,
-    "TaskCreated": _after_tool,
-    "TaskCompleted": _after_tool,
-    "SubagentStop": _subagent_stopped,
-    "PreCompact": _before_compact,
-    "PostCompact": _after_compact,
-    "Stop": _stopped,
-    "StopFailure": _stop_failed,
-    "SessionEnd": _session_ended,
-}
