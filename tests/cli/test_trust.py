@@ -11,9 +11,8 @@ import pytest
 import leftoff
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.trust import THEIRS
-from leftoff.engine.workspace.hook_order import settled
 from tests.agents.hooking import Session, Spawned
-from tests.cli.command import PATIENCE, call, succeed
+from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 
 EVIL = "touch ran; printf '{}'"
@@ -281,7 +280,7 @@ def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path
         "supervise.log",
         "blobs/00",
         "hooks/claude.UserPromptSubmit",
-        "pending/x.lock",
+        "spool/x",
         "restore/lock",
         "archive/trash",
         "quarantine/blobs",
@@ -366,7 +365,6 @@ def test_a_hook_keeps_to_the_plain_store(project: Path, tmp_path: Path) -> None:
     (project / ".git").mkdir()
     succeed("start", "w", cwd=project)
     Spawned(project).fire("UserPromptSubmit", prompt="do it")
-    assert settled(str(project / ".leftoff"), "s1", PATIENCE)
     assert not (tmp_path / "elsewhere").exists()
     assert "store (leads outside" in (project / ".leftoff/hook.log").read_text()
 

@@ -11,6 +11,7 @@ import pytest
 
 from leftoff.agents.mcp.tools import Tools
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.write.unmoved import Moved
 from leftoff.errors import Conflict, LeaseHeld, LeftoffError
 from leftoff.operations.approvals import Decision, decide
@@ -44,9 +45,7 @@ def paused(folder: Path, *names: str) -> None:
 
 def resumed(folder: Path) -> sessions.SessionRun:
     with here(folder) as project:
-        until = project.clock.now() * 10**6 + 60 * 10**9
-        way = sessions.Way(project.store_folder, "s1")
-        session = sessions.Session(project, Caller(), "claude", way, anywhere=False, until=until)
+        session = sessions.Session(project, Who("s1", "claude", None), "main", driven=False, anywhere=False)
         return sessions.resume(session)
 
 

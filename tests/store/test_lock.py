@@ -12,13 +12,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from leftoff import files, host, lock_holder
-from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
 from leftoff.store.sqlite import writer
@@ -226,20 +224,6 @@ def check_hooks(project: Path, total: int, waits: str) -> None:
 def test_hooks_do_not_pile_up(project: Path) -> None:
     """Where another process is stuck in its turn, hooks return, and their processes end soon, too."""
     check_hooks(project, 4, "2")
-
-
-def test_what_a_hook_waits_for_takes_no_longer_than_one_wait(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Other events of its session, then the store: those behind it wait for all of it."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(OnItsWay, "wait", lambda *_: now.__setitem__(0, 7.5))
-    store: Any = SimpleNamespace(folder=str(project / ".leftoff"), patience=10.0)
-    workspace: Any = SimpleNamespace(store=store)
-    with OnItsWay(store.folder, "s1") as way, InOrder(workspace, "s1", way):
-        assert 2.5 == store.patience
-        way.done()
 
 
 @pytest.mark.crash_full

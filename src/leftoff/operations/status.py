@@ -67,10 +67,10 @@ class Status(Fields):
 def status(project: Project, caller: Caller) -> Status:
     """Where this is."""
     from leftoff.engine.config.git_head import git_branch
+    from leftoff.engine.lifecycle.spool import Spool
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.history import latest
     from leftoff.engine.read.timing import timing
-    from leftoff.engine.workspace import kept_events
     from leftoff.engine.workspace.journal import cut_short
     from leftoff.model.words import UNFINISHED
 
@@ -94,7 +94,7 @@ def status(project: Project, caller: Caller) -> Status:
         cut_short={run_id: short for run_id, short in found.items() if short},
         problems=store.follower.problems() if store.follower is not None else [],
         trash=_in_trash(project),
-        waiting=kept_events.count(project.store_folder),
+        waiting=len(Spool(project.store_folder).names()),
     )
 
 

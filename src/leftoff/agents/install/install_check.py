@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from leftoff.agents.hooks.seen import Seen, seen
+from leftoff.agents.hooks.hooks_seen import Seen, seen
 from leftoff.agents.install.install_plan import InstallPlan, journal_path
 from leftoff.agents.install.recipes import Recipe
 from leftoff.agents.install.settings_text import BLANKS, hook_commands, read_json

@@ -41,9 +41,9 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage(f"There are no hooks for {args.rest[0]!r}.", hint=f"One of {', '.join(AGENTS)}.")
     if sys.stdin.isatty():
         raise Usage("`leftoff hook` reads an event on stdin.", hint="`leftoff install claude` sets it up.")
-    from leftoff.agents.hooks.run import Call, run_hook
+    from leftoff.agents.hooks.hook_process import HookCall, run_hook
 
-    call = Call(args.rest[0], anywhere=args.user, project=args.project, store=args.store)
+    call = HookCall(args.rest[0], anywhere=args.user, project=args.project, store=args.store)
     answer = run_hook(call, sys.stdin.buffer.read())
     try:
         sys.stdout.buffer.write(answer)

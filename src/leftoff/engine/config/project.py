@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
 STORES = "stores"  # in the user's own folder: what is a fact of this machine about stores on servers
-_HURRY_S, _STUCK_S = 10.0, 2.0  # seconds: what one in a hurry waits for others, and for the same one of them
 _told: set[tuple[str, str]] = set()  # what was said of settings that are not used
 
 
@@ -213,8 +212,8 @@ class Project:
         self.say = say
         self.clock = clock
         self.at = clock.now()  # when the call began
-        self.hurries = False  # whether others who write are not waited for where they seem to be stuck
-        self.takes_in_edits = True  # whether what others did to the files of a protocol is taken in first
+        # Whether waiting hook events, and what others did to the files of a protocol, are taken in first.
+        self.takes_in_edits = True
         self.met: int | None = None  # the run that was looked at last: a report is most likely about it
         self._given = store
         self._settings: Settings | None = None
@@ -271,6 +270,9 @@ class Project:
                 CALLER.pass_on_store(self._store.location)
             self._be_patient()
             if self.takes_in_edits:
+                folder = local_folder(location)
+                if os.path.isdir(os.path.join(folder, "spool")):
+                    seams.drain_before_reading(self, folder)
                 self.take_in_edits()
         return self._store
 
@@ -278,8 +280,6 @@ class Project:
         """How long a write waits for other processes: as the environment says, or the settings."""
         store, told = self.store, CALLER.lock_timeout
         store.patience = self.settings.lock_timeout if told is None else told
-        if self.hurries:
-            store.patience, store.stuck = min(store.patience, _HURRY_S), _STUCK_S
 
     def take_in_edits(self) -> None:
         """What others did to the files of the protocol that the project follows is taken in."""
@@ -330,7 +330,11 @@ class Project:
         if home == self.folder:
             return self
         self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
-        there = Project(home, self._given, self.say, self.clock)
+        return self.elsewhere(home, self.say)
+
+    def elsewhere(self, folder: str, say: Callable[..., None]) -> Project:
+        """Return the project in another folder that has the same store."""
+        there = Project(folder, self._given, say, self.clock)
         there._store = self.store
         return there
 

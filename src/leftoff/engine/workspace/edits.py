@@ -47,19 +47,16 @@ def inside(folder: str, paths: list[str]) -> list[str]:
 
 
 class Peeked:
-    """A file as it was at a moment, in memory: what its record says, and its content where that is to be kept."""
+    """A file as it was at a moment, in memory: its record, and its content if that is to be stored."""
 
-    def __init__(self, got: Captured, data: bytes | None) -> None:
-        self.path = got.key
-        self.about = got.about
+    def __init__(self, path: str, about: dict[str, Any], data: bytes | None) -> None:
+        self.path = path
+        self.about = about
         self.data = data
 
 
-def peek(workspace: Workspace, paths: list[str], until: int) -> list[Peeked]:
-    """The files as they are, read before anything waits for the store: the agent does not wait for that.
-
-    One that is not there counts as not being there. ``until``: when the agent goes on, in nanoseconds.
-    """
+def peek(workspace: Workspace, paths: list[str]) -> list[Peeked]:
+    """Return the files as they are, without the store. A file that is not there counts as deleted."""
     from leftoff.model.hashing import long_sha256 as sha256
     from leftoff.store.rows import BlobRow
 
@@ -72,9 +69,11 @@ def peek(workspace: Workspace, paths: list[str], until: int) -> list[Peeked]:
         return row
 
     tracked = Tracked(workspace, limits=Limits.of(workspace))
-    tracked.save, tracked.until = keep, until
+    tracked.save = keep
     found = [(_captured(tracked, path) or [tracked.deleted(path)])[0] for path in paths]
-    return [Peeked(got, contents[got.blob.hash] if got.blob is not None else None) for got in found]
+    return [
+        Peeked(got.key, got.about, contents[got.blob.hash] if got.blob is not None else None) for got in found
+    ]
 
 
 def before(workspace: Workspace, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:

@@ -1,4 +1,4 @@
-"""`.leftoff/hook.log`: what a hook could not do, one line each. Nothing that goes wrong here is told to anybody."""
+"""`.leftoff/hook.log`: what a hook could not do, one line each. No error of the log itself is reported."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from leftoff.clock import SYSTEM, iso
 
 LARGEST = 1 << 20  # bytes; then the file becomes hook.log.1, and a new one begins
 FILE = "hook.log"
-# Through no link, and not waiting for whoever reads a pipe that lies there.
+# Follow no link, and do not wait for the reader of a pipe.
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def note(folder: str, *words: str) -> None:
-    """Add a line to the log of a store's folder, where there is such a folder."""
+    """Add a line to the log in a store's folder, if there is such a folder."""
     line = " ".join(" ".join(word.split()) for word in (iso(SYSTEM.now()), *words))
     path = os.path.join(folder, FILE)
     try:
-        if not os.path.isdir(folder) or (folder == ".leftoff" and _is_strange(folder)):
+        if not os.path.isdir(folder) or (folder == ".leftoff" and _is_foreign(folder)):
             return
         if os.path.exists(path) and os.path.getsize(path) > LARGEST:
             os.replace(path, f"{path}.1")
@@ -30,6 +30,6 @@ def note(folder: str, *words: str) -> None:
         pass
 
 
-def _is_strange(folder: str) -> bool:
-    """A link, or a folder of another user, which nobody may have trusted."""
+def _is_foreign(folder: str) -> bool:
+    """Return whether a folder is a link or another user's: nobody may have trusted it."""
     return os.path.islink(folder) or os.stat(folder).st_uid != os.geteuid()

@@ -8,10 +8,7 @@ from __future__ import annotations
 import os
 
 from leftoff.model.fields import Fields
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.agents.hooks.events import Event
+from leftoff.operations.sessions.hook_events import Event
 
 FOLDER = "hooks"
 _VERSION = '"cli_version":"'
