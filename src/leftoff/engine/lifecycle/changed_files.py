@@ -5,9 +5,10 @@ from __future__ import annotations
 from leftoff.engine.lifecycle.turns import Others, Unclaimed
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN
+from leftoff.engine.workspace.file_state import look_at_files
+from leftoff.engine.workspace.git import uncommitted
 from leftoff.engine.workspace.hook_order import name_of, on_their_way
-from leftoff.engine.workspace.surroundings import look_at_files, own_files, uncommitted
-from leftoff.engine.workspace.tracking import changed_by_others
+from leftoff.engine.workspace.tracking import changed_by_others, own_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.verdict import Report
-    from leftoff.engine.workspace.plan import Plan
+    from leftoff.engine.workspace.restore_plan import Plan
     from leftoff.model.changes import ChangeSet
     from leftoff.operations.approvals import Decided
     from leftoff.operations.files import RollbackPlan

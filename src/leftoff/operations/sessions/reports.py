@@ -14,8 +14,8 @@ from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Prompt, Turn, Unclaimed
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN, SESSION
+from leftoff.engine.workspace.git import remember_git
 from leftoff.engine.workspace.hook_order import on_their_way
-from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.model.fields import Fields
