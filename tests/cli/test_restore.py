@@ -46,7 +46,7 @@ def test_the_present_was_saved(checkpoint: str, tmp_path: Path) -> None:
     before = tree(tmp_path)
     succeed("restore", checkpoint, "a", "link", cwd=tmp_path)
     log = succeed("log", "--json", cwd=tmp_path).json["checkpoints"]
-    assert ["rollback", "manual"] == [entry["trigger"] for entry in log[:2]]
+    assert ["rollback", "rollback_begin"] == [entry["trigger"] for entry in log[:2]]
     succeed("rollback", log[1]["checkpoint_id"], "--files", cwd=tmp_path)
     assert before == tree(tmp_path)
 

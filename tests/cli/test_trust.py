@@ -281,7 +281,7 @@ def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path
         "blobs/00",
         "hooks/claude.UserPromptSubmit",
         "spool/x",
-        "restore/lock",
+        "restore.lock",
         "archive/trash",
         "quarantine/blobs",
         "quarantine/events",
@@ -290,7 +290,7 @@ def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path
 def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: str) -> None:
     """A store's folder that came along with links in it: nothing is written through them, not by a hook either."""
     link = project / ".leftoff" / name
-    link.parent.mkdir(parents=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(tmp_path / "victim")
     assert 7 == call("start", "w", cwd=project).code
     if name.startswith("hook"):

@@ -24,6 +24,9 @@ COLLECTIONS = (
     "audit",
 )
 
+ROLLBACK_BEGIN = "rollback_begin"  # a trigger: files are about to be restored; `~N` does not count it
+RESTORING = "restoring"  # a key of `context`: the restore that was begun, until it is complete
+
 TRIGGERS = (
     "step_complete",
     "phase_transition",
@@ -41,6 +44,7 @@ TRIGGERS = (
     "manual",
     "external",
     "rollback",
+    ROLLBACK_BEGIN,
 )
 
 RUN_STATUS = ("running", "paused", "blocked", "failed", "completed", "abandoned")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.diff import Diff
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.workspace.differences import FileDiff
+    from leftoff.engine.workspace.file_versions import FileDiff
     from leftoff.engine.write.audit import Audit
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def save(project: Project, caller: Caller, trigger: str = "manual", note: str | None = None) -> Version:
     """Seal a checkpoint: always a new one, whether anything changed or not."""
-    from leftoff.engine.workspace.at_checkpoint import look_around
+    from leftoff.engine.workspace.tracking import look_around
     from leftoff.engine.write.commit import Seal
 
     masked = project.redactor.mask(note) if note else None
@@ -205,8 +205,7 @@ def compare(
 def _contents(project: Project, left: Target, right: Target, wanted: list[str]) -> dict[str, FileDiff]:
     """What changed in the files that the two versions know."""
     from leftoff.engine.read.diff import file_records, is_among
-    from leftoff.engine.workspace.copies import CopiesThen
-    from leftoff.engine.workspace.differences import FileSide, file_diffs
+    from leftoff.engine.workspace.file_versions import FileSide, file_diffs
 
     there = project.seen_from(right.row)
     sides = []
@@ -214,8 +213,7 @@ def _contents(project: Project, left: Target, right: Target, wanted: list[str]) 
         known = file_records(project.store, side.row.run, side.row.run_id, side.seq)
         known = {path: about for path, about in known.items() if not wanted or is_among(path, wanted)}
         name = f"{side.row.run_id}@{side.seq}" if side.version is not None else "now"
-        copies = CopiesThen(project.store, (side.row.run, side.row.run_id, side.seq))
-        sides.append(FileSide(copies, there.folder, name, known, now=side.version is None))
+        sides.append(FileSide(project.store, there.folder, name, known, now=side.version is None))
     return file_diffs(sides[0], sides[1], project.redactor)
 
 

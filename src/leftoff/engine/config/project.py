@@ -346,7 +346,7 @@ class Project:
 
     def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
         """What a new run remembers of the world around it: what is not committed, and its issue."""
-        from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
+        from leftoff.engine.workspace.git import DIRTY, dirty_paths
 
         dirty = dirty_paths(self.folder)
         known: dict[str, Any] = {DIRTY: dirty} if dirty is not None else {}
@@ -356,9 +356,9 @@ class Project:
         """An issue as its tracker has it now, as `context` records; ``branch``: git's, of the run that it is for."""
         if not issue:
             return {}
-        from leftoff.engine.workspace.issues import take
+        from leftoff.engine.workspace.issue_tracker import take_issue
 
-        return take(self.settings, self.folder, issue, branch, self.now)
+        return take_issue(self.settings, self.folder, issue, branch, self.now)
 
     def workspace(self, at: int | None = None, redactor: Redactor | None = None) -> Workspace:
         """The project's files as they are now. ``at``: the moment that records of them name."""

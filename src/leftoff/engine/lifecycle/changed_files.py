@@ -9,8 +9,9 @@ from leftoff.engine.lifecycle.spool import Spool
 from leftoff.engine.lifecycle.turns import RUNNING, Unclaimed, last_turn
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN
-from leftoff.engine.workspace.surroundings import look_at_files, own_files, uncommitted
-from leftoff.engine.workspace.tracking import changed_by_others
+from leftoff.engine.workspace.file_state import look_at_files
+from leftoff.engine.workspace.git import uncommitted
+from leftoff.engine.workspace.tracking import changed_by_others, own_files
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import ALIVE
 from leftoff.model.words import UNFINISHED

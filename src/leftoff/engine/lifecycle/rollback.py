@@ -11,6 +11,7 @@ from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
 from leftoff.model.codec import store as stored_bytes
+from leftoff.model.words import RESTORING
 from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
@@ -33,14 +34,17 @@ def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_G
 
 def is_there(view: View, row: RunRow, seq: int) -> bool:
     """Whether a run is at that version, with nothing to be put back: one that somebody has to drive would be paused."""
-    if row.seq != seq or row.status != "running":
-        return bool(row.seq == seq)
+    if row.seq != seq or view.row(row.run, "context", RESTORING) is not None:
+        return False
+    if row.status != "running":
+        return True
     return view.row(row.run, "context", KEY) is None and row.card.get("program") is None
 
 
 def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
     """The part inside the transaction."""
     target, wanted = proved_version(tx, head.run, head.run_id, seq)
+    wanted.pop(("context", RESTORING), None)  # whatever restore was begun then, this one is complete
     save_present(tx, head, at, guard)
     now = tx.head(head.run)
     if now is None:

@@ -21,7 +21,7 @@ from leftoff.engine.read.which import OPEN_TURN, SESSION
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.lists import Item, put_list, put_task
 from leftoff.engine.workspace import edits
-from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.workspace.git import remember_git
 from leftoff.engine.workspace.tracking import Found, files_of, still_complete
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Corrupt, StoreUnavailable

@@ -69,7 +69,7 @@ class World:
 
     def own_files(self) -> frozenset[str]:
         """What leftoff itself writes: a protocol's files, and the page of `[status] file`."""
-        from leftoff.engine.workspace.surroundings import own_files
+        from leftoff.engine.workspace.tracking import own_files
 
         page = self.settings.section("status").get("file")
         return own_files(self.store) | ({os.path.normpath(page)} if isinstance(page, str) else set())
