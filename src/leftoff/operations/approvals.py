@@ -259,7 +259,9 @@ def unblock(
 
     def work(found: Target) -> Cleared:
         find = this_run(found.row.run, found.row.run_id)
-        return clear(project.store, find, path, project.now, seen=seen, scrubber=project.redactor, audit=audit)
+        return clear(
+            project.store, find, path, project.now, seen=seen, scrubber=project.redactor, audit=audit
+        )
 
     done = tried_first(project, found, work, lambda done: done.done.version is not None)
     return Unblocked(info(project, done.done.row), done.done.version is not None, done.steps)
