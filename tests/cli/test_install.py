@@ -275,6 +275,21 @@ def test_toml_that_cannot_be_appended_to(text: str, project: Path) -> None:
     )
 
 
+def test_tables_that_were_pasted(project: Path) -> None:
+    """Install leaves them alone and does the rest. Uninstall says what to remove."""
+    path = project / TOML
+    server = f"[mcp_servers.leftoff]\ncommand = '{LEFTOFF}'\nargs = ['mcp']\n"
+    pasted = server + "[tools]\nupdate_plan = { enabled = true }\n"
+    put(path, pasted)
+    succeed("install", "codex", cwd=project)
+    assert pasted == path.read_text()
+    refused = call("install", "codex", "--uninstall", cwd=project)
+    assert 4 == refused.code and "[mcp_servers.leftoff]" in refused.err
+    path.write_text("a = 1\n")
+    succeed("install", "codex", "--uninstall", cwd=project)
+    assert {TOML: b"a = 1\n"} == everything(project)
+
+
 def test_toml_that_cannot_be_cleaned(project: Path) -> None:
     """An edit of our tables that would be left over: the user is asked to remove them."""
     path = project / ".codex" / "config.toml"

@@ -22,6 +22,7 @@ MANY_PARAMETERS = {
     "leftoff.api.run.map",
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
+    "leftoff.engine.steps.unblock.unblock",
     "leftoff.model.versions.__init__",
     "leftoff.workflow.functions.decorators.step",
 }

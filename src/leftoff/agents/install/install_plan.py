@@ -101,29 +101,23 @@ class InstallPlan:
     # -- settings
 
     def _install(self, path: str, entries: Entries) -> Change:
-        before = self._files.read(path)
+        before, known = self._files.read(path), self._journal.get(self._name(path))
         text = before or ""
-        if path.endswith(".toml"):
-            after, switched = add_to_toml(text, path, entries), False
+        record: dict[str, Any] = {"made": True} if before is None else dict(known or {})
+        if path.endswith(".toml"):  # the bytes before ours never change
+            after = add_to_toml(text, path, entries)
         else:
             after, switched = add_to_json(text, path, entries)
-        known = self._journal.get(self._name(path))
-        record = dict(known or {})
-        if before is None:
-            record = {"made": True}
-        elif before != after:
-            if known is None or _removed(before, path, entries, known) == before:
-                record = (
-                    {}
-                    if _removed(after, path, entries, {"switched": switched}) == before
-                    else {"original": before}
-                )
-            elif record.pop("written", None) != digest(before):
-                record.pop("original", None)  # the user has edited the file since
-            if "original" in record:
-                record["written"] = digest(after)
-        if switched:
-            record["switched"] = True
+            if before is not None and before != after:
+                if known is None or _removed(before, path, entries, known) == before:
+                    again = _removed(after, path, entries, {"switched": switched})
+                    record = {} if again == before else {"original": before}
+                elif record.pop("written", None) != digest(before):
+                    record.pop("original", None)  # the user has edited the file since
+                if "original" in record:
+                    record["written"] = digest(after)
+            if switched:
+                record["switched"] = True
         self._journal[self._name(path)] = record
         return Change(path, before, after)
 

@@ -312,10 +312,16 @@ def add_to_toml(text: str, path: str, entries: Entries) -> str:
 
 
 def remove_from_toml(text: str, path: str) -> str:
-    """Return the text without our block."""
+    """Return the text without our block. Raise ``Invalid`` if our server is there without it."""
     data = _read_toml(text, path)
     block = _BLOCK.search(text)
     if block is None:
+        servers = data.get("mcp_servers")
+        server = servers.get("leftoff", {}) if isinstance(servers, dict) else {}
+        if _is_our_server(server) and os.path.isabs(
+            server["command"]
+        ):  # pasted, or rewritten by another program
+            raise _refused(path, "it has a table of leftoff", "[mcp_servers.leftoff]", "Remove this from it:")
         return text
     for table, name in (("mcp_servers", "leftoff"), ("tools", "update_plan")):
         if f"[{table}.{name}]" in block[0]:

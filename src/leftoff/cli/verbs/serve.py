@@ -99,7 +99,9 @@ def _base(given: str | None) -> str:
 
 
 def _check_host(args: Args) -> None:
-    """Raise ``Usage`` if other machines can reach the address and no name is allowed for them."""
+    """Raise ``Usage`` if other machines can reach the address and no name is allowed for them, or any name is."""
+    if any("*" in name for name in args.allow_host):
+        raise Usage("--allow-host is a name, not a pattern.", hint="Give it once for each name.")
     if args.host not in (None, "127.0.0.1", "::1", "localhost") and not args.allow_host:
         raise Usage(
             f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
