@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.agents.install.install_plan import InstallPlan, digest
+from leftoff.agents.install.install_plan import InstallPlan, text_digest
 from leftoff.agents.install.recipes import Recipe
 from leftoff.errors import Conflict
 from tests.cli.command import LEFTOFF, call, succeed
@@ -467,7 +467,7 @@ def test_our_own_files_are_brought_up_to_date(project: Path) -> None:
     succeed("install", "claude", cwd=project)
     text = skill.read_text()
     skill.write_text("older")
-    journal.write_text(journal.read_text().replace(digest(text), digest("older")))
+    journal.write_text(journal.read_text().replace(text_digest(text), text_digest("older")))
     succeed("install", "claude", cwd=project)
     assert text == skill.read_text()
     succeed("install", "claude", "--uninstall", cwd=project)

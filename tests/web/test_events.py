@@ -15,7 +15,7 @@ from leftoff.operations import Project
 from leftoff.operations.pages.changed_since import Happened, since
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.web.live_events import WAITING, Hub, event_stream, positions
-from leftoff.web.served import Limits, serve_folders
+from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.command import succeed
 from tests.cli.runs import started
 from tests.seams import SEAMS
@@ -136,7 +136,7 @@ def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_more_pages_than_there_may_be(tmp_path: Path) -> None:
     """One too many is told to come back later."""
-    with serving(tmp_path, limits=Limits(streams=0)) as page:
+    with serving(tmp_path, limits=PageLimits(streams=0)) as page:
         answer = page.get("/api/events")
         assert 503 == answer.status and "busy" == answer.json["error"]["code"]
 

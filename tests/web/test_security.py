@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from leftoff.operations import Caller
-from leftoff.web.page_server import Server, secrets_of
-from leftoff.web.served import Limits, serve_folders
+from leftoff.web.page_server import PageServer, secrets_of
+from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.runs import started
 from tests.web.client import HOST, TOKEN, Client, serving
 
@@ -49,7 +49,7 @@ def test_what_a_browser_is_started_with(tmp_path: Path) -> None:
         assert 401 == page.ask("GET", "/", [("authorization", "Bearer seen-by-all")]).status
         assert [303, 401] == [page.ask("GET", "/?token=seen-by-all").status for _ in range(2)]
         assert 303 == page.ask("GET", f"/?token={TOKEN}").status
-    with serving(tmp_path, once="seen-by-all", limits=Limits(once_s=0)) as page:
+    with serving(tmp_path, once="seen-by-all", limits=PageLimits(once_s=0)) as page:
         assert 401 == page.ask("GET", "/?token=seen-by-all").status
 
 
@@ -164,7 +164,7 @@ def test_a_project_that_is_not_served(page: Client) -> None:
 
 def test_a_body_that_does_not_come(tmp_path: Path) -> None:
     """Nobody waits for it for ever."""
-    with serving(tmp_path, limits=Limits(body_s=0.01)) as page:
+    with serving(tmp_path, limits=PageLimits(body_s=0.01)) as page:
         headers = [("authorization", f"Bearer {TOKEN}")]
         assert 408 == page.ask("POST", "/api/projects/x/runs/y/stop", headers, comes=False).status
 
@@ -201,8 +201,8 @@ def test_half_a_request_is_not_waited_for(tmp_path: Path) -> None:
         Connection(cycle)
         for cycle in (None, SimpleNamespace(response_complete=True), SimpleNamespace(response_complete=False))
     )
-    with serving(tmp_path, limits=Limits(head_s=0.0)) as page:
-        server = Server(page.app, page.options.limits, lambda: None)
+    with serving(tmp_path, limits=PageLimits(head_s=0.0)) as page:
+        server = PageServer(page.app, page.options.limits, lambda: None)
         server.server_state.connections |= {begun, kept, asks}  # type: ignore[arg-type]
         hang_up = server.config.callback_notify
         assert hang_up is not None

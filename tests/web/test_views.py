@@ -14,11 +14,11 @@ from leftoff.web.page_text import (
     MOST_SHOWN,
     coloured,
     compared,
-    duration,
+    duration_words,
     file_preview,
     markdown_blocks,
-    roughly,
-    size,
+    rough_duration,
+    size_words,
     tree,
 )
 from leftoff.web.run_screens import side_by_side
@@ -262,7 +262,7 @@ def test_markdown() -> None:
 )
 def test_durations(seconds: float | None, words: str) -> None:
     """The two largest units."""
-    assert words == duration(seconds)
+    assert words == duration_words(seconds)
 
 
 @pytest.mark.parametrize(
@@ -271,13 +271,13 @@ def test_durations(seconds: float | None, words: str) -> None:
 )
 def test_estimates_are_rough(seconds: float, words: str) -> None:
     """The largest unit alone."""
-    assert words == roughly(seconds)
+    assert words == rough_duration(seconds)
 
 
 def test_sizes() -> None:
     """In units of a thousand."""
     assert ["0 bytes", "999 bytes", "1.0 KB", "150 KB", "1.5 GB"] == [
-        size(n) for n in (0, 999, 1000, 150_000, 1.5e9)
+        size_words(n) for n in (0, 999, 1000, 150_000, 1.5e9)
     ]
 
 

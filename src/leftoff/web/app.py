@@ -19,7 +19,7 @@ from leftoff.web.background import StoreChecks, Verdicts
 from leftoff.web.guard import middleware
 from leftoff.web.live_events import Hub
 from leftoff.web.page_posts import Said
-from leftoff.web.served import Options, Projects
+from leftoff.web.served import PageOptions, Projects
 
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="{fill}"/>'
@@ -28,7 +28,7 @@ _ICON = (
 )
 
 
-class Static(StaticFiles):
+class StaticPages(StaticFiles):
     """Our own files. A browser stores them, and asks whether they are still the same."""
 
     def file_response(self, *args: Any, **named: Any) -> Response:
@@ -37,15 +37,15 @@ class Static(StaticFiles):
         return response
 
 
-def make_app(projects: Projects, options: Options) -> Starlette:
+def make_app(projects: Projects, options: PageOptions) -> Starlette:
     app = Starlette(
         routes=_routes(options),
         middleware=middleware(options),
-        exception_handlers={LeftoffError: screens.failed, HTTPException: screens.refused},
+        exception_handlers={LeftoffError: screens.error_answer, HTTPException: screens.http_error_answer},
     )
     app.state.projects = projects
     app.state.options = options
-    app.state.templates = screens.environment()
+    app.state.templates = screens.template_environment()
     app.state.hub = hub = Hub(projects, options.limits.streams)
     app.state.said = Said()
     app.state.checks = StoreChecks(hub.tell_all)
@@ -53,16 +53,16 @@ def make_app(projects: Projects, options: Options) -> Starlette:
     return app
 
 
-def _routes(options: Options) -> list[BaseRoute]:
+def _routes(options: PageOptions) -> list[BaseRoute]:
     return [
-        *screens.routes(),
-        *live_events.routes(),
-        *raw_files.routes(),
-        *([] if options.read_only else page_posts.routes()),
-        *page_api.routes(read_only=options.read_only),
+        *screens.screen_routes(),
+        *live_events.event_routes(),
+        *raw_files.raw_routes(),
+        *([] if options.read_only else page_posts.post_routes()),
+        *page_api.api_routes(read_only=options.read_only),
         Route("/healthz", healthz, name="healthz"),
         Route("/favicon.svg", favicon, name="favicon"),
-        Mount("/static", Static(directory=os.path.join(screens.HERE, "static")), name="static"),
+        Mount("/static", StaticPages(directory=os.path.join(screens.HERE, "static")), name="static"),
     ]
 
 

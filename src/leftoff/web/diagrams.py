@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from leftoff.model.ids import shown_step
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations import Project
 from leftoff.operations.checkpoints import ForkedRun, history
 from leftoff.operations.pages.one_run import Node, Tried, graph, lives
-from leftoff.web.page_text import duration, step_name
+from leftoff.web.page_text import duration_words
 from leftoff.web.run_screens import heading
-from leftoff.web.served import Asked
+from leftoff.web.served import ScreenRequest
 
 # -- the timeline: each attempt is a bar. All places are thousandths of the width, so that the page can scale them.
 
@@ -48,7 +49,7 @@ class Gap(NamedTuple):
     label: str
 
 
-class Mark(NamedTuple):
+class AxisMark(NamedTuple):
     """A moment on the axis."""
 
     x: float
@@ -78,17 +79,19 @@ class Scale:
     def gaps(self) -> list[Gap]:
         pairs = zip(self.spans, self.spans[1:], strict=False)
         return [
-            Gap(round(self.place(end), 1), round(self._gap, 1), f"{duration((begin - end) / 1000)} idle")
+            Gap(
+                round(self.place(end), 1), round(self._gap, 1), f"{duration_words((begin - end) / 1000)} idle"
+            )
             for (_, end), (begin, _) in pairs
         ]
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[AxisMark]:
         """Return the beginning of each span and the end of the last, as far as there is room between them."""
-        found: list[Mark] = []
+        found: list[AxisMark] = []
         for at in [begin for begin, _ in self.spans] + [end for _, end in self.spans[-1:]]:
             x = round(self.place(at), 1)
             if not found or x - found[-1].x >= WIDTH / 8:
-                found.append(Mark(x, at))
+                found.append(AxisMark(x, at))
         return found
 
 
@@ -103,7 +106,7 @@ def _merged(spans: list[Span], longest: int) -> list[Span]:
     return out
 
 
-def timeline_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def timeline_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """``?life=``: only what was done in that life of the run, that is, by one driver."""
     life = asked.number("life")
     found = lives(project, asked.caller, asked.run, life, _ATTEMPTS)
@@ -142,7 +145,7 @@ def timeline_rows(tried: list[Tried], now: int) -> tuple[list[TimelineRow], Scal
     for each in tried:
         bars.setdefault(each.step, []).append(_bar(each, scale, now))
     rows = [
-        TimelineRow(name, some, f"{step_name(name)}: {'; '.join(bar.label for bar in some)}")
+        TimelineRow(name, some, f"{shown_step(name)}: {'; '.join(bar.label for bar in some)}")
         for name, some in bars.items()
     ]
     return rows, scale
@@ -159,7 +162,7 @@ def _bar(each: Tried, scale: Scale, now: int) -> Bar:
     end = _end(each, now)
     x = min(scale.place(each.began), WIDTH - _LEAST)
     width = max(_LEAST, scale.place(end) - x)
-    took = duration((end - each.began) / 1000)
+    took = duration_words((end - each.began) / 1000)
     what = "waits for a decision" if each.became == "waiting" and each.ended is None else each.became
     label = f"attempt {each.number} {what}, {took}"
     if each.became == "waiting" and each.ended:
@@ -194,7 +197,7 @@ class GraphLine(NamedTuple):
     path: str
 
 
-def graph_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def graph_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The whole graph, as it is now."""
     found = graph(project, asked.caller, asked.run)
     boxes = graph_boxes(found.nodes)
@@ -272,7 +275,7 @@ class Point(NamedTuple):
     forks: list[ForkedRun]
 
 
-def history_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def history_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """``?before=``: only the versions before that one."""
     before = asked.number("before")
     found = history(project, asked.caller, asked.run, None if before is not None else _PAGE + 1)

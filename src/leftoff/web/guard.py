@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leftoff.errors import LeftoffError
 from leftoff.log import debugging
-from leftoff.web.served import LOOPBACK, Options
+from leftoff.web.served import LOOPBACK, PageOptions
 
 _OPEN = ("/healthz", "/static/", "/favicon.svg")  # answered without a token: nothing of any run is there
 CSRF_HEADER, CSRF_FIELD = "x-leftoff-csrf", "csrf"
@@ -62,13 +62,13 @@ class NotOurs(LeftoffError):
     default_hint = "Nothing was changed. Open the page again, and repeat it there."
 
 
-def middleware(options: Options) -> list[Middleware]:
+def middleware(options: PageOptions) -> list[Middleware]:
     """Return what every request passes, in this order."""
     hosts = [*LOOPBACK, *options.hosts]
     return [
         Middleware(SafeAnswers),
         Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
-        Middleware(Guard, options=options),
+        Middleware(RequestGuard, options=options),
     ]
 
 
@@ -120,7 +120,7 @@ def _refusal(scope: Scope, status: int, why: str) -> Response:
     return Response(text, status, headers, "application/json")
 
 
-class Session:
+class BrowserSession:
     """The sender of a request. ``csrf``: what its forms carry; ``None``: a program that sent the token itself."""
 
     def __init__(self, csrf: str | None) -> None:
@@ -129,17 +129,17 @@ class Session:
 
 def need_own(request: Request, given: str) -> None:
     """Raise ``NotOurs`` unless our own page, or a program that has the token, asked for a change."""
-    session: Session | None = request.scope.get("leftoff")
+    session: BrowserSession | None = request.scope.get("leftoff")
     if session is not None and session.csrf is None:
         return
     if session is None or not hmac.compare_digest(given.encode(), str(session.csrf).encode()):
         raise NotOurs("This does not come from one of our pages.")
 
 
-class Keys:
+class SessionKeys:
     """Make tokens and cookies, and compare them in constant time."""
 
-    def __init__(self, options: Options, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, options: PageOptions, now: Callable[[], float] = time.time) -> None:
         self._options = options
         self._now = now
         self._once, self._until = options.once, now() + options.limits.once_s
@@ -162,25 +162,25 @@ class Keys:
         body = f"{secrets.token_urlsafe(16)}.{until}"
         return f"{body}.{self._sign('session', body)}"
 
-    def session(self, cookie: str) -> Session | None:
+    def session(self, cookie: str) -> BrowserSession | None:
         """Return the session of a cookie that we signed and that has not ended."""
         body, _, signed = cookie.rpartition(".")
         if not hmac.compare_digest(signed.encode(), self._sign("session", body).encode()):
             return None
         until = body.rpartition(".")[2]
-        return Session(self._sign("csrf", body)) if int(until) > self._now() else None
+        return BrowserSession(self._sign("csrf", body)) if int(until) > self._now() else None
 
     def _sign(self, what: str, text: str) -> str:
         return hmac.new(self._options.key, f"{what} {text}".encode(), hashlib.sha256).hexdigest()
 
 
-class Guard:
+class RequestGuard:
     """Refuse requests of other pages and those without a session, and sign in the ones that bring the token."""
 
-    def __init__(self, app: ASGIApp, options: Options) -> None:
+    def __init__(self, app: ASGIApp, options: PageOptions) -> None:
         self._app = app
         self._options = options
-        self._keys = Keys(options)
+        self._keys = SessionKeys(options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app if scope["type"] == "lifespan" else self._checked(scope) or self._app
@@ -233,10 +233,10 @@ class Guard:
         )
         return answer
 
-    def _session(self, headers: Headers) -> Session | None:
+    def _session(self, headers: Headers) -> BrowserSession | None:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._keys.is_token(given.strip()):
-            return Session(None)
+            return BrowserSession(None)
         try:
             cookie = SimpleCookie("; ".join(headers.getlist("cookie"))).get(self._keys.cookie)
             return self._keys.session(cookie.value) if cookie is not None else None

@@ -165,7 +165,7 @@ def _put(queue: asyncio.Queue[Event | None], event: Event | None) -> None:
     queue.put_nowait(event)
 
 
-async def events(request: Request) -> Response:
+async def _events(request: Request) -> Response:
     """Answer with the stream. ``Last-Event-ID``, or ``?cursor=``: the event that was seen last."""
     hub: Hub = request.app.state.hub
     if hub.full:
@@ -204,5 +204,5 @@ def _line(event: Event) -> str:
     return f"id: {event['cursor']}\nevent: {name}\ndata: {json.dumps(event)}\n\n"
 
 
-def routes() -> list[Route]:
-    return [Route("/api/events", events, name="events")]
+def event_routes() -> list[Route]:
+    return [Route("/api/events", _events, name="events")]

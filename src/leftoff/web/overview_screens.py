@@ -14,7 +14,7 @@ from leftoff.operations.settings.in_force import in_force
 from leftoff.operations.upkeep.retention import prune, trash
 from leftoff.operations.upkeep.stores import info
 from leftoff.web.background import MOST_STEPS
-from leftoff.web.served import Asked, Served
+from leftoff.web.served import ScreenRequest, Served
 
 _PAGE = 50
 _FIRST, _ALL = 24, 500  # shown of the runs that need a person, and of those under way
@@ -26,7 +26,7 @@ _SIZED = 500  # runs whose size is asked for
 _REMOVED = 50
 
 
-def home_screen(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, Any]:
+def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) -> dict[str, Any]:
     """Runs of all projects, the latest of each part first. ``?project=``: of that one alone."""
     only = asked.query.get("project", "")
     filters = _filters(asked)
@@ -58,7 +58,7 @@ def home_screen(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[
     }
 
 
-def _filters(asked: Asked) -> RunFilter:
+def _filters(asked: ScreenRequest) -> RunFilter:
     filters = RunFilter(
         **{name: asked.query.get(name, "").strip() for name in _FIELDS},
         before=asked.number("before"),
@@ -70,7 +70,7 @@ def _filters(asked: Asked) -> RunFilter:
     return filters
 
 
-def _verdict(asked: Asked, served: Served, seen: Glance) -> str | None:
+def _verdict(asked: ScreenRequest, served: Served, seen: Glance) -> str | None:
     """Return the verdict on a paused run; ``None`` until it is known."""
     info = seen.info
     if info.status != "paused" or info.steps["total"] > MOST_STEPS:
@@ -93,7 +93,7 @@ def _known(found: list[tuple[Served, Overview]]) -> dict[str, list[str]]:
     }
 
 
-def store_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The store, the largest runs, the settings. ``?preview=1``: with what retention would remove."""
     about = info(project)
     found = list_runs(project, Wanted(limit=_SIZED, sizes=True)) if about.exists else None

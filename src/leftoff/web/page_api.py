@@ -27,14 +27,14 @@ from leftoff.operations.upkeep.retention import prune
 from leftoff.operations.upkeep.stores import info as store_info
 from leftoff.operations.watching.logs import Choice, logs_of
 from leftoff.operations.watching.logs import document as log_document
-from leftoff.web.page_posts import document, fields_of, page_caller, query_lists
+from leftoff.web.page_posts import fields_of, page_caller, query_lists, read_document
 from leftoff.web.served import projects_of, served_by
 
 _BASE = "/api/projects/{project}"
 _MOST, _DEFAULT = 1000, 50  # runs, steps, checkpoints in one answer
 
 
-class Query:
+class ApiQuery:
     """The parameters of a URL, checked when they are read."""
 
     def __init__(self, request: Request) -> None:
@@ -72,7 +72,7 @@ class Query:
 # -- what can be read of a project (run is empty), and of a run
 
 
-def _runs(project: Project, run: str, query: Query) -> Any:
+def _runs(project: Project, run: str, query: ApiQuery) -> Any:
     wanted = query.words("status")
     check_statuses(wanted or ())
     workflow, branch = query.text("workflow"), query.text("branch")
@@ -80,27 +80,27 @@ def _runs(project: Project, run: str, query: Query) -> Any:
     return {**found.to_json(), "more": found.more}
 
 
-def _status(project: Project, run: str, query: Query) -> Any:
+def _status(project: Project, run: str, query: ApiQuery) -> Any:
     return status(project, Caller()).to_json()
 
 
-def _store(project: Project, run: str, query: Query) -> Any:
+def _store(project: Project, run: str, query: ApiQuery) -> Any:
     return store_info(project).to_json()
 
 
-def _prune(project: Project, run: str, query: Query) -> Any:
+def _prune(project: Project, run: str, query: ApiQuery) -> Any:
     return prune(project, dry=True).to_json()
 
 
-def _run(project: Project, run: str, query: Query) -> Any:
+def _run(project: Project, run: str, query: ApiQuery) -> Any:
     return info(project, target(project, Caller(), run).row).to_json()
 
 
-def _show(project: Project, run: str, query: Query) -> Any:
+def _show(project: Project, run: str, query: ApiQuery) -> Any:
     return show(project, Caller(), query.ref(run))
 
 
-def _steps(project: Project, run: str, query: Query) -> Any:
+def _steps(project: Project, run: str, query: ApiQuery) -> Any:
     after = (query.text("after") or "").split("\t")
     place = (after[0], after[1]) if len(after) == 2 else ("", "")
     wanted = StepsWanted(query.words("status") or (), query.text("text") or "", place, query.limit())
@@ -109,38 +109,38 @@ def _steps(project: Project, run: str, query: Query) -> Any:
     return {"step_records": found.steps, "next": following, "steps": found.counts}
 
 
-def _log(project: Project, run: str, query: Query) -> Any:
+def _log(project: Project, run: str, query: ApiQuery) -> Any:
     return history(project, Caller(), run, query.limit()).to_json()
 
 
-def _logs(project: Project, run: str, query: Query) -> Any:
+def _logs(project: Project, run: str, query: ApiQuery) -> Any:
     choice = Choice(query.text("step"), query.number("attempt"), query.flag("failed"))
     logs = logs_of(project, Caller(), run, choice)
     return {"run_id": logs.run_id, "logs": [log_document(project, log) for log in logs.find().logs]}
 
 
-def _verify(project: Project, run: str, query: Query) -> Any:
+def _verify(project: Project, run: str, query: ApiQuery) -> Any:
     found = target(project, Caller(), query.ref(run))
     return verify(project, Caller(), ResumeRequest(found, resumes=False)).to_json()
 
 
-def _brief(project: Project, run: str, query: Query) -> Any:
+def _brief(project: Project, run: str, query: ApiQuery) -> Any:
     return brief(project, Caller(), query.ref(run)).to_json()
 
 
-def _diff(project: Project, run: str, query: Query) -> Any:
+def _diff(project: Project, run: str, query: ApiQuery) -> Any:
     old, new = query.number("from"), query.number("to")
     return compare(
         project, Caller(), f"{run}@{old}" if old else run, f"{run}@{new}" if new else None
     ).to_json()
 
 
-def _audit(project: Project, run: str, query: Query) -> Any:
+def _audit(project: Project, run: str, query: ApiQuery) -> Any:
     found = kept(project, Caller(), run, "audit")["audit"]
     return {"audit": [found[key] for key in sorted(found)]}
 
 
-_Read = Callable[[Project, str, Query], Any]
+_Read = Callable[[Project, str, ApiQuery], Any]
 _READS: dict[str, _Read] = {
     "/runs": _runs,
     "/status": _status,
@@ -164,7 +164,7 @@ def _answer(found: Any, status: int = 200) -> Response:
 
 def _read(read: _Read, request: Request) -> Response:
     with served_by(request).open() as project:
-        return _answer(read(project, request.path_params.get("run", ""), Query(request)))
+        return _answer(read(project, request.path_params.get("run", ""), ApiQuery(request)))
 
 
 def _list_projects(request: Request) -> Response:
@@ -183,7 +183,7 @@ def _dry_run(request: Request) -> Response:
 
 
 async def _act(request: Request) -> Response:
-    return await run_in_threadpool(_acted, request, await document(request))
+    return await run_in_threadpool(_acted, request, await read_document(request))
 
 
 def _acted(request: Request, given: dict[str, Any]) -> Response:
@@ -194,7 +194,7 @@ def _acted(request: Request, given: dict[str, Any]) -> Response:
 
 
 async def _begin_prune(request: Request) -> Response:
-    await document(request)
+    await read_document(request)
     return await run_in_threadpool(_pruned, request)
 
 
@@ -204,7 +204,7 @@ def _pruned(request: Request) -> Response:
 
 
 async def _begin_check(request: Request) -> Response:
-    await document(request)
+    await read_document(request)
     return _answer(request.app.state.checks.start(served_by(request)).to_json(), 202)
 
 
@@ -213,7 +213,7 @@ def _check(request: Request) -> Response:
     return _answer(known or {"running": False, "report": None})
 
 
-def routes(*, read_only: bool) -> list[Route]:
+def api_routes(*, read_only: bool) -> list[Route]:
     found = [
         Route("/api/projects", _list_projects, methods=["GET"]),
         *(Route(_BASE + path, partial(_read, read), methods=["GET"]) for path, read in _READS.items()),

@@ -69,7 +69,7 @@ def page_caller(via: str = PAGE) -> Caller:
 # -- bodies
 
 
-async def form(request: Request) -> dict[str, list[str]]:
+async def read_form(request: Request) -> dict[str, list[str]]:
     """Return the fields of a form of ours."""
     if _kind(request) != _FORM:
         raise Usage(f"A form is sent as {_FORM}.", hint="Nothing was changed.")
@@ -83,7 +83,7 @@ async def form(request: Request) -> dict[str, list[str]]:
     return found
 
 
-async def document(request: Request) -> dict[str, Any]:
+async def read_document(request: Request) -> dict[str, Any]:
     """Return the JSON object that a program or our script has sent."""
     need_own(request, request.headers.get(CSRF_HEADER, ""))
     body = await _body(request)
@@ -144,7 +144,7 @@ def query_lists(request: Request) -> dict[str, list[str]]:
 # -- routes
 
 
-def ask(request: Request) -> Response:
+def _ask(request: Request) -> Response:
     """Show what an action would do, and the form that does it."""
     name = request.path_params["action"]
     given = fields_of(name, query_lists(request))
@@ -155,9 +155,9 @@ def ask(request: Request) -> Response:
     return render(request, "ask.html", here=served, action=name, preview=shown, given=given, fields=fields)
 
 
-async def do(request: Request) -> Response:
+async def _do(request: Request) -> Response:
     """Do it, then show the run."""
-    given = fields_of(request.path_params["action"], await form(request))
+    given = fields_of(request.path_params["action"], await read_form(request))
     done = await run_in_threadpool(_act, request, given)
     return _shown(request, "run", done.told, run=done.run_id)
 
@@ -167,10 +167,10 @@ def _act(request: Request, given: dict[str, Any]) -> Acted:
         return act(project, page_caller(), request.path_params["action"], request.path_params["run"], given)
 
 
-async def prune(request: Request) -> Response:
+async def _prune(request: Request) -> Response:
     """Remove what retention no longer keeps."""
-    given = await form(request)
-    done = await run_in_threadpool(_prune, request, given.get("plan", [""])[-1])
+    given = await read_form(request)
+    done = await run_in_threadpool(_pruned, request, given.get("plan", [""])[-1])
     went, freed = len(done["removed"]), done["bytes_freed"]
     told = f"{went} {'thing' if went == 1 else 'things'} went; {freed:,} bytes are free again."
     if done["bytes_in_trash"]:
@@ -178,14 +178,14 @@ async def prune(request: Request) -> Response:
     return _shown(request, "store", told)
 
 
-def _prune(request: Request, plan: str) -> dict[str, Any]:
+def _pruned(request: Request, plan: str) -> dict[str, Any]:
     with served_by(request).open() as project:
         return prune_as_seen(project, plan).to_json()
 
 
-async def check(request: Request) -> Response:
+async def _check(request: Request) -> Response:
     """Start an fsck; the page of the store shows its progress."""
-    await form(request)
+    await read_form(request)
     request.app.state.checks.start(served_by(request))
     return _shown(request, "store", "The check has begun.")
 
@@ -196,11 +196,11 @@ def _shown(request: Request, screen: str, told: str, **parts: str) -> Response:
     return RedirectResponse(to, 303)
 
 
-def routes() -> list[Route]:
+def post_routes() -> list[Route]:
     path = "/p/{project}/runs/{run}/do/{action}"
     return [
-        Route(path, ask, name="ask", methods=["GET"]),
-        Route(path, do, name="do", methods=["POST"]),
-        Route("/p/{project}/do/prune", prune, name="prune", methods=["POST"]),
-        Route("/p/{project}/do/check", check, name="check", methods=["POST"]),
+        Route(path, _ask, name="ask", methods=["GET"]),
+        Route(path, _do, name="do", methods=["POST"]),
+        Route("/p/{project}/do/prune", _prune, name="prune", methods=["POST"]),
+        Route("/p/{project}/do/check", _check, name="check", methods=["POST"]),
     ]

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from leftoff.errors import Conflict, StoreUnavailable, Usage
 from leftoff.model.codec import text
 from leftoff.operations import Caller
-from leftoff.web.served import Limits, Options, Projects
+from leftoff.web.served import PageLimits, PageOptions, Projects
 
 _KEY = "web.key"  # in the user's state folder; sessions are signed with it, so that they outlive a restart
 _KEY_BYTES = 32
@@ -26,7 +26,7 @@ _END_S = 3
 
 
 def secrets_of(caller: Caller, projects: Projects, *, read_only: bool) -> dict[str, Any]:
-    """Return ``token`` (LEFTOFF_WEB_TOKEN, else a new one) and ``key`` for ``Options``.
+    """Return ``token`` (LEFTOFF_WEB_TOKEN, else a new one) and ``key`` for ``PageOptions``.
 
     A session is valid again when the same projects are served again with the same token and no more rights.
     """
@@ -59,7 +59,7 @@ def _session_key(caller: Caller) -> bytes:
         return secrets.token_bytes(_KEY_BYTES)
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_port(host: str, port: int) -> socket.socket:
     """Return a socket that listens; raise an error that says why if that is not possible."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -72,7 +72,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-        sock.listen(Limits.connections)
+        sock.listen(PageLimits.connections)
     except OSError as error:
         sock.close()
         if error.errno == errno.EADDRINUSE:
@@ -92,7 +92,7 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def address(sock: socket.socket, options: Options) -> str:
+def page_address(sock: socket.socket, options: PageOptions) -> str:
     """Return the URL of the page: with the first allowed name, if the page is for other machines."""
     host, port = sock.getsockname()[:2]
     if host in ("0.0.0.0", "::") or options.hosts:
@@ -102,10 +102,10 @@ def address(sock: socket.socket, options: Options) -> str:
     return f"http://{host}:{port}{options.base}/"
 
 
-class Server(uvicorn.Server):
+class PageServer(uvicorn.Server):
     """A server that says when it listens, and ends open streams when it ends."""
 
-    def __init__(self, app: Starlette, limits: Limits, ready: Callable[[], None]) -> None:
+    def __init__(self, app: Starlette, limits: PageLimits, ready: Callable[[], None]) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -148,10 +148,10 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(app: Starlette, sock: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
+def serve_page(app: Starlette, sock: socket.socket, limits: PageLimits, ready: Callable[[], None]) -> None:
     """Serve until a signal comes; Ctrl-C and SIGTERM raise ``KeyboardInterrupt``."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        Server(app, limits, ready).run([sock])
+        PageServer(app, limits, ready).run([sock])
     finally:
         signal.signal(signal.SIGTERM, before)

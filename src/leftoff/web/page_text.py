@@ -23,7 +23,7 @@ _LONG = 160  # characters of a value in one line
 _NEEDS = {"approval": "Decision", "blocked": "Blocked", "failed": "Failed", "dead": "Died", "ask": "Question"}
 
 
-def duration(seconds: float | None) -> str:
+def duration_words(seconds: float | None) -> str:
     """Return the two largest units: ``4 min 12 s``."""
     if seconds is None:
         return "–"
@@ -38,7 +38,7 @@ def duration(seconds: float | None) -> str:
     return " ".join(part for part in parts[:2] if part)
 
 
-def roughly(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """Return the largest unit, for estimates: ``15 min``."""
     for name, size in (("h", 3600), ("min", 60)):
         if seconds >= 1.5 * size or (name == "min" and seconds > 50):
@@ -46,7 +46,7 @@ def roughly(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
-def size(number: float | None) -> str:
+def size_words(number: float | None) -> str:
     """Return bytes with a unit: ``1.2 MB``."""
     if number is None:
         return "–"
@@ -56,18 +56,18 @@ def size(number: float | None) -> str:
     return f"{left:.0f} {_SIZES[place]}" if not place or left >= 100 else f"{left:.1f} {_SIZES[place]}"
 
 
-def moment(value: int | str | None) -> str:
+def _moment(value: int | str | None) -> str:
     """Return milliseconds or ISO text as ISO text."""
     return iso(value) if isinstance(value, int) else value or ""
 
 
-def clock(value: int | str | None) -> str:
+def _clock(value: int | str | None) -> str:
     """Return a moment as it reads before the script puts it into the reader's time zone."""
-    text = moment(value)
+    text = _moment(value)
     return f"{text[:10]} {text[11:16]} UTC" if text else "–"
 
 
-def short(value: Any) -> str:
+def one_line(value: Any) -> str:
     """Return a value in one line."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -76,11 +76,11 @@ def short(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def step_name(path: str | None) -> str:
+def _step_name(path: str | None) -> str:
     return shown_step(path) if path else ""
 
 
-def need_word(why: str | None) -> str:
+def _need_word(why: str | None) -> str:
     """Return why a run needs a person, in a word."""
     return _NEEDS.get(why or "", "")
 
@@ -131,21 +131,21 @@ def _style_after(codes: str, colour: str, bold: bool) -> tuple[str, bool]:
     return colour, bold
 
 
-def unescaped(text: str) -> str:
+def _unescaped(text: str) -> str:
     """Remove what a terminal would obey."""
     return "".join(part for _, part in coloured(text))
 
 
 FILTERS = {
-    "unescaped": unescaped,
-    "duration": duration,
-    "roughly": roughly,
-    "size": size,
-    "moment": moment,
-    "clock": clock,
-    "short": short,
-    "step": step_name,
-    "need": need_word,
+    "unescaped": _unescaped,
+    "duration": duration_words,
+    "roughly": rough_duration,
+    "size": size_words,
+    "moment": _moment,
+    "clock": _clock,
+    "short": one_line,
+    "step": _step_name,
+    "need": _need_word,
 }
 
 
@@ -191,7 +191,7 @@ def _add(out: list[TreeLine], value: Any, depth: int) -> int:
             left += 1
             continue
         below = _entries(each) if depth < _DEEPEST else []
-        out.append(TreeLine(depth, name, "" if below else short(each)))
+        out.append(TreeLine(depth, name, "" if below else one_line(each)))
         if below:
             left += _add(out, each, depth + 1)
     return left
@@ -217,11 +217,11 @@ def _compare(out: list[TreeLine], old: Any, new: Any, depth: int) -> None:
             out.append(TreeLine(depth, name, ""))
             _compare(out, left, right, depth + 1)
         elif left is _NOTHING:
-            out.append(TreeLine(depth, name, short(right), "added"))
+            out.append(TreeLine(depth, name, one_line(right), "added"))
         elif right is _NOTHING:
-            out.append(TreeLine(depth, name, short(left), "removed"))
+            out.append(TreeLine(depth, name, one_line(left), "removed"))
         else:
-            out.append(TreeLine(depth, name, short(right), "changed", short(left)))
+            out.append(TreeLine(depth, name, one_line(right), "changed", one_line(left)))
 
 
 # -- Markdown: what agents write in notes and reports, without HTML and links
@@ -298,13 +298,13 @@ MOST_SHOWN = 100_000  # bytes
 _ROWS, _COLUMNS = 200, 30
 
 
-class Content(Protocol):
+class FileContent(Protocol):
     """A file whose content can be read in pieces."""
 
     def chunks(self) -> Iterable[bytes]: ...
 
 
-def file_preview(path: str, file: Content, mask: Callable[[str], str]) -> dict[str, Any]:
+def file_preview(path: str, file: FileContent, mask: Callable[[str], str]) -> dict[str, Any]:
     """Return ``kind`` (text, markdown, table, picture, none) and what is shown; ``cut``: there is more."""
     data = b""
     for chunk in file.chunks():

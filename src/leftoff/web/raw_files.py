@@ -32,7 +32,7 @@ _PICTURES = {
 _MOST = 64 << 20  # bytes of a file that is sent
 
 
-def raw(request: Request) -> Response:
+def _raw(request: Request) -> Response:
     """Send the file ``?path=`` as the run has it, or as version ``?at=`` had it. ``?download``: as an attachment."""
     query = request.query_params
     ref, at, path = request.path_params["run"], query.get("at"), query.get("path", "")
@@ -66,7 +66,7 @@ def kind_of(data: bytes) -> str:
     return _PLAIN if b"\0" not in data else _ANY
 
 
-def log(request: Request) -> Response:
+def _log(request: Request) -> Response:
     """Send all that the attempt ``?attempt=`` of ``?step=`` printed, as plain text to download."""
     query, run = request.query_params, request.path_params["run"]
     attempt = query.get("attempt", "")
@@ -99,8 +99,8 @@ def _headers(how: str, name: str) -> dict[str, str]:
     }
 
 
-def routes() -> list[Route]:
+def raw_routes() -> list[Route]:
     return [
-        Route("/p/{project}/runs/{run}/raw", raw, name="raw"),
-        Route("/p/{project}/runs/{run}/log", log, name="log"),
+        Route("/p/{project}/runs/{run}/raw", _raw, name="raw"),
+        Route("/p/{project}/runs/{run}/log", _log, name="log"),
     ]

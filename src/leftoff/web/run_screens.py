@@ -18,10 +18,10 @@ from leftoff.operations.runs import target
 from leftoff.operations.watching.log_files import LogFile
 from leftoff.operations.watching.logs import Choice, logs_of
 from leftoff.web.page_text import coloured, compared, file_preview, tree
-from leftoff.web.served import Asked
+from leftoff.web.served import ScreenRequest
 
 
-def heading(project: Project, asked: Asked) -> dict[str, Any]:
+def heading(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """What every screen of a run shows. ``seen``: the run at a glance. ``at``: the version, if ``?at=`` names one."""
     found, seen = at_a_glance(project, asked.caller, asked.ref)
     version = found.version
@@ -39,7 +39,7 @@ def heading(project: Project, asked: Asked) -> dict[str, Any]:
 _STEPS_PAGE = 50
 
 
-def run_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def run_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The steps by the page, and the variables. ``?status=``, ``?text=``, ``?after=``: which steps."""
     status = asked.query.get("status", "")
     order, _, path = asked.query.get("after", "").partition("|")
@@ -100,7 +100,7 @@ _TAIL = 60_000  # bytes of a log that are shown
 _SHOWN_APART = ("step", "title", "status", "attempt", "started_at", "completed_at", "error", "result", "item")
 
 
-def step_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def step_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """One step and its log. ``?step=``, ``?attempt=``."""
     record = step(project, asked.caller, asked.ref, asked.query.get("step", ""))
     error = record.get("error")
@@ -117,7 +117,7 @@ def step_screen(project: Project, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _log(project: Project, asked: Asked, path: str) -> dict[str, Any] | None:
+def _log(project: Project, asked: ScreenRequest, path: str) -> dict[str, Any] | None:
     """Return the end of what an attempt printed."""
     try:
         found = logs_of(project, asked.caller, asked.run, Choice(path, asked.number("attempt"))).find()
@@ -150,7 +150,7 @@ def _log(project: Project, asked: Asked, path: str) -> dict[str, Any] | None:
 _FILES_PAGE = 200
 
 
-def files_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def files_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """Artifacts and tracked files. ``?text=``: in their names. ``?path=``: the one that is shown."""
     found = kept(project, asked.caller, asked.ref, "artifact", "file")
     text = asked.query.get("text", "").strip().casefold()
@@ -180,7 +180,7 @@ def files_screen(project: Project, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _shown_file(project: Project, asked: Asked, path: str) -> dict[str, Any]:
+def _shown_file(project: Project, asked: ScreenRequest, path: str) -> dict[str, Any]:
     """Return the preview of a file, or why there is none."""
     if project.redactor.secret_file(path):
         return {"kind": "none", "why": "It is a secret file, and is not shown."}
@@ -201,7 +201,7 @@ class Pair(NamedTuple):
     new: str | None
 
 
-def compare_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def compare_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """``?from=`` and ``?to=``: versions. Without the second, the run as it is now."""
     refs = [f"{asked.run}@{seq}" if seq is not None else None for seq in map(asked.number, ("from", "to"))]
     found = compare(project, asked.caller, refs[0] or asked.run, refs[1])
@@ -257,7 +257,7 @@ _TURNS_PAGE = 100
 _TURN_FILES = 20
 
 
-def session_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def session_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """Each prompt of an agent's session, what it did and what it cost; the newest turns first."""
     found = kept(project, asked.caller, asked.ref, "turn", "context", "run")
     turns = [(key, turn) for key, turn in found["turn"].items() if isinstance(turn, dict)]
@@ -307,7 +307,7 @@ _VERDICTS = {
 }
 
 
-def go_on_screen(project: Project, asked: Asked) -> dict[str, Any]:
+def go_on_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The verdict, what would be done with each step, and the brief. ``?brief=1``: also of a large run."""
     found = target(project, asked.caller, asked.ref)
     report = verify(project, asked.caller, ResumeRequest(found, resumes=False))

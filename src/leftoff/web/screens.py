@@ -33,13 +33,13 @@ from leftoff.web.run_screens import (
     session_screen,
     step_screen,
 )
-from leftoff.web.served import Asked, asked, projects_of, served_by, urls
+from leftoff.web.served import ScreenRequest, projects_of, screen_request, served_by, urls
 
 HERE = os.path.dirname(__file__)
 _PARTIAL = "x-leftoff-partial"
 
 # The path of each screen below a run; its name is also that of the template.
-_Screen = Callable[[Project, Asked], dict[str, Any]]
+_Screen = Callable[[Project, ScreenRequest], dict[str, Any]]
 _OF_RUN: dict[str, tuple[str, _Screen]] = {
     "run": ("", run_screen),
     "timeline": ("/timeline", timeline_screen),
@@ -53,7 +53,7 @@ _OF_RUN: dict[str, tuple[str, _Screen]] = {
 }
 
 
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Return the templates; every value is escaped."""
     made = Environment(
         loader=FileSystemLoader(os.path.join(HERE, "templates")),
@@ -93,7 +93,7 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
     return HTMLResponse(page.encode(errors="replace"), status)
 
 
-def home(request: Request) -> Response:
+def _home(request: Request) -> Response:
     """Show all runs of all projects. If one of several cannot be read, the page says so and shows the others."""
     served, hub = projects_of(request), request.app.state.hub
     with ExitStack() as stack:
@@ -107,7 +107,7 @@ def home(request: Request) -> Response:
                 if len(served) == 1:
                     raise
                 troubled.append((one, error))
-        found = home_screen(places, asked(request))
+        found = home_screen(places, screen_request(request))
         return render(request, "home.html", cursor=",".join(cursors), troubled=troubled, **found)
 
 
@@ -116,15 +116,15 @@ def _route(path: str, name: str, screen: _Screen) -> Route:
         served = served_by(request)
         with served.open() as project:
             cursor = request.app.state.hub.cursor([(served, project)])
-            found = screen(project, asked(request))
+            found = screen(project, screen_request(request))
             return render(request, f"{name}.html", cursor=cursor, here=served, **found)
 
     return Route(path, show, name=name)
 
 
-def routes() -> list[Route]:
+def screen_routes() -> list[Route]:
     return [
-        Route("/", home, name="home"),
+        Route("/", _home, name="home"),
         *(_route("/p/{project}/runs/{run}" + path, name, screen) for name, (path, screen) in _OF_RUN.items()),
         _route("/p/{project}/store", "store", store_screen),
     ]
@@ -140,14 +140,14 @@ _SAID = {
 }
 
 
-def failed(request: Request, error: Exception) -> Response:
+def error_answer(request: Request, error: Exception) -> Response:
     """Answer with an error of an operation."""
     assert isinstance(error, LeftoffError)
     about = {"code": error.code, "message": error.whole, "hint": error.hint}
     return _error(request, 403 if isinstance(error, NotOurs) else _STATUS.get(error.exit_code, 500), about)
 
 
-def refused(request: Request, error: Exception) -> Response:
+def http_error_answer(request: Request, error: Exception) -> Response:
     """Answer with an error of Starlette: no route, a wrong method, a body that is too long."""
     assert isinstance(error, HTTPException)
     code, message = _SAID.get(error.status_code, ("refused", str(error.detail)))

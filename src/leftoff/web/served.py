@@ -19,7 +19,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True)
-class Limits:
+class PageLimits:
     head_s: float = 20.0  # a connection may be open so long without a whole request
     body: int = 1 << 20  # bytes of a request
     body_s: float = 20.0  # until all of them must have come
@@ -30,14 +30,14 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Options:
+class PageOptions:
     token: str  # in the printed URL
     key: bytes  # signs sessions
     hosts: tuple[str, ...] = ()  # names of the server, in addition to those of the loopback
     base: str = ""  # the path below which a proxy shows the page
     read_only: bool = False
     once: str = ""  # signs in one browser, soon: other users see the words that it is started with
-    limits: Limits = field(default_factory=Limits)
+    limits: PageLimits = field(default_factory=PageLimits)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def serve_stores(folder: str, stores: Mapping[str, str]) -> Projects:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScreenRequest:
     """What a request asks of a screen. ``query``: the first value of each name. ``run``: of a screen that shows one.
 
     ``url``: see ``urls``. ``verdict_of``: see ``background.Verdicts.of``.
@@ -131,10 +131,10 @@ class Asked:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-def asked(request: Request) -> Asked:
+def screen_request(request: Request) -> ScreenRequest:
     query = {name: request.query_params[name] for name in request.query_params}
     run = request.path_params.get("run", "")
-    return Asked(Caller(), query, urls(request), request.app.state.verdicts.of, run)
+    return ScreenRequest(Caller(), query, urls(request), request.app.state.verdicts.of, run)
 
 
 def urls(request: Request) -> Callable[..., str]:

@@ -9,7 +9,7 @@ from typing import Any
 from leftoff.agents.hooks.hooks_seen import Seen, seen
 from leftoff.agents.install.install_plan import InstallPlan, journal_path
 from leftoff.agents.install.recipes import Recipe
-from leftoff.agents.install.settings_text import BLANKS, hook_commands, read_json
+from leftoff.agents.install.settings_text import BLANKS, hook_commands, read_json_settings
 from leftoff.clock import iso
 from leftoff.errors import Invalid
 from leftoff.operations.settings.agent_files import SettingsFiles
@@ -76,7 +76,7 @@ class InstallCheck:
 def check_install(recipe: Recipe, store: str) -> InstallCheck:
     """Compare an agent's settings with the events that the project's store has seen."""
     text = SettingsFiles(recipe.base, user=recipe.user).read(recipe.settings) or ""
-    data = read_json(text, recipe.settings)[0] if text.strip(BLANKS) else {}
+    data = read_json_settings(text, recipe.settings)[0] if text.strip(BLANKS) else {}
     commands = hook_commands(data, recipe.agent)
     try:
         since = os.path.getmtime(journal_path(recipe))

@@ -12,7 +12,7 @@ from typing import Any
 from leftoff.agents.install.recipes import Recipe
 from leftoff.agents.install.settings_text import (
     BLANKS,
-    Entries,
+    SettingsEntries,
     add_to_json,
     add_to_toml,
     remove_from_json,
@@ -25,7 +25,7 @@ _NOT_OURS = "it is not as leftoff wrote it, and stays as it is"
 
 
 @dataclass
-class Change:
+class FileChange:
     """The text of one file before and after. ``None``: there is no such file."""
 
     path: str
@@ -71,7 +71,7 @@ class InstallPlan:
             made = [self._install(path, entries) for path, entries in settings.items()]
             made += [self._write_own(path, text) for path, text in files.items()]
         after = None if uninstall else json.dumps(self._journal, indent=2, sort_keys=True) + "\n"
-        journal = Change(self._journal_path, journal_text, after)
+        journal = FileChange(self._journal_path, journal_text, after)
         # The journal is written first and removed last: no entry of ours is ever unrecorded.
         self.changes = [*made, journal] if uninstall else [journal, *made]
         self.changes = [change for change in self.changes if (change.before, change.after) != (None, None)]
@@ -100,7 +100,7 @@ class InstallPlan:
 
     # -- settings
 
-    def _install(self, path: str, entries: Entries) -> Change:
+    def _install(self, path: str, entries: SettingsEntries) -> FileChange:
         before, known = self._files.read(path), self._journal.get(self._name(path))
         text = before or ""
         record: dict[str, Any] = {"made": True} if before is None else dict(known or {})
@@ -112,41 +112,45 @@ class InstallPlan:
                 if known is None or _removed(before, path, entries, known) == before:
                     again = _removed(after, path, entries, {"switched": switched})
                     record = {} if again == before else {"original": before}
-                elif record.pop("written", None) != digest(before):
+                elif record.pop("written", None) != text_digest(before):
                     record.pop("original", None)  # the user has edited the file since
                 if "original" in record:
-                    record["written"] = digest(after)
+                    record["written"] = text_digest(after)
             if switched:
                 record["switched"] = True
         self._journal[self._name(path)] = record
-        return Change(path, before, after)
+        return FileChange(path, before, after)
 
-    def _uninstall(self, path: str, entries: Entries) -> Change:
+    def _uninstall(self, path: str, entries: SettingsEntries) -> FileChange:
         before, record = self._files.read(path), self._journal.get(self._name(path))
         if before is None:
-            return Change(path, None, None)
-        if record and "original" in record and record.get("written") == digest(before):
-            return Change(path, before, record["original"])
+            return FileChange(path, None, None)
+        if record and "original" in record and record.get("written") == text_digest(before):
+            return FileChange(path, before, record["original"])
         after = _removed(before, path, entries, record)
         nothing_left = after != before and after.strip(BLANKS) in ("", "{}")
         ours = record is None or record.get("made")
-        return Change(path, before, None if nothing_left and ours else after)
+        return FileChange(path, before, None if nothing_left and ours else after)
 
     # -- files that are ours alone
 
-    def _write_own(self, path: str, text: str) -> Change:
+    def _write_own(self, path: str, text: str) -> FileChange:
         there, record = self._files.read(path), self._journal.get(self._name(path), {})
-        if there is not None and record.get("own") != digest(there):
-            return Change(path, there, there, "" if there == text else _NOT_OURS)
-        self._journal[self._name(path)] = {"own": digest(text)}
-        return Change(path, there, text)
+        if there is not None and record.get("own") != text_digest(there):
+            return FileChange(path, there, there, "" if there == text else _NOT_OURS)
+        self._journal[self._name(path)] = {"own": text_digest(text)}
+        return FileChange(path, there, text)
 
-    def _remove_own(self, path: str, text: str) -> Change:
+    def _remove_own(self, path: str, text: str) -> FileChange:
         there, record = self._files.read(path), self._journal.get(self._name(path), {})
-        wrote = record.get("own") if self._journal else digest(text)
+        wrote = record.get("own") if self._journal else text_digest(text)
         if there is None or wrote is None:
-            return Change(path, there, there)
-        return Change(path, there, None) if wrote == digest(there) else Change(path, there, there, _NOT_OURS)
+            return FileChange(path, there, there)
+        return (
+            FileChange(path, there, None)
+            if wrote == text_digest(there)
+            else FileChange(path, there, there, _NOT_OURS)
+        )
 
     # -- the journal
 
@@ -170,7 +174,7 @@ def journal_path(recipe: Recipe) -> str:
     return os.path.join(recipe.folder, ".leftoff-install.json")
 
 
-def _removed(text: str, path: str, entries: Entries, record: dict[str, Any] | None) -> str:
+def _removed(text: str, path: str, entries: SettingsEntries, record: dict[str, Any] | None) -> str:
     """Return a file's text without our entries."""
     if path.endswith(".toml"):
         return remove_from_toml(text, path)
@@ -180,5 +184,5 @@ def _removed(text: str, path: str, entries: Entries, record: dict[str, Any] | No
     return remove_from_json(text, path, entries, switched=switched)
 
 
-def digest(text: str) -> str:
+def text_digest(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

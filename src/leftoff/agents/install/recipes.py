@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import Any
 
-from leftoff.agents.install.settings_text import Entries, Switch
+from leftoff.agents.install.settings_text import SettingsEntries, Switch
 
 SKILL = """---
 name: leftoff
@@ -149,21 +149,21 @@ class Recipe:
             f"`leftoff install {self.agent} --user` is for all."
         )
 
-    def entries(self) -> dict[str, Entries]:
+    def entries(self) -> dict[str, SettingsEntries]:
         """Return our entries for each settings file, by path."""
         server = {"command": self.command, "args": ["mcp"]}
         if self.agent == "gemini":
-            return {self.settings: Entries("gemini", self._hooks(), server)}
+            return {self.settings: SettingsEntries("gemini", self._hooks(), server)}
         if self.agent == "codex":
             config = os.path.join(self.folder, "config.toml")
             return {
-                self.settings: Entries("codex", self._hooks()),
-                config: Entries("codex", server=server, switch=_CODEX_TODO),
+                self.settings: SettingsEntries("codex", self._hooks()),
+                config: SettingsEntries("codex", server=server, switch=_CODEX_TODO),
             }
         servers = os.path.join(self.base, ".claude.json" if self.user else ".mcp.json")
         return {
-            self.settings: Entries("claude", self._hooks(), switch=_CLAUDE_TODO),
-            servers: Entries("claude", server=server),
+            self.settings: SettingsEntries("claude", self._hooks(), switch=_CLAUDE_TODO),
+            servers: SettingsEntries("claude", server=server),
         }
 
     def _hooks(self) -> dict[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ class Switch(NamedTuple):
     value: Any
 
 
-class Entries(NamedTuple):
+class SettingsEntries(NamedTuple):
     """The entries of leftoff for one settings file."""
 
     agent: str
@@ -83,7 +83,7 @@ def _is_our_server(value: Any) -> bool:
     return os.path.basename(value["command"]) == "leftoff" and value.get("args") == ["mcp"]
 
 
-def _check_server(data: Data, entries: Entries, path: str) -> bool:
+def _check_server(data: Data, entries: SettingsEntries, path: str) -> bool:
     """Return whether our server is there. Raise ``Invalid`` if its name is taken."""
     key = entries.server_key
     servers = data.get(key, {})
@@ -109,7 +109,7 @@ def _refused(path: str, what: str, paste: str = "", do: str = "Add this to it, t
 # -- JSON
 
 
-def read_json(text: str, path: str) -> tuple[Data, str]:
+def read_json_settings(text: str, path: str) -> tuple[Data, str]:
     """Return the settings in a text, and why it cannot be rewritten (empty if it can).
 
     Comments and trailing commas are read, because agents accept them.
@@ -130,7 +130,7 @@ def read_json(text: str, path: str) -> tuple[Data, str]:
     return data, problem
 
 
-def write_json(data: Data, like: str) -> str:
+def _write_json(data: Data, like: str) -> str:
     """Return settings as text with the indentation, line ends and last line of another text."""
     body = like.strip(BLANKS)
     indented = re.search(r"\n([ \t]+)\S", body)
@@ -148,9 +148,9 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-def add_to_json(text: str, path: str, entries: Entries) -> tuple[str, bool]:
+def add_to_json(text: str, path: str, entries: SettingsEntries) -> tuple[str, bool]:
     """Return the text with our entries, and whether the switch was turned on by this."""
-    data, problem = read_json(text, path) if text.strip(BLANKS) else ({}, "")
+    data, problem = read_json_settings(text, path) if text.strip(BLANKS) else ({}, "")
     before = copy.deepcopy(data)
     if entries.hooks is not None:
         _add_hooks(data, entries.agent, entries.hooks, path)
@@ -161,11 +161,11 @@ def add_to_json(text: str, path: str, entries: Entries) -> tuple[str, bool]:
     if data == before:
         return text, False
     if problem:
-        raise _refused(path, problem, paste_json(entries, with_switch=switched))
-    return write_json(data, text), switched
+        raise _refused(path, problem, _paste_json(entries, with_switch=switched))
+    return _write_json(data, text), switched
 
 
-def paste_json(entries: Entries, *, with_switch: bool) -> str:
+def _paste_json(entries: SettingsEntries, *, with_switch: bool) -> str:
     """Return our entries as text for the user to paste, one line for each event."""
     lines = []
     if entries.hooks is not None:
@@ -230,12 +230,12 @@ def _turn_on(data: Data, switch: Switch, path: str) -> bool:
     return True
 
 
-def remove_from_json(text: str, path: str, entries: Entries, *, switched: bool | None) -> str:
+def remove_from_json(text: str, path: str, entries: SettingsEntries, *, switched: bool | None) -> str:
     """Return the text without our entries.
 
     switched: whether leftoff turned the switch on. ``None``, if that is not known: yes, if our hooks are there.
     """
-    data, problem = read_json(text, path)
+    data, problem = read_json_settings(text, path)
     before = copy.deepcopy(data)
     hooks = data.get("hooks")
     if entries.hooks is not None and isinstance(hooks, dict):
@@ -259,8 +259,10 @@ def remove_from_json(text: str, path: str, entries: Entries, *, switched: bool |
     if data == before:
         return text
     if problem:
-        raise _refused(path, problem, paste_json(entries, with_switch=bool(switched)), "Remove this from it:")
-    return write_json(data, text)
+        raise _refused(
+            path, problem, _paste_json(entries, with_switch=bool(switched)), "Remove this from it:"
+        )
+    return _write_json(data, text)
 
 
 def _drop_emptied(data: Data, before: Data, key: str) -> None:
@@ -280,7 +282,7 @@ _BLOCK = re.compile(
 _COMMAND = re.compile(r"(?m)^command = [^\r\n]*")
 
 
-def add_to_toml(text: str, path: str, entries: Entries) -> str:
+def add_to_toml(text: str, path: str, entries: SettingsEntries) -> str:
     """Return the text with our tables appended, or with the command in them updated."""
     assert entries.server is not None and entries.switch is not None
     data = _read_toml(text, path)

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from leftoff.agents.install.install_check import check_install
-from leftoff.agents.install.install_plan import Change, InstallPlan
+from leftoff.agents.install.install_plan import FileChange, InstallPlan
 from leftoff.agents.install.recipes import Recipe
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, Opt, Spec
@@ -86,7 +86,7 @@ def _command() -> str:
     return os.path.abspath(found)
 
 
-def _show(changes: list[Change], ctx: Context) -> None:
+def _show(changes: list[FileChange], ctx: Context) -> None:
     for change in changes:
         if change.action != "keep":
             ctx.out(clean_lines(change.diff().rstrip("\n")))
@@ -94,7 +94,7 @@ def _show(changes: list[Change], ctx: Context) -> None:
             ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
 
 
-def _tell(recipe: Recipe, changes: list[Change], args: Args, ctx: Context) -> None:
+def _tell(recipe: Recipe, changes: list[FileChange], args: Args, ctx: Context) -> None:
     number = sum(change.action != "keep" for change in changes)
     if not number:
         ctx.say("leftoff: nothing to change.")

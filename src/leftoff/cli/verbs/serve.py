@@ -42,15 +42,15 @@ def run(args: Args, ctx: Context) -> int:
     port = _port(args.port)
     _check_host(args)
     projects = _projects(args, ctx, served)
-    options = served.Options(
+    options = served.PageOptions(
         **page_server.secrets_of(ctx.caller, projects, read_only=args.read_only),
         hosts=tuple(args.allow_host),
         base=_base(args.base_path),
         read_only=args.read_only,
         once=secrets.token_urlsafe(24) if args.open else "",
     )
-    sock = page_server.listen(args.host or "127.0.0.1", port)
-    address = page_server.address(sock, options)
+    sock = page_server.open_port(args.host or "127.0.0.1", port)
+    address = page_server.page_address(sock, options)
 
     def ready() -> None:
         if args.json:
@@ -61,7 +61,7 @@ def run(args: Args, ctx: Context) -> int:
             webbrowser.open(f"{address}?token={options.once}")
 
     try:
-        page_server.serve(app.make_app(projects, options), sock, options.limits, ready)
+        page_server.serve_page(app.make_app(projects, options), sock, options.limits, ready)
     except KeyboardInterrupt:
         pass
     ctx.say("leftoff: the page is closed; runs go on.")

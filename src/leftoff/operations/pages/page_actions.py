@@ -96,7 +96,7 @@ class Preview(Fields):
         return {name: value if isinstance(value, str) else list(value) for name, value in found.items()}
 
 
-class Order(NamedTuple):
+class ActionOrder(NamedTuple):
     """An action on the run ``ref``, as a caller asked for it. ``said``: the fields that are not empty."""
 
     project: Project
@@ -114,23 +114,23 @@ class Order(NamedTuple):
         return found
 
 
-class Action(NamedTuple):
+class PageAction(NamedTuple):
     fields: dict[str, str]  # the kind of each
-    do: Callable[[Order], Acted]
-    dry_run: Callable[[Order], Preview]
+    do: Callable[[ActionOrder], Acted]
+    dry_run: Callable[[ActionOrder], Preview]
 
 
 def act(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Acted:
     """Do it, and record who did."""
-    return known(name).do(Order(project, caller, ref, name, _checked(name, given)))
+    return known(name).do(ActionOrder(project, caller, ref, name, _checked(name, given)))
 
 
 def dry_run(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Preview:
     """Say what it would do. Nothing is changed."""
-    return known(name).dry_run(Order(project, caller, ref, name, _checked(name, given)))
+    return known(name).dry_run(ActionOrder(project, caller, ref, name, _checked(name, given)))
 
 
-def known(name: str) -> Action:
+def known(name: str) -> PageAction:
     if name not in ACTIONS:
         raise NotFound(f"There is no action {name!r}.", hint=f"There are {', '.join(ACTIONS)}.")
     return ACTIONS[name]
@@ -165,7 +165,7 @@ def _all_text(values: list[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def record_audit(order: Order, row: RunRow) -> None:
+def record_audit(order: ActionOrder, row: RunRow) -> None:
     """Record an action that is not one commit of its own, after it was done."""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
@@ -181,7 +181,7 @@ def record_audit(order: Order, row: RunRow) -> None:
 # -- approve, reject
 
 
-def _decide(order: Order) -> Acted:
+def _decide(order: ActionOrder) -> Acted:
     project, caller, ref, name, said = order
     words = (ref, said["step"]) if "step" in said else (ref,)
     choice = REJECT if name == "reject" else said.get("choice")
@@ -205,7 +205,7 @@ def _after_decision(project: Project, caller: Caller, done: Decided) -> str:
     if not is_driven(project, row):
         return "The person or agent who works on the run continues it. “Go on” has the brief."
     try:
-        request = _request(Order(project, caller, row.run_id, "resume", {}))
+        request = _request(ActionOrder(project, caller, row.run_id, "resume", {}))
         found = verify(project, caller, request)
         if found.verdict in (ASK, REFUSE):
             raise _not_now(found)
@@ -217,7 +217,7 @@ def _after_decision(project: Project, caller: Caller, done: Decided) -> str:
     return "The run continues without it." if done.rejected else "The run continues."
 
 
-def _preview_decide(order: Order) -> Preview:
+def _preview_decide(order: ActionOrder) -> Preview:
     project, row = order.project, order.row()
     asked = project.store.read(lambda view: waiting(project.store, view, row))
     step = order.said.get("step") or (next(iter(asked)) if len(asked) == 1 else None)
@@ -239,7 +239,7 @@ def _preview_decide(order: Order) -> Preview:
 # -- unblock, stop, fork, archive
 
 
-def _unblock(order: Order) -> Acted:
+def _unblock(order: ActionOrder) -> Acted:
     seen = order.said.get("plan", "")
     if seen and not (seen.isdecimal() and len(seen) <= _LONGEST_SEQ):
         raise _another_plan()
@@ -251,7 +251,7 @@ def _unblock(order: Order) -> Acted:
     return Acted(done.info.run_id, told, done.to_json())
 
 
-def _preview_unblock(order: Order) -> Preview:
+def _preview_unblock(order: ActionOrder) -> Preview:
     row = order.row()
     what = shown_step(order.said["step"]) if "step" in order.said else "What blocks the run"
     says = [
@@ -261,7 +261,7 @@ def _preview_unblock(order: Order) -> Preview:
     return Preview(row.run_id, says, plan=str(row.seq))
 
 
-def _stop(order: Order) -> Acted:
+def _stop(order: ActionOrder) -> Acted:
     done = stop(order.project, order.caller, order.ref)
     if done.over or done.run is None:
         raise Conflict(f"Run {done.run_id} is {done.status or 'gone'}; nothing was stopped.")
@@ -269,7 +269,7 @@ def _stop(order: Order) -> Acted:
     return Acted(done.run_id, f"Run {done.run_id} is stopped.", done.run.to_json())
 
 
-def _preview_stop(order: Order) -> Preview:
+def _preview_stop(order: ActionOrder) -> Preview:
     row = order.row()
     says = [
         f"Run {row.run_id} {in_words(row.status)}.",
@@ -279,7 +279,7 @@ def _preview_stop(order: Order) -> Preview:
     return Preview(row.run_id, says)
 
 
-def _fork(order: Order) -> Acted:
+def _fork(order: ActionOrder) -> Acted:
     said = order.said
     wanted = Fork(_version(order, "at"), said.get("branch"), said.get("run_id"), audit=order.audit())
     done = fork(order.project, order.caller, wanted)
@@ -287,7 +287,7 @@ def _fork(order: Order) -> Acted:
     return Acted(done.info.run_id, told, done.to_json())
 
 
-def _preview_fork(order: Order) -> Preview:
+def _preview_fork(order: ActionOrder) -> Preview:
     found = target(order.project, order.caller, _version(order, "at"))
     run_id = found.row.run_id
     says = (
@@ -296,7 +296,7 @@ def _preview_fork(order: Order) -> Preview:
     return Preview(run_id, [says, f"{run_id} stays as it is."])
 
 
-def _version(order: Order, field: str) -> str:
+def _version(order: ActionOrder, field: str) -> str:
     """Return the version that a field names; raise ``Usage`` if it is a version of another run."""
     version: str | None = order.said.get(field)
     if version is None:
@@ -307,7 +307,7 @@ def _version(order: Order, field: str) -> str:
     return version
 
 
-def _archive(order: Order) -> Acted:
+def _archive(order: ActionOrder) -> Acted:
     def before(row: RunRow) -> None:
         record_audit(order, row)
 
@@ -317,7 +317,7 @@ def _archive(order: Order) -> Acted:
     return Acted(run_id, f"Run {run_id} {how}. Its name still opens it.", done.info.to_json())
 
 
-def _preview_archive(order: Order) -> Preview:
+def _preview_archive(order: ActionOrder) -> Preview:
     says = [
         "The run is not listed any more.",
         "Its name still opens it, and resuming brings it back.",
@@ -328,7 +328,7 @@ def _preview_archive(order: Order) -> Preview:
 # -- rollback
 
 
-def _rollback(order: Order) -> Acted:
+def _rollback(order: ActionOrder) -> Acted:
     project, caller, said = order.project, order.caller, order.said
     wanted, seen = _way_back(order), said.get("plan")
     if seen is not None or not said.get("yes"):
@@ -354,7 +354,7 @@ def _rollback(order: Order) -> Acted:
     return Acted(run_id, told, done.to_json())
 
 
-def _preview_rollback(order: Order) -> Preview:
+def _preview_rollback(order: ActionOrder) -> Preview:
     found = plan_rollback(order.project, order.caller, _way_back(order))
     run_id, plan = found.target.row.run_id, _plan_of(found)
     says = [f"Run {run_id} goes back to version {found.target.seq}, as a new checkpoint. Nothing is erased."]
@@ -375,7 +375,7 @@ def _preview_rollback(order: Order) -> Preview:
     return Preview(run_id, says, lines, plan=plan)
 
 
-def _way_back(order: Order) -> Rollback:
+def _way_back(order: ActionOrder) -> Rollback:
     said = order.said
     return Rollback(_version(order, "to"), good=bool(said.get("good")), files=bool(said.get("files")))
 
@@ -388,7 +388,7 @@ def _plan_of(found: RollbackPlan) -> str:
 # -- resume
 
 
-def _resume(order: Order) -> Acted:
+def _resume(order: ActionOrder) -> Acted:
     project, caller, said = order.project, order.caller, order.said
     request = _request(order)
     row = request.target.row
@@ -417,7 +417,7 @@ def _resume(order: Order) -> Acted:
     return Acted(row.run_id, told, info(project, row).to_json())
 
 
-def _preview_resume(order: Order) -> Preview:
+def _preview_resume(order: ActionOrder) -> Preview:
     request = _request(order)
     row = request.target.row
     found = verify(order.project, order.caller, request)
@@ -437,7 +437,7 @@ def _preview_resume(order: Order) -> Preview:
     return Preview(row.run_id, says, lines, asks, plan=plan)
 
 
-def _request(order: Order) -> ResumeRequest:
+def _request(order: ActionOrder) -> ResumeRequest:
     project, said = order.project, order.said
     found = find(project, order.caller, order.ref)
     from_step = said.get("from_step")
@@ -517,12 +517,14 @@ _RESUME_FIELDS = {
 }
 _ROLLBACK_FIELDS = {"to": TEXT, "good": FLAG, "files": FLAG, "plan": TEXT, "yes": FLAG}
 ACTIONS = {
-    "approve": Action({"step": TEXT, "choice": TEXT, "note": TEXT, "plan": TEXT}, _decide, _preview_decide),
-    "reject": Action({"step": TEXT, "note": TEXT, "plan": TEXT}, _decide, _preview_decide),
-    "unblock": Action({"step": TEXT, "plan": TEXT}, _unblock, _preview_unblock),
-    "resume": Action(_RESUME_FIELDS, _resume, _preview_resume),
-    "stop": Action({}, _stop, _preview_stop),
-    "rollback": Action(_ROLLBACK_FIELDS, _rollback, _preview_rollback),
-    "fork": Action({"at": TEXT, "branch": TEXT, "run_id": TEXT}, _fork, _preview_fork),
-    "archive": Action({}, _archive, _preview_archive),
+    "approve": PageAction(
+        {"step": TEXT, "choice": TEXT, "note": TEXT, "plan": TEXT}, _decide, _preview_decide
+    ),
+    "reject": PageAction({"step": TEXT, "note": TEXT, "plan": TEXT}, _decide, _preview_decide),
+    "unblock": PageAction({"step": TEXT, "plan": TEXT}, _unblock, _preview_unblock),
+    "resume": PageAction(_RESUME_FIELDS, _resume, _preview_resume),
+    "stop": PageAction({}, _stop, _preview_stop),
+    "rollback": PageAction(_ROLLBACK_FIELDS, _rollback, _preview_rollback),
+    "fork": PageAction({"at": TEXT, "branch": TEXT, "run_id": TEXT}, _fork, _preview_fork),
+    "archive": PageAction({}, _archive, _preview_archive),
 }
