@@ -106,7 +106,7 @@ def killed_at(moment: int, project: Path, event: dict[str, Any]) -> int:
     return int(done.stdout or 0)
 
 
-@pytest.mark.parametrize("number", [30, pytest.param(400, marks=pytest.mark.crash_full)])
+@pytest.mark.parametrize("number", [30, pytest.param(200, marks=pytest.mark.crash_full)])
 @pytest.mark.parametrize("event", ["PostToolUseFailure", "UserPromptSubmit"])
 def test_killed_at_any_moment(event: str, number: int, session: Session, project: Path) -> None:
     """Once the event is in the spool, it is recorded once, whenever its hook is killed."""

@@ -284,7 +284,6 @@ def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path
         "restore.lock",
         "archive/trash",
         "quarantine/blobs",
-        "quarantine/events",
     ],
 )
 def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from leftoff import files, host, lock_holder
+from leftoff import host, lock_holder
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
 from leftoff.store.sqlite import writer
@@ -134,28 +134,6 @@ def test_who_waits_gets_it(tmp_path: Path) -> None:
     assert not lock_within(third, fcntl.LOCK_EX, 0)
     for fd in (waits, third):
         os.close(fd)
-
-
-def test_one_that_moves_on_is_not_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a hurry, one and the same holder is not waited for; several who take turns are."""
-    path = tmp_path / "lock"
-    path.write_bytes(b"1")
-    holder, waits, again = (os.open(path, os.O_RDWR) for _ in range(3))
-    fcntl.flock(holder, fcntl.LOCK_EX)
-    assert not lock_within(waits, fcntl.LOCK_EX, PATIENCE, stuck=0.01)
-    os.close(waits)
-    looks: list[int] = []
-
-    def signed(fd: int) -> bytes:
-        looks.append(fd)
-        if len(looks) == 4:
-            os.close(holder)
-        return b"%d" % len(looks)
-
-    monkeypatch.setattr(files, "_content", signed)
-    assert lock_within(again, fcntl.LOCK_EX, PATIENCE, stuck=0.01)
-    assert 4 <= len(looks)
-    os.close(again)
 
 
 def test_threads_wait_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -393,8 +393,6 @@ class Store:
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``
     patience = 30.0
-    #: seconds after which another process that had its turn all the time is not waited for any longer
-    stuck = 1e6
     #: who keeps a protocol's files in step with it; ``None``: nobody
     follower: Follower | None = None
     #: who hears how much a check has looked at so far

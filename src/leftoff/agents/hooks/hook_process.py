@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from leftoff.agents.hooks import codex_daemon, hooks_seen
 from leftoff.engine.config.caller import CALLER
-from leftoff.errors import LeftoffError
+from leftoff.errors import LeftoffError, NeedsPerson
 from leftoff.host import agent_above, orphan
 from leftoff.operations import Project
 from leftoff.operations.sessions import drain as spooling
@@ -61,8 +61,10 @@ def run_hook(call: HookCall, data: bytes) -> bytes:
         return answer
     except (Exception, _TooLong) as error:
         words = [event.name, event.session] if event is not None else []
-        # A link in the place of the store's folder was not trusted, and is not followed.
-        hook_log.note(folder or ".leftoff", call.agent, *words, _in_words(error))
+        if not isinstance(
+            error, NeedsPerson
+        ):  # nothing is written to a store that is not trusted, not even a log
+            hook_log.note(folder or ".leftoff", call.agent, *words, _in_words(error))
         return _fault(event, error) if event is not None else b""
     finally:
         _give_up_after(0)

@@ -1,6 +1,6 @@
-"""Which events of which agent have come, and when last: one small file each, beside the store.
+"""Which events of each agent have come, and when last: one small file each, in the store's folder.
 
-Whether hooks really fire is known only by that: an agent that does not trust them skips them without a word.
+`leftoff install --check` reads them: an agent that does not trust the hooks skips them silently.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LONGEST = 40  # characters of a version
 
 
 class Seen(Fields):
-    """An event that came: its name, when last (seconds), and the version of the agent that it came from, if known."""
+    """An event that came: its name, when it last came (seconds), and the version of the agent, if known."""
 
     event: str
     at: float
@@ -24,7 +24,7 @@ class Seen(Fields):
 
 
 def keep(folder: str, agent: str, event: Event) -> None:
-    """An event has come. Where there is no store's folder yet, nothing is kept; and nothing here ever fails."""
+    """Note that an event has come, if the store's folder exists. Errors are ignored."""
     path = os.path.join(folder, FOLDER, f"{agent}.{event.raw}")
     try:
         if event.name != "UserPromptSubmit":
@@ -45,7 +45,7 @@ def keep(folder: str, agent: str, event: Event) -> None:
 
 
 def version_of(agent: str, transcript: str) -> str:
-    """The version of the agent's program, where it says so."""
+    """Return the version of the agent's program; empty if it does not say."""
     if agent == "claude":  # claude-code_2-1-325_harness
         words = os.environ.get("AI_AGENT", "").split("_")
         return words[1].replace("-", ".")[:_LONGEST] if len(words) > 1 and words[0] == "claude-code" else ""
@@ -57,7 +57,7 @@ def version_of(agent: str, transcript: str) -> str:
 
 
 def seen(folder: str, agent: str) -> list[Seen]:
-    """What has come of an agent's events, by name."""
+    """Return the events of an agent that have come, by name."""
     out = []
     top = os.path.join(folder, FOLDER)
     for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():

@@ -20,7 +20,8 @@ SPEC = Spec(
     "files, and checkpoints at the end of a turn and before a compaction. `leftoff install` sets an agent "
     "up to call it.\n\n"
     "Prints context for the agent if the event has room for it (the brief of an unfinished run). Always "
-    "exits 0 within a second; errors are logged in .leftoff/hook.log.",
+    "exits 0; errors are logged in .leftoff/hook.log. An event that cannot be recorded now waits in "
+    ".leftoff/spool; the next hook or command records it.",
     usage="claude|codex|gemini",
     least=1,
     most=1,

@@ -333,9 +333,11 @@ class Project:
         return self.elsewhere(home, self.say)
 
     def elsewhere(self, folder: str, say: Callable[..., None]) -> Project:
-        """Return the project in another folder that has the same store."""
+        """Return the project as seen from a folder that has the same store. ``say``: who hears of problems there."""
         there = Project(folder, self._given, say, self.clock)
         there._store = self.store
+        if folder == self.folder:
+            there._settings = self.settings
         return there
 
     def git_facts(self) -> dict[str, Any]:

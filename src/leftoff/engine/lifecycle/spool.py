@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from leftoff.files import lock_within, make_folder, write_private
+from leftoff.files import forget_folder, lock_within, make_folder, write_private
 from leftoff.model.codec import decode, text
 
 FOLDER = "spool"
@@ -92,11 +92,10 @@ class Spool:
         found = set[str]()
         for name in self.names():
             try:
-                event = self.read(name)
-            except ValueError:
+                with open(os.path.join(self.folder, name), "rb") as file:
+                    found.add(decode(file.readline())["session"])
+            except (FileNotFoundError, ValueError, KeyError, TypeError):  # recorded meanwhile, or damaged
                 continue
-            if event is not None:
-                found.add(str(event[0].get("session")))
         return found
 
     @contextmanager
@@ -148,8 +147,6 @@ class Spool:
 
     def forget(self) -> None:
         """Delete an empty spool and the store's folder around it, if no store was made there."""
-        from leftoff.files import forget_folder
-
         if self.names():
             return
         for name in (_LOCK, _RECORDED):

@@ -287,7 +287,7 @@ class SqliteStore(Store):
 
     def _take_turn(self, batch: list[Ticket]) -> None:
         try:
-            self.turn.take(self.patience, self.stuck)
+            self.turn.take(self.patience)
         except StoreUnavailable as error:
             all_done(batch, error)  # nobody waits once more for what all of them have waited for
             raise

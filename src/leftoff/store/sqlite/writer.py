@@ -16,7 +16,7 @@ from _thread import allocate_lock
 from itertools import takewhile
 
 from leftoff import log
-from leftoff.files import FOREVER, lock_within
+from leftoff.files import lock_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,12 +209,12 @@ class Turn:
     def open(self) -> None:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def take(self, patience: float, stuck: float = FOREVER) -> None:
+    def take(self, patience: float) -> None:
         """Wait for it, at most so many seconds; ``StoreUnavailable`` names who has it."""
         if self._fd < 0:
             self.open()
         try:
-            if not lock_within(self._fd, fcntl.LOCK_EX, patience, stuck):
+            if not lock_within(self._fd, fcntl.LOCK_EX, patience):
                 from leftoff.lock_holder import held_by_another
 
                 raise held_by_another(self._path, self._fd)
