@@ -55,7 +55,7 @@ class Peeked(NamedTuple):
     data: bytes | None
 
 
-def peek(workspace: Workspace, paths: list[str], until: int) -> list[Peeked]:
+def peek(workspace: Workspace, paths: list[str], until: int | None = None) -> list[Peeked]:
     """Read the files as they are, before anything waits for the store: the agent does not wait for that.
 
     A missing file counts as deleted. ``until``: when the agent continues, in nanoseconds.
