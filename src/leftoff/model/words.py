@@ -25,7 +25,7 @@ COLLECTIONS = (
 )
 
 ROLLBACK_BEGIN = "rollback_begin"  # a trigger: files are about to be restored; `~N` does not count it
-RESTORING = "restoring"  # a key of `context`: the restore that was begun, until it is complete
+RESTORING = "restoring"  # a key of `run`: the restore of files that was begun, until it is complete
 
 TRIGGERS = (
     "step_complete",

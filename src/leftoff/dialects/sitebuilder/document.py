@@ -16,7 +16,6 @@ from leftoff.engine.workspace.git import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.times import millis
-from leftoff.model.words import RESTORING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -364,7 +363,7 @@ def _context(state: State) -> dict[str, Any]:
 
 def _is_ours(key: str) -> bool:
     """Facts that leftoff keeps for itself, and that are no part of the protocol."""
-    return key in (DEFINITION, DIRTY, MARK, RESTORING) or key.startswith(BEFORE)
+    return key in (DEFINITION, DIRTY, MARK) or key.startswith(BEFORE)
 
 
 def _resumable(state: State) -> bool:

@@ -34,7 +34,7 @@ def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_G
 
 def is_there(view: View, row: RunRow, seq: int) -> bool:
     """Whether a run is at that version, with nothing to be put back: one that somebody has to drive would be paused."""
-    if row.seq != seq or view.row(row.run, "context", RESTORING) is not None:
+    if row.seq != seq or RESTORING in row.card:
         return False
     if row.status != "running":
         return True
@@ -44,7 +44,7 @@ def is_there(view: View, row: RunRow, seq: int) -> bool:
 def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
     """The part inside the transaction."""
     target, wanted = proved_version(tx, head.run, head.run_id, seq)
-    wanted.pop(("context", RESTORING), None)  # whatever restore was begun then, this one is complete
+    wanted.pop(("run", RESTORING), None)  # whatever restore was begun then, this one is complete
     save_present(tx, head, at, guard)
     now = tx.head(head.run)
     if now is None:

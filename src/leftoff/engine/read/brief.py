@@ -19,7 +19,7 @@ from leftoff.engine.workspace.file_state import look_at_files
 from leftoff.engine.workspace.git import DIRTY, git_moved
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.model.ids import shown_step, step_word
-from leftoff.model.words import AS_WRITTEN, FINISHED, RESTORING
+from leftoff.model.words import AS_WRITTEN, FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def _others(records: dict[str, Any]) -> list[str]:
 def _is_ours(collection: str, key: str) -> bool:
     """What leftoff keeps for itself."""
     if collection == "context":
-        return key in (DIRTY, MARK, RESTORING) or key.startswith(BEFORE)
+        return key in (DIRTY, MARK) or key.startswith(BEFORE)
     return collection == "extra" and key.startswith(AS_WRITTEN)
 
 

@@ -30,11 +30,9 @@ from leftoff.engine.workspace.paths import check_path, place
 from leftoff.engine.workspace.tracking import MARK
 from leftoff.errors import Corrupt, NotFound, UnsafePath
 from leftoff.store.base import Store, View
+from leftoff.store.rows import BlobRow
 
-WHY_NOT_KEPT = (
-    "Files that hold secrets, and those over [capture] max_file, are only hashed; "
-    "what is lost, a repair has noted."
-)
+WHY_NOT_KEPT = "Files that hold secrets, and those over [capture] max_file, are only hashed."
 MOST_BYTES = 1 << 20  # of a file that is shown as a diff
 MOST_LINES = 400
 
@@ -46,6 +44,16 @@ def digest_of(tagged: object) -> bytes:
         return bytes.fromhex(digits) if algorithm == "sha256" else b""
     except ValueError:
         return b""
+
+
+def copy_of(store: Store, about: Mapping[str, Any]) -> BlobRow | None:
+    """Return the copy of a file that a record names; ``None`` if none was kept. Raise ``Corrupt`` if it is lost."""
+    digest = digest_of(about.get("hash"))
+    row = store.read(lambda view: view.blob(digest))
+    if row is None and about.get("captured") is True:
+        message = f"The store does not know the copy of {about.get('path')} any more."
+        raise Corrupt(message, where=f"blob {digest.hex()}")
+    return row
 
 
 def has_copy(store: Store, about: Mapping[str, Any], *, whole: bool) -> bool:
@@ -153,12 +161,9 @@ class FileThen:
             raise NotFound(f"{self.path} was deleted at {self.where}.", hint="Look at an older version.")
         if content.kind == LINK:
             return [(content.target or "").encode()]
-        row = self.store.read(lambda view: view.blob(digest_of(content.hash)))
+        row = copy_of(self.store, self.about)
         if row is not None:
             return self.store.load_blob(row.hash, row)
-        if self.about.get("captured") is True:
-            hint = "Only its hash is left, and no repair brings it back. `leftoff log` lists other versions."
-            raise NotFound(f"The copy of {self.path} at {self.where} is lost.", hint=hint)
         message = f"The content of {self.path} was not kept at {self.where}, only its hash."
         raise NotFound(message, hint=WHY_NOT_KEPT)
 
@@ -264,13 +269,13 @@ def unified(old: str, new: str, before: str, after: str) -> str:
 
 
 def recorded_text(store: Store, about: Mapping[str, Any]) -> str | None:
-    """Return what a file held by its record; ``None`` if that is no text, too long, not kept or lost."""
+    """Return what a file held by its record; ``None`` if that is no text, too long or not kept."""
     content = recorded(about)
     if content.kind == LINK:
         return f"-> {content.target}"
     if content.kind != FILE:
         return ""
-    row = store.read(lambda view: view.blob(digest_of(content.hash))) if content.size <= MOST_BYTES else None
+    row = copy_of(store, about) if content.size <= MOST_BYTES else None
     return text_of(b"".join(store.load_blob(row.hash, row))) if row is not None else None
 
 

@@ -33,6 +33,7 @@ from leftoff.engine.workspace.file_state import (
 from leftoff.engine.workspace.file_versions import (
     MOST_BYTES,
     complete_at,
+    copy_of,
     digest_of,
     manifest,
     present_text,
@@ -309,9 +310,10 @@ class _Planner:
         if want.kind == ABSENT:
             entry.action = DELETE
         elif want.kind == FILE and not entry.commit and want.hash not in {*self.sides.blobs, now.hash}:
-            about = self.sides.then.get(path) or self.sides.first.get(path) or {}
-            captured = about.get("captured") is True
-            return entry.kept("its copy is lost" if captured else "its content was not kept")
+            copy_of(
+                self.store, self.sides.then.get(path) or self.sides.first.get(path) or {}
+            )  # or it is lost
+            return entry.kept("its content was not kept")
         return entry
 
     def _present(self, path: str, wanted: bool, gone: set[str]) -> Content:

@@ -5,9 +5,9 @@ The order makes it safe:
 1. The plan is made, and the user agrees to it.
 2. Every new file is written next to its place. An error up to here removes these files and changes nothing.
 3. The present content of every file that will be touched becomes a version with the trigger `rollback_begin`. The
-   record `context/restoring` in it names the target.
+   record `run/restoring` in it names the target.
 4. The new files are renamed to their places.
-5. The records follow as a `rollback` version, which does not have `context/restoring`.
+5. The records follow as a `rollback` version, which does not have `run/restoring`.
 
 If the process is killed after step 3, that record is still there: the next verdict reports it with the command that
 completes it (`half_restored`). The same command plans again, and does what is left. One process at a time: a file lock.
@@ -118,7 +118,7 @@ class Restorer:
         with restore_lock(self.store):
             row = self.store.read(self._free)
             own = {"run_id": row.run_id, "seq": self.target.seq, "paths": paths}
-            begun = _restoring(self.store, row)
+            begun = _restoring(row)
             plan = self.plan(paths)
             outcome = Outcome(self.target.seq, plan, completed=begun == own and self.saved is None)
             if not agree(plan):
@@ -222,7 +222,7 @@ class Restorer:
         return row
 
     def _seal(self, row: RunRow, found: Found, trigger: str, mark: dict[str, Any] | None) -> RunRow:
-        """Make a checkpoint with these files. ``mark``: the record `context/restoring` that it begins or ends."""
+        """Make a checkpoint with these files. ``mark``: the record `run/restoring` that it begins or ends."""
         names = ", ".join(got.key for got in found.captured)
         note = f"restored from version {self.target.seq}: {names}"[:500]
         seal = Seal(trigger, note="before a rollback" if trigger == ROLLBACK_BEGIN else note)
@@ -230,9 +230,9 @@ class Restorer:
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
             found.put(changes, row.seq + 1)
             if mark is not None and trigger == ROLLBACK_BEGIN:
-                changes.put("context", RESTORING, mark)
-            elif mark is not None and tx.row(row.run, "context", RESTORING) is not None:
-                changes.delete("context", RESTORING)
+                changes.put("run", RESTORING, mark)
+            elif mark is not None and RESTORING in row.card:
+                changes.delete("run", RESTORING)
             return seal
 
         def work(tx: Tx) -> RunRow:
@@ -270,7 +270,7 @@ class HalfRestored:
 
 def half_restored(store: Store, row: RunRow) -> HalfRestored | None:
     """Return what was begun with the files of a run and is not complete."""
-    about = _restoring(store, row)
+    about = _restoring(row)
     if about is None:
         return None
     ref, paths = f"{row.run_id}@{about['seq']}", about["paths"]
@@ -282,10 +282,9 @@ def half_restored(store: Store, row: RunRow) -> HalfRestored | None:
     return HalfRestored(what, command, busy=_is_locked(store))
 
 
-def _restoring(store: Store, row: RunRow) -> dict[str, Any] | None:
+def _restoring(row: RunRow) -> dict[str, Any] | None:
     """Return the record of a restore of this run that is not complete. A fork has the record of its source."""
-    found = store.read(lambda view: Reader(store, view, row.run, row.run_id).value("context", RESTORING))
-    about = found.plain if found is not None else None
+    about = row.card.get(RESTORING)
     if not isinstance(about, dict) or about.get("run_id") != row.run_id:
         return None
     seq, paths = about.get("seq"), about.get("paths")

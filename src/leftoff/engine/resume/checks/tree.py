@@ -141,7 +141,7 @@ def half_restored(world: World) -> Iterator[Finding]:
             world.run_id,
             level=REFUSE if found.busy else "",
             choices=() if found.busy else ("keep the current", "stop"),
-            clears=("context", RESTORING),
+            clears=("run", RESTORING),
         )
 
 
