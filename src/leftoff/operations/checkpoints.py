@@ -242,7 +242,7 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
     from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
     from leftoff.engine.lifecycle.opening import refuse_taken
-    from leftoff.operations.runs import info, target, tell_lost, tried_first
+    from leftoff.operations.runs import info, target, tried_first
 
     source, branch = target(project, caller, wanted.ref, current(project, caller)), wanted.branch
     if (run_id := wanted.run_id) is not None and project.is_aside:
@@ -254,7 +254,6 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
         return usage_errors(lambda: fork_paused(project.store, source, request, project.now))
 
     head = tried_first(project, source, work, bool)
-    tell_lost(project, head)
     return Forked(info(project, head), source)
 
 

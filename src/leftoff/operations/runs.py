@@ -305,15 +305,6 @@ def info(project: Project, row: Known) -> RunInfo:
     return found
 
 
-def tell_lost(project: Project, row: Known) -> None:
-    """Say what is known to be lost of a run that is handed on."""
-    from leftoff.engine.read.lost import lost_parts, told
-
-    parts = project.store.read(lambda view: lost_parts(view, row.run))
-    if parts:
-        project.say(f"leftoff: {told(row.run_id, parts)}")
-
-
 def tell_gone(project: Project) -> None:
     """Say which archived runs, or that all of them, and which in the trash, are gone from their places."""
     from leftoff.engine.retention.archive import unfit_folders

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
+from leftoff.errors import Corrupt
 from leftoff.model.values import blob_of
-from leftoff.store.lost import lost_blobs, named_blob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ def digest_of(tagged: str) -> bytes:
 class Copies:
     """Which copies the store has of the files of a version, in its snapshot.
 
-    One that is named and not known is damage, unless it is noted as lost (``leftoff.store.lost``): it is not taken for
-    a file of which none was kept.
+    One that a record names and the store does not know is damage. It is not taken for a file of which none was kept.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -38,21 +37,16 @@ class Copies:
         self._named: set[bytes] | None = None
 
     def of(self, about: Mapping[str, Any]) -> BlobRow | None:
-        """The copy that a record tells of; None where none was kept, or where it is known to be lost."""
+        """The copy that a record tells of; None where none was kept."""
         hash = about.get("hash")
         if not isinstance(hash, str):
             return None
         digest = digest_of(hash)
         row = self._reader.view.blob(digest)
         if row is None and about.get("captured") is True and digest in self._names():
-            return named_blob(self._reader.view, digest, f"the copy of {about.get('path')}")
+            message = f"The store does not know the copy of {about.get('path')} any more."
+            raise Corrupt(message, where=f"blob {digest.hex()}")
         return row
-
-    def lost_since(self, about: Mapping[str, Any]) -> str | None:
-        """When the copy that a record tells of was noted as lost."""
-        if about.get("captured") is not True or self.of(about) is not None:
-            return None
-        return lost_blobs(self._reader.view).get(digest_of(str(about.get("hash"))))
 
     def _names(self) -> set[bytes]:
         if self._named is None:
@@ -70,10 +64,6 @@ class CopiesThen:
         self._at = at
 
     def read(self, about: Mapping[str, Any]) -> bytes | None:
-        """All of a copy; None where there is none, or it is lost."""
+        """All of a copy; None where there is none."""
         row = self.store.read(lambda view: Copies(Reader(self.store, view, *self._at)).of(about))
         return b"".join(self.store.load_blob(row.hash, row)) if row is not None else None
-
-    def is_lost(self, about: Mapping[str, Any]) -> bool:
-        since = self.store.read(lambda view: Copies(Reader(self.store, view, *self._at)).lost_since(about))
-        return since is not None

@@ -70,10 +70,6 @@ class FileSide:
             return present_text(self.project, path, content)
         return recorded_text(self.copies, known) if known is not None else ""
 
-    def is_lost(self, path: str) -> bool:
-        """Whether its copy was kept, and is known to be lost."""
-        return path in self.files and self.copies.is_lost(self.files[path])
-
 
 def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, FileDiff]:
     """By path, what differs between two sides, of every file that one of them has a record of."""
@@ -104,8 +100,7 @@ def _file_diff(
         sizes = [
             f"{content.size} bytes" if content.kind == FILE else content.kind for _, content in (old, new)
         ]
-        lost = [side.name for side, _ in (old, new) if side.is_lost(path)]
-        why = f"its copy at {lost[0]} is lost" if lost else "it is no text, too long, or was not kept"
+        why = "it is no text, too long, or was not kept"
         return FileDiff(f"{path} differs ({sizes[0]}, {sizes[1]}); {why}.")
     text = unified(texts[0], texts[1], *names)
     marks = [line[:1] for line in text.splitlines()[2:]]
@@ -163,7 +158,7 @@ def unified(old: str, new: str, before: str, after: str) -> str:
 
 
 def recorded_text(copies: CopiesThen, about: Mapping[str, Any]) -> str | None:
-    """What a file held by its record; None where that is no text, too long, not kept or lost."""
+    """What a file held by its record; None where that is no text, too long or not kept."""
     content = recorded(about)
     if content.kind == LINK:
         return f"-> {content.target}"

@@ -26,7 +26,7 @@ from leftoff.engine.workspace.content import (
     present,
     recorded,
 )
-from leftoff.engine.workspace.copies import Copies, digest_of
+from leftoff.engine.workspace.copies import Copies
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path, refuse_store
 from leftoff.engine.workspace.stat import hashed
@@ -34,7 +34,6 @@ from leftoff.engine.workspace.surroundings import DIRTY, own_files
 from leftoff.engine.workspace.tracking import BEFORE, BY_GIT, MARK, changed_by_others
 from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
-from leftoff.store.lost import lost_blobs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,11 +49,8 @@ if TYPE_CHECKING:
     Paths = Collection[str] | None
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
-NOT_KEPT, LOST = "its content was not kept", "its copy is lost"
-WHY_NOT_KEPT = (
-    "Files that hold secrets, and those over [capture] max_file, are only hashed; "
-    "what is lost, a repair has noted."
-)
+NOT_KEPT = "its content was not kept"
+WHY_NOT_KEPT = "Files that hold secrets, and those over [capture] max_file, are only hashed."
 _SLACK_MS = 20  # the clock that stamps files is late by up to a tick
 
 
@@ -167,7 +163,6 @@ class Sides:
             for path, about in side.items()
             if (only is None or path in only) and copies.of(about) is not None
         }
-        self.lost = lost_blobs(view)
 
     def was_dirty(self, path: str) -> bool:
         """Whether git named a file, or a folder above it, when the run last looked at what is not committed."""
@@ -404,7 +399,7 @@ class Planner:
         if entry.want.kind == ABSENT:
             entry.action = DELETE
         elif not self._has_content(entry):
-            return entry.kept(LOST if digest_of(entry.want.hash or "") in self.sides.lost else NOT_KEPT)
+            return entry.kept(NOT_KEPT)
         return entry
 
     def _present(self, path: str, *, wanted: bool) -> Content:

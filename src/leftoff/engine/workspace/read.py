@@ -47,7 +47,6 @@ class FileThen:
         self.path = path
         self.where = f"{target.row.run_id}@{target.seq}"
         self._copy: BlobRow | None = None
-        self._lost: str | None = None  # since when that is known
         self.about, self.committed = store.read(lambda view: self._find(view, target))
         self._data: bytes | None = None
         if self.about is None:
@@ -59,9 +58,7 @@ class FileThen:
         if found is None:
             named = reader.plain("artifact").get(self.path)
             found = named if isinstance(named, dict) else None
-        copies = Copies(reader)
-        self._copy = copies.of(found) if found is not None else None
-        self._lost = copies.lost_since(found) if found is not None else None
+        self._copy = Copies(reader).of(found) if found is not None else None
         return found, complete_at(view, reader, target.row.run, target.seq)
 
     def _from_git(self, project: str) -> None:
@@ -92,11 +89,6 @@ class FileThen:
             raise NotFound(f"{self.path} was deleted at {self.where}.", hint="Look at an older version.")
         if content.kind == LINK:
             return [(content.target or "").encode()]
-        if self._lost is not None:
-            raise NotFound(
-                f"The copy of {self.path} at {self.where} is lost: that was noted on {self._lost}.",
-                hint="Only its hash is left, and no repair brings it back. `leftoff log` lists other versions.",
-            )
         if self._copy is None:
             raise NotFound(
                 f"The content of {self.path} was not kept at {self.where}, only its hash.",

@@ -8,7 +8,7 @@ from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import in_words
-from leftoff.operations.runs import target, tell_gone, tell_lost
+from leftoff.operations.runs import target, tell_gone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ def archive(
     _refuse_unfinished(found.row)
     if before is not None:
         before(found.row)
-    tell_lost(project, found.row)
     try:
         return Upkeep(project).archive(found.row, _refuse_unfinished)
     except NotFound:  # somebody was faster
@@ -194,5 +193,4 @@ def undelete(project: Project, ref: str) -> RunInfo:
     store = project.store
     run_id = undelete(store, ref, project.now, (this_process(), "leftoff undelete"))
     row = store.read(lambda view: find(view, run_id))
-    tell_lost(project, row)
     return info(project, row)
