@@ -1,5 +1,5 @@
-"""A store that lost its newest commits (a log that is damaged, cut or gone, an older copy of the database) is noticed by
-the number of the newest commit in `lock`."""
+"""A store that lost its newest commits is noticed by the number of the newest commit in `lock`: its log is damaged, cut
+or gone, or an older copy of the database was put back."""
 
 from __future__ import annotations
 

@@ -54,8 +54,10 @@ def test_an_older_schema(url: str, tmp_path: Path, second: pytest.MonkeyPatch) -
         assert 2 == schema_of(late)
         scribe.verify(late)
         late.close()
+    early = PostgresStore(url, str(tmp_path / "three"))
     with pytest.raises(Unsupported, match="has schema 2"):
-        PostgresStore(url, str(tmp_path / "three")).read(lambda view: view.list_runs({}))
+        early.read(lambda view: view.list_runs({}))
+    early.close()
     store.close()
 
 

@@ -29,14 +29,13 @@ OF_RUN = ("run", *WRITTEN, "lease", "attempt")
 
 def inspect(store: PostgresStore) -> tuple[Report, dict[int, set[str]]]:
     """Check everything and change nothing; return also the numbers of the damaged runs with their problems' codes."""
-    report, damaged = Report(store.counted), dict[int, set[str]]()
-    if store.exists():
-        store.read(lambda view: _check(store, view, report, damaged))
-    return report, damaged
+    if not store.exists():
+        return Report(), {}
+    return store.read(lambda view: _check(store, view))
 
 
-def _check(store: PostgresStore, view: Any, report: Report, damaged: dict[int, set[str]]) -> None:
-    blobs = _Blobs(store, view)
+def _check(store: PostgresStore, view: Any) -> tuple[Report, dict[int, set[str]]]:
+    report, damaged, blobs = Report(store.counted), dict[int, set[str]](), _Blobs(store, view)
     for hash, data in _by_hash(view, Q.all_values):
         check_value(report, hash, data)
     for (run,) in view.ask(Q.runs_to_check):
@@ -60,6 +59,7 @@ def _check(store: PostgresStore, view: Any, report: Report, damaged: dict[int, s
         damaged.setdefault(run, {"run"})
     for columns in _by_hash(view, Q.all_blobs):
         check_blob(report, blobs, BlobRow(*columns))
+    return report, damaged
 
 
 class _Blobs:
