@@ -27,15 +27,15 @@ WRITTEN = ("record", "past", "version", "alias")  # the tables whose rows of a r
 OF_RUN = ("run", *WRITTEN, "lease", "attempt")
 
 
-def inspect(store: PostgresStore) -> tuple[Report, dict[int, set[str]]]:
-    """Check everything and change nothing; return also the numbers of the damaged runs with their problems' codes."""
+def inspect(store: PostgresStore) -> tuple[Report, set[int]]:
+    """Check everything and change nothing; return also the numbers of the damaged runs."""
     if not store.exists():
-        return Report(), {}
+        return Report(), set()
     return store.read(lambda view: _check(store, view))
 
 
-def _check(store: PostgresStore, view: Any) -> tuple[Report, dict[int, set[str]]]:
-    report, damaged, blobs = Report(store.counted), dict[int, set[str]](), _Blobs(store, view)
+def _check(store: PostgresStore, view: Any) -> tuple[Report, set[int]]:
+    report, damaged, blobs = Report(store.counted), set[int](), _Blobs(store, view)
     for hash, data in _by_hash(view, Q.all_values):
         check_value(report, hash, data)
     for (run,) in view.ask(Q.runs_to_check):
@@ -44,9 +44,8 @@ def _check(store: PostgresStore, view: Any) -> tuple[Report, dict[int, set[str]]
             RunCheck(view, blobs, run, report).check()
         except Corrupt as error:
             report.problem("unreadable", error.where or store.name, error.message)
-        codes = {problem["code"] for problem in report.problems[before:]}
-        if codes:
-            damaged[run] = codes
+        if len(report.problems) > before:
+            damaged.add(run)
     questions = (Q.rows_of_no_run, Q.hidden_but_complete, Q.newest_commit, Q.wrong_epochs)
     strays, hidden, ((newest, counted),), epochs = view.several([(sql, ()) for sql in questions])
     check_strays(report, strays, [(run_id,) for _, run_id in hidden])
@@ -55,8 +54,7 @@ def _check(store: PostgresStore, view: Any) -> tuple[Report, dict[int, set[str]]
     if counted < newest:
         message = f"It counts {counted} commits, but there is number {newest}."
         report.problem("run", "commit_number", message)
-    for run, _ in (*hidden, *epochs):
-        damaged.setdefault(run, {"run"})
+    damaged.update(run for run, _ in (*hidden, *epochs))
     for columns in _by_hash(view, Q.all_blobs):
         check_blob(report, blobs, BlobRow(*columns))
     return report, damaged
@@ -89,7 +87,8 @@ def check_and_repair(store: PostgresStore) -> dict[str, Any]:
     repair = _Repair(store)
     repair.run(report, damaged)
     again, _ = inspect(store)
-    again.quarantined = [f"{store.place.schema}.quarantine, where repair = '{repair.name}'"]
+    if report.codes() != {"blob"} or damaged:
+        again.quarantined = [f"{store.place.schema}.quarantine, where repair = '{repair.name}'"]
     repaired = [problem for problem in report.problems if problem not in again.problems]
     return {**again.to_json(), "repaired": repaired, "salvaged": repair.losses}
 
@@ -103,13 +102,13 @@ class _Repair:
         self.name = compact(self._at)
         self.losses: list[dict[str, Any]] = []
 
-    def run(self, report: Report, damaged: dict[int, set[str]]) -> None:
+    def run(self, report: Report, damaged: set[int]) -> None:
         store = self._store
         store.on_link(lambda link: link.script([Q.make_quarantine]))
         if "stray" in report.codes():
             store.write(self._take_strays)
-        for run, codes in damaged.items():
-            loss = store.write(lambda tx: self._settle_run(tx, run, codes))  # type: ignore[arg-type]  # noqa: B023
+        for run in sorted(damaged):
+            loss = store.write(lambda tx: self._settle_run(tx, run))  # type: ignore[arg-type]  # noqa: B023
             self.losses += [loss] if loss is not None else []
         store.write(self._take_values)
         store.write(lambda tx: tx.note(Q.catch_up))  # type: ignore[attr-defined]
@@ -137,7 +136,7 @@ class _Repair:
         self._aside(tx, "value", where)
         tx.note(f"DELETE FROM value t WHERE {where}")
 
-    def _settle_run(self, tx: PostgresTx, run: int, codes: set[str]) -> dict[str, Any] | None:
+    def _settle_run(self, tx: PostgresTx, run: int) -> dict[str, Any] | None:
         """Write a run again at its newest version that is proved; return what could not be."""
         if tx.hold(run) is None:
             return None

@@ -279,10 +279,8 @@ class _DamagedDatabase:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        uri, flags = (
-            f"file:{quote(os.fsencode(path))}?mode=ro",
-            apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-        )
+        uri = f"file:{quote(os.fsencode(path))}?mode=ro"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         self._checked = connection.open_file(uri, read_only=True)
         self._raw = apsw.Connection(uri, flags=flags, vfs="unix")
         self._raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -363,7 +361,8 @@ class _DamagedDatabase:
         values = (run,) if run is not None else ()
         try:
             rows = list(_rows(self._checked, sql + key, values))
-            return rows, True
+            kept = [row for row in rows if _is_plausible(row)]  # a sound page may be in the place of another
+            return kept, len(kept) == len(rows)
         except _UNREADABLE:
             pass
         out: dict[Any, Row] = {}
@@ -384,7 +383,7 @@ def _rows(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Iterat
 
 
 def _is_plausible(row: Row) -> bool:
-    """Whether the columns of a row from a damaged page have the types and ranges that they must have."""
+    """Return whether the columns of a row have the types and ranges that they must have."""
     typed = all(type(value) is _TYPES.get(name, type(value)) for name, value in row.items())
     return typed and all(0 <= row[name] <= LAST_MS for name in ("at", "n") if name in row)
 
@@ -471,4 +470,7 @@ class _Rebuild:
 
 def _insert(tx: SqliteTx, table: str, row: Row) -> None:
     marks = ", ".join("?" * len(row))
-    tx.execute(f"REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    try:
+        tx.execute(f"REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    except apsw.ConstraintError:  # a row of another table, on a page in the wrong place
+        pass
