@@ -149,8 +149,8 @@ def test_threads_wait_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             time.sleep(0.001)
         return False
 
-    monkeypatch.setattr(writer, "lock_within", in_vain)
-    with ThreadPoolExecutor(8) as pool:
+    with monkeypatch.context() as patch, ThreadPoolExecutor(8) as pool:
+        patch.setattr(writer, "lock_within", in_vain)
         done = [pool.submit(store.write, lambda tx: None) for _ in range(8)]
         assert {StoreUnavailable} == {type(one.exception()) for one in done}
     assert 2 == len(waits)

@@ -240,14 +240,13 @@ class Forked(Fields):
 def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
     from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
-    from leftoff.operations.runs import info, target, tell_lost
+    from leftoff.operations.runs import info, target
 
     source, branch = target(project, caller, wanted.ref, current(project, caller)), wanted.branch
     on = project.store.read(_free_branch) if branch is None else branch
     variables = dict(wanted.variables or {})
     request = ForkRequest(on, wanted.run_id, variables, scrubber=project.redactor, audit=wanted.audit)
     head = usage_errors(lambda: fork_paused(project.store, source, request, project.now))
-    tell_lost(project, head)
     return Forked(info(project, head), source)
 
 

@@ -36,7 +36,7 @@ TABLES = {
 #: how many rows there are in all of them
 COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in TABLES)}"
 #: what `meta` says of the store that it is in
-OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "min_reader", "min_writer")
+OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema")
 #: names in `meta` that are not copied
 OURS = (*OWN_FACTS, FACT + COPYING)
 

@@ -7,7 +7,6 @@ from leftoff.engine.read.state import facts_of, proved_version
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms, add_version, commit_in
 from leftoff.engine.write.head import gone
-from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
 from leftoff.model.codec import store as stored_bytes
@@ -28,7 +27,6 @@ def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_G
     """Make the run's records what they were at version ``seq``."""
     version = store.write(lambda tx: rollback_in(store, tx, head, seq, at, guard))
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
-    bring_up(store, head, at, guard)  # the old version may have been written in an old schema
     return version
 
 

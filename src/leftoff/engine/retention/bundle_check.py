@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 
-from leftoff.engine.read.lost import lost_part
 from leftoff.errors import BadData, Corrupt, Unsupported
-from leftoff.model.changes import LOST_STEP, check_address, step_facts
+from leftoff.model.changes import check_address, step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, REDACTED, decode, holes, payload
 from leftoff.model.derived import Leaves, up_to
 from leftoff.model.digest import MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.ids import check_key, check_run_id
-from leftoff.model.upgrades import check as check_schema
-from leftoff.model.values import blob_about, blob_of, index_key, item_prefix
+from leftoff.model.values import blob_about, index_key, item_prefix
 from leftoff.model.versions import Version
 from leftoff.model.words import RUN_STATUS, STEP_STATUS, TRIGGERS
 from leftoff.store.bundle.read import AGAIN, BundleReader, Sum, sniff
@@ -27,7 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.read.lost import LostPart
 
 FACTS = {
     "run_id",
@@ -55,8 +52,6 @@ class Bundle:
         self.created_at = 0
         self.versions: list[Version] = []
         self.blobs: dict[bytes, tuple[int, int]] = {}  # size and pieces, by hash
-        self.lost: set[bytes] = set()  # what records refer to, and was gone when this was written
-        self.lacks: list[LostPart] = []  # the records that do
         self.steps: dict[str, tuple[str, int]] = {}  # status and order of the newest version's steps
 
     @property
@@ -73,8 +68,6 @@ class Bundle:
         """What the store keeps beside a step."""
         if collection != "step":
             return None
-        if blob_of(stored) in self.lost:
-            return LOST_STEP
         return step_facts(key, payload(self.whole(stored), f"step/{key}"))
 
     def close(self) -> None:
@@ -113,13 +106,11 @@ class Check:
         self._aliases()
         self._blobs()
         self._records()
-        if len(self.values) != totals["values"] or self.blobs != {*self.bundle.blobs, *self.bundle.lost}:
+        if len(self.values) != totals["values"] or self.blobs != set(self.bundle.blobs):
             raise self.bad("it has content that no record refers to.")
         self._digests()
         self._entries()
         self._leaves()
-        for hash in sorted(self.bundle.lost):
-            self.sum.add("lost", hash)
         if self.sum.facts(facts) != facts["sum"]:
             raise self.bad("its checksum does not match.")
         return self.bundle
@@ -206,10 +197,6 @@ class Check:
             for _ in self.reader.content(hash, size, pieces):
                 pass
             self.bundle.blobs[hash] = (size, pieces)
-        for hash in self.reader.lost():
-            if len(hash) != 32 or hash in self.bundle.blobs:
-                raise self.bad("it has lost a file that it has, or one with an impossible hash.")
-            self.bundle.lost.add(hash)
 
     def _records(self) -> None:
         for collection, key in self.reader.rows("overlap"):
@@ -221,8 +208,6 @@ class Check:
             hash, stored = self.reader.stored(value)
             self.values.add(value)
             self._named(self._content, collection, key, stored)
-            if blob_of(stored) in self.bundle.lost:
-                self.bundle.lacks.append(lost_part(collection, key, seq, stored))
             facts = self._named(self.bundle.facts_of, collection, key, stored)
             self.sum.add(collection, key, seq, until, hash)
             amount = term(collection, key, hash)
@@ -268,7 +253,7 @@ class Check:
 
     def _referring(self, where: str, stored: bytes) -> Any:
         about = blob_about(stored, where)
-        if stored[1:33] not in self.bundle.blobs and stored[1:33] not in self.bundle.lost:
+        if stored[1:33] not in self.bundle.blobs:
             raise Corrupt(f"{where} refers to a file that is not there.")
         self.blobs.add(stored[1:33])
         return about
@@ -276,8 +261,6 @@ class Check:
     def _meaning(self, collection: str, key: str, value: Any) -> None:
         if collection == "run" and key == "status" and value not in RUN_STATUS:
             raise Corrupt(f"the run has the status {value!r}, which is none.")
-        elif collection == "run" and key == "schema":
-            check_schema(value, self.bundle.run_id)
         elif collection in ("artifact", "file"):
             path = value.get("path") if isinstance(value, dict) else None
             for name in (path, key if collection == "file" else None):
@@ -307,9 +290,7 @@ class Check:
             lengths[prefix] += 1
 
     def _leaves(self) -> None:
-        """The counters of the newest version, which listings show; of a step that is lost nobody knows its status."""
-        if self.bundle.lost and LOST_STEP in self.bundle.steps.values():
-            return
+        """The counters of the newest version, which listings show."""
         leaves = Leaves()
         for key, (status, _) in self.bundle.steps.items():
             leaves.add(key, status)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 from leftoff._version import __version__
-from leftoff.engine.read.lost import lost_parts
 from leftoff.engine.retention.bundle_check import AGAIN, Bundle
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import new_token, set_card
@@ -21,7 +20,6 @@ from leftoff.model.digest import MASK
 from leftoff.model.values import blob_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.bundle.write import BundleWriter, check_target
-from leftoff.store.lost import named_blob
 from leftoff.store.pace import Pace
 from leftoff.store.rows import Holder
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.lifecycle.origin import Mark
-    from leftoff.engine.read.lost import LostPart
     from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
@@ -43,17 +40,13 @@ TRIES = 3  # of an export during which somebody prunes
 
 
 class Exported:
-    """What was written; ``row`` and ``names``: the run as it was then, and what its checkpoints are called. ``lost``:
-    what it could not have, and says so."""
+    """What was written; ``row`` and ``names``: the run as it was then, and what its checkpoints are called."""
 
     _SHOWN = ("blobs", "bytes", "checkpoints", "path", "records", "run_id", "versions")
-    __slots__ = (*_SHOWN, "lost", "names", "row")
+    __slots__ = (*_SHOWN, "names", "row")
 
-    def __init__(
-        self, path: str, row: RunRow, versions: list[Version], lost: list[LostPart], out: BundleWriter
-    ) -> None:
+    def __init__(self, path: str, row: RunRow, versions: list[Version], out: BundleWriter) -> None:
         self.path = path
-        self.lost = lost
         self.row = row
         self.run_id: str = row.run_id
         self.names = sorted({name for version in versions for name in version.aliases})
@@ -64,8 +57,7 @@ class Exported:
         self.bytes = out.finish()
 
     def to_json(self) -> dict[str, Any]:
-        shown = {name: getattr(self, name) for name in self._SHOWN}
-        return {**shown, "lost": [part.to_json() for part in self.lost]}
+        return {name: getattr(self, name) for name in self._SHOWN}
 
 
 def export(store: Store, row: RunRow, path: str) -> Exported:
@@ -87,9 +79,7 @@ def _still_there(store: Store, row: RunRow) -> bool:
     return store.read(lambda view: view.find_run(row.run_id)) is not None
 
 
-def _write(
-    store: Store, view: View, row: RunRow, out: BundleWriter
-) -> tuple[RunRow, list[Version], list[LostPart]]:
+def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> tuple[RunRow, list[Version]]:
     """Everything that a kept version sees; the run and its versions in this snapshot, be it the second one."""
     if out.counts["versions"]:
         out.begin()
@@ -108,13 +98,13 @@ def _write(
             if blob is not None:
                 blobs.add(blob)
     for hash in sorted(blobs):
-        known = named_blob(view, hash, f"the blob {hash.hex()} that run {row.run_id} refers to")
-        if known is not None:
-            out.blob(hash, known.size, store.load_blob(hash, known))
-            blobs.remove(hash)
-    out.lost(sorted(blobs))
+        known = view.blob(hash)
+        if known is None:
+            message = f"The store does not know the blob {hash.hex()} that run {row.run_id} refers to."
+            raise Corrupt(message, where=f"blob {hash.hex()}")
+        out.blob(hash, known.size, store.load_blob(hash, known))
     out.facts(_facts(now, versions[-1], out.counts))
-    return now, versions, lost_parts(view, row.run) if blobs else []
+    return now, versions
 
 
 def _facts(row: RunRow, head: Version, counts: dict[str, int]) -> dict[str, str]:
@@ -317,9 +307,7 @@ class _Replay:
                 apply.drop_record(collection, key, hash)
                 continue
             blob = blob_of(stored)
-            if blob in self.bundle.lost:
-                tx.lose_blob(blob, self.at)
-            elif blob is not None:
+            if blob is not None:
                 tx.put_blob(self.blobs[blob])
             apply.put_record(collection, key, stored, facts)
         return apply

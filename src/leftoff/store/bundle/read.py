@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
 
 APPLICATION_ID = 0x6C656674  # "left"
-SCHEMAS = ["bundle/0001.sql", "bundle/0002.sql"]
-SCHEMA = len(SCHEMAS)
+SCHEMA = 1
 MAGIC = b"SQLite format 3\0"
 
 PACK = 1 << 18  # values are packed together up to here
@@ -158,8 +157,7 @@ class BundleReader:
         return Corrupt(f"{self.path} is damaged: {message}", where=self.path, hint=AGAIN)
 
     def _check_file(self, *, glance: bool) -> None:
-        self.schema = int(self.db.pragma("user_version"))
-        if self.db.execute(Q.schema).fetchall() != _expected(self.schema):
+        if self.db.execute(Q.schema).fetchall() != _expected():
             raise Invalid(f"{self.path} has other tables than a leftoff bundle has.", hint=AGAIN)
         for (line,) in () if glance else self.db.execute("PRAGMA integrity_check(1)"):
             if line != "ok":
@@ -183,10 +181,6 @@ class BundleReader:
                 hint="Do not trust it, unless you know why it is so large.",
             )
         return found
-
-    def lost(self) -> list[bytes]:
-        """The hashes of what was gone already when it was written."""
-        return [hash for (hash,) in self.db.execute(Q.lost)] if self.schema > 1 else []
 
     def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a named query."""
@@ -254,18 +248,17 @@ def _open(path: str) -> apsw.Connection:
     return db
 
 
-def _expected(schema: int) -> list[tuple[Any, ...]]:
+def _expected() -> list[tuple[Any, ...]]:
     """What the schema of a bundle says, as SQLite itself tells it."""
     db = apsw.Connection(":memory:")
     try:
-        make_tables(db, 0, schema)
+        make_tables(db)
         return db.execute(Q.schema).fetchall()
     finally:
         db.close()
 
 
-def make_tables(db: apsw.Connection, before: int, schema: int) -> None:
-    """Those that a schema has, and the one ``before`` had not."""
-    for name in SCHEMAS[before:schema]:
-        run_script(db, name)
-    db.execute(f"PRAGMA user_version = {schema}")
+def make_tables(db: apsw.Connection) -> None:
+    """Make the tables of a bundle."""
+    run_script(db, "bundle/schema.sql")
+    db.execute(f"PRAGMA user_version = {SCHEMA}")

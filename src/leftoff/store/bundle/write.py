@@ -118,7 +118,7 @@ class BundleWriter:
             db.execute(f"PRAGMA {text}").fetchall()
         db.execute("BEGIN")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        make_tables(db, 0, 1)
+        make_tables(db)
         return db
 
     def __exit__(
@@ -211,15 +211,6 @@ class BundleWriter:
             self._put("put_piece", (hash, number, len(piece), zstd().compress(piece, LEVEL)))
             number += 1
         self._put("put_blob", (hash, size, number))
-
-    def lost(self, hashes: list[bytes]) -> None:
-        """What records refer to, and is gone: only a bundle that says so has a place for it."""
-        if hashes:
-            assert self._db is not None
-            make_tables(self._db, 1, 2)
-        for hash in hashes:
-            self._put("put_lost", (hash,))
-            self._sum.add("lost", hash)
 
     def finish(self) -> int:
         """Make it durable under its name; its size in bytes."""

@@ -16,6 +16,7 @@ from _thread import allocate_lock
 from itertools import takewhile
 
 from leftoff import log
+from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
 
 TYPE_CHECKING = False
@@ -171,22 +172,19 @@ class Presence:
         self._folder = folder
         self._fd = -1
 
-    def show(self) -> None:
-        """We have it open. Whoever is alone with it just now takes but a moment, and is not waited for."""
+    def show(self, patience: float = 0.0) -> None:
+        """Say that this process has the store open. Wait for a process that is alone with it, such as a repair."""
         if self._fd < 0:
             self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._try(fcntl.LOCK_SH)
+        if not lock_within(self._fd, fcntl.LOCK_SH, patience) and patience:
+            self.close()
+            raise StoreUnavailable(
+                f"The store in {self._folder} is being repaired.", hint="Try again when that has finished."
+            )
 
     def alone(self) -> bool:
-        """Nobody else has it open, until ``show``."""
-        return self._fd >= 0 and self._try(fcntl.LOCK_EX)
-
-    def _try(self, how: int) -> bool:
-        try:
-            fcntl.flock(self._fd, how | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+        """Whether nobody else has it open, until ``show``."""
+        return self._fd >= 0 and lock_within(self._fd, fcntl.LOCK_EX, 0)
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -87,11 +87,3 @@ INSERT INTO piece (blob, number, size, data) VALUES (?, ?, ?, ?)
 SELECT (SELECT count(*) FROM version), (SELECT count(*) FROM record), (SELECT count(*) FROM value),
        (SELECT count(*) FROM blob), (SELECT total(size) FROM pack), (SELECT total(size) FROM blob),
        (SELECT count(*) FROM pack), (SELECT count(*) FROM piece), (SELECT total(pieces) FROM blob)
-
--- name: lost
--- Every file, or large value, that was gone.
-SELECT hash FROM lost ORDER BY hash
-
--- name: put_lost
--- Add one.
-INSERT INTO lost (hash) VALUES (?)

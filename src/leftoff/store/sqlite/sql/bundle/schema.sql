@@ -1,4 +1,4 @@
--- The first layout of a bundle: one run in one file. docs/bundle.md says what each table promises.
+-- The schema of a bundle: one run in one file. docs/bundle.md says what each table promises.
 
 CREATE TABLE bundle (
     name  TEXT NOT NULL PRIMARY KEY,

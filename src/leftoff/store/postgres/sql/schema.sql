@@ -1,4 +1,4 @@
--- The first schema. The tables are those of FORMAT.md; what differs on a server, and why, is in docs/postgres.md.
+-- The schema of a store on PostgreSQL. The tables are those of FORMAT.md; what differs on a server, and why, is in docs/postgres.md.
 -- Keys are compared by their code points, so every name is COLLATE "C". A name that an index cannot hold is cut, with
 -- its hash behind it; the whole of it is beside it (`whole`).
 
@@ -29,9 +29,13 @@ CREATE TABLE run (
     session    text COLLATE "C",
     card       text NOT NULL DEFAULT '{}',
     hidden     integer NOT NULL DEFAULT 0,
-    epoch      bigint NOT NULL DEFAULT 0        -- of its lease: what fences is read with the lock
+    epoch      bigint NOT NULL DEFAULT 0,       -- of its lease: what fences is read with the lock
+    era        bigint GENERATED ALWAYS AS (n >> 10) STORED -- changes seldom, so that most commits touch no index
 ) WITH (fillfactor = 70);
 CREATE INDEX run_status ON run (status) WHERE hidden = 0;
+CREATE INDEX run_era ON run (era) WHERE hidden = 0; -- the newest runs, without a look at the others
+CREATE INDEX run_session ON run (session) WHERE session IS NOT NULL;
+CREATE INDEX run_issue ON run (issue) WHERE issue IS NOT NULL;
 
 CREATE TABLE version (
     run        bigint NOT NULL,
@@ -150,5 +154,7 @@ CREATE TABLE attempt (
     ended_at   bigint,
     exit_code  bigint,
     output     bytea,                          -- the last of what it printed: its machine may be out of reach
+    printed    bytea REFERENCES blob,          -- all of what it printed, where that is more than `output`
     UNIQUE (run, place, number)
 );
+CREATE INDEX attempt_printed ON attempt (printed) WHERE printed IS NOT NULL;
