@@ -122,5 +122,6 @@ def _told_files(ctx: Context, run_id: str, outcome: Outcome) -> None:
     if outcome.completed:
         ctx.say("leftoff: a rollback that had been cut short is now complete.")
     restored, deleted = len(outcome.plan.of("restore")), len(outcome.plan.of("delete"))
-    undo = f" `leftoff rollback {run_id}@{outcome.saved} --files` undoes that." if outcome.saved else ""
+    whole = outcome.saved is not None and not outcome.completed
+    undo = f" `leftoff rollback {run_id}@{outcome.saved} --files` undoes that." if whole else ""
     ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.{undo}")

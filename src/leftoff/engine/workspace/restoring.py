@@ -42,7 +42,7 @@ from leftoff.engine.workspace.file_state import (
 )
 from leftoff.engine.workspace.file_versions import digest_of
 from leftoff.engine.workspace.git import Repo, repository
-from leftoff.engine.workspace.paths import RESTORE_TEMP, Place, place
+from leftoff.engine.workspace.paths import RESTORE_TEMP, Place, is_behind_link, place
 from leftoff.engine.workspace.project_files import ProjectFiles, replace_at, write_new
 from leftoff.engine.workspace.restore_plan import DELETE, Entry, Plan, make_plan
 from leftoff.engine.workspace.tracking import FileTracker, Found, dirty_state, files_of
@@ -119,13 +119,14 @@ class Restorer:
             row = self.store.read(self._free)
             own = {"run_id": row.run_id, "seq": self.target.seq, "paths": paths}
             begun = _restoring(row)
+            completed = begun == own and self.saved is None
+            if completed:
+                self._tidy(row)
             plan = self.plan(paths)
-            outcome = Outcome(self.target.seq, plan, completed=begun == own and self.saved is None)
+            outcome = Outcome(self.target.seq, plan, completed)
             if not agree(plan):
                 outcome.done = False
                 return outcome
-            if outcome.completed:
-                self._tidy(plan)
             # Restoring single files does not close a rollback that was interrupted.
             mark = own if begun in (None, own) or paths is None else None
             if plan.touched:
@@ -137,15 +138,13 @@ class Restorer:
             outcome.saved = self.saved
             return outcome
 
-    def _tidy(self, plan: Plan) -> None:
+    def _tidy(self, row: RunRow) -> None:
         """Remove what an interrupted call left: new files that it did not rename, and folders that it emptied."""
-        sides, writer = plan.sides, _Writer(self.store, self.project)
-        writer.discard({*sides.then, *sides.newest})
-        coming = {entry.path for entry in plan.touched}
-        for path, about in sides.newest.items():
-            if "folders" not in about or path in coming or cut_off(self.project, path, sides.then):
-                continue
-            if present(self.project, path).kind == ABSENT:
+        known, writer = files_of(self.store, row), _Writer(self.store, self.project)
+        writer.discard(known)
+        for path, about in known.items():
+            emptied = "folders" in about and not os.path.lexists(os.path.join(self.project, path))
+            if emptied and not is_behind_link(self.project, path):
                 with suppress(Interrupted):
                     writer.tidy(path)
 
