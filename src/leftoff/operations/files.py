@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.file_versions import FileThen
-    from leftoff.engine.workspace.restore_plan import Entry, Plan
-    from leftoff.engine.workspace.restoring import Agree, Outcome, Restorer
+    from leftoff.engine.workspace.restore_plan import PlanEntry, RestorePlan
+    from leftoff.engine.workspace.restoring import Agree, RestoreOutcome, Restorer
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Reported
     from leftoff.host import Process
@@ -100,7 +100,7 @@ class Restored(Fields):
 
     run: RunInfo
     named: int
-    outcome: Outcome
+    outcome: RestoreOutcome
 
     def to_json(self) -> dict[str, Any]:
         return {"run_id": self.run.run_id, "seq": self.run.row.seq, "files": self.outcome.to_json()}
@@ -168,7 +168,7 @@ class _Agreed:
         self._agree = agree
         self._known: tuple[Any, bool] = (None, False)
 
-    def __call__(self, plan: Plan) -> bool:
+    def __call__(self, plan: RestorePlan) -> bool:
         about = plan.to_json()
         if about != self._known[0]:
             self._known = about, self._agree(plan)
@@ -180,7 +180,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
 
     A run is taken back from the archive for it only once there is something to restore, and that is agreed to."""
     from leftoff.engine.workspace.paths import given_path
-    from leftoff.engine.workspace.restore_plan import make_plan
+    from leftoff.engine.workspace.restore_plan import make_restore_plan
 
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
     agreed = _Agreed(agree)
@@ -194,7 +194,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
         project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
     project.move_to_worktree(found.row)
     if project.is_aside:
-        plan = make_plan(project.store, project.folder, found, project.redactor, only=paths)
+        plan = make_restore_plan(project.store, project.folder, found, project.redactor, only=paths)
         found = taken_back(project, found) if plan.touched and agreed(plan) else found
     done = restorer(project, caller, found).restore(paths, agreed)
     if done.done and done.plan.lost:
@@ -202,7 +202,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     return Restored(info(project, found.row), len(paths), done)
 
 
-def _lost(plan: Plan, ref: str, rest: str) -> NotFound:
+def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
     """Files that should be as they were, and cannot be. ``rest``: what was done all the same."""
     from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT
 
@@ -225,7 +225,7 @@ class RolledBack(Fields):
 
     run: RunInfo
     target: Target
-    outcome: Outcome | None = None
+    outcome: RestoreOutcome | None = None
     done: bool = True
 
     @property
@@ -254,17 +254,19 @@ class RollbackPlan(Fields):
     """Where a rollback would go, what it would do with files if it is asked to, which steps it would end first."""
 
     target: Target
-    files: Plan | None
+    files: RestorePlan | None
     running: dict[str, list[Process]]
 
 
 def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
     """Look, and do nothing."""
-    from leftoff.engine.workspace.restore_plan import make_plan
+    from leftoff.engine.workspace.restore_plan import make_restore_plan
     from leftoff.operations.execution.stop import left_running
 
     found = _back_to(project, caller, request)
-    plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
+    plan = (
+        make_restore_plan(project.store, project.folder, found, project.redactor) if request.files else None
+    )
     return RollbackPlan(found, plan, left_running(project, found.row))
 
 
@@ -287,7 +289,7 @@ def rollback(
 ) -> RolledBack:
     """Go back to an older version of a run. ``end_steps``: whether those of its steps are ended that run without a
     driver; nothing is put back under the hands of one that still writes."""
-    from leftoff.engine.workspace.restore_plan import make_plan
+    from leftoff.engine.workspace.restore_plan import make_restore_plan
     from leftoff.operations.execution.stop import end_processes, left_running
     from leftoff.operations.execution.workflow_file import is_driven
 
@@ -301,7 +303,11 @@ def rollback(
             end_processes(project, found.row)
     if project.is_aside:
         agree = _Agreed(agree)
-        plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
+        plan = (
+            make_restore_plan(project.store, project.folder, found, project.redactor)
+            if request.files
+            else None
+        )
         moves = found.seq != found.row.seq or (plan is not None and plan.touched)
         found = taken_back(project, found) if moves and (plan is None or agree(plan)) else found
     if not request.files:
@@ -319,6 +325,6 @@ def _rollback_records(project: Project, caller: Caller, target: Target) -> None:
     go_back(project.store, target, project.now, session=session, guard=guard_of(caller))
 
 
-def difference(project: Project, plan: Plan, entry: Entry) -> str:
+def difference(project: Project, plan: RestorePlan, entry: PlanEntry) -> str:
     """What somebody changed in a file that a plan would overwrite or delete."""
     return plan.difference(project.folder, entry, project.redactor)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.verdict import Report
-    from leftoff.engine.workspace.restore_plan import Plan
+    from leftoff.engine.workspace.restore_plan import RestorePlan
     from leftoff.model.changes import ChangeSet
     from leftoff.operations.approvals import Decided
     from leftoff.operations.files import RollbackPlan
@@ -238,7 +238,7 @@ def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     if seen is not None or not said.get("yes"):
         _need_plan(plan_of(plan_rollback(project, caller, wanted)), seen)
 
-    def agree(plan: Plan) -> bool:
+    def agree(plan: RestorePlan) -> bool:
         return seen is None or seen == _digest(plan.to_json(), [])
 
     done = rollback(project, caller, wanted, lambda run_id, running: True, agree)
