@@ -147,7 +147,7 @@ def test_files_that_nobody_took_in_are_named(project: Path, tmp_path: Path, dial
 
 def test_where_no_file_lies_no_dialect_is_loaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their names are looked at first: loading all of them costs more than the verb."""
-    assert {*homes.HOMES} == {*registry.BUILT_IN, *registry.FURTHER}
+    assert {*homes.HOMES} == {*registry.BUILT_IN}
     loaded: list[str] = []
     known = registry.dialect
 
@@ -166,7 +166,6 @@ def test_where_no_file_lies_no_dialect_is_loaded(project: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("path", "dialect"),
     [
-        (".planning/STATE.md", "gsd"),
         (".claude/data/checkpoints/own.json", "claude"),
         ("docs/agentic-orchestration/progress/checkpoints/own.json", "sitebuilder"),
     ],

@@ -37,9 +37,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 def test_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is listed, named and recognised like the five."""
     installed(monkeypatch, "tests.dialects.test_plugins:KNOTS")
-    assert [*registry.BUILT_IN, *registry.FURTHER, *registry.READERS, "knots"] == [
-        each.name for each in registry.dialects()
-    ]
+    assert [*registry.BUILT_IN, *registry.READERS, "knots"] == [each.name for each in registry.dialects()]
     assert "knots" == registry.dialect("knots").name
     assert "knots" == registry.recognise({"knots": 3}, "x.json").name
 

@@ -102,9 +102,9 @@ def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
     name = origin.get("dialect") if isinstance(origin, dict) else None
     if not isinstance(name, str):
         return None
-    from leftoff.dialects.core.registry import BUILT_IN, FURTHER, dialect
+    from leftoff.dialects.core.registry import BUILT_IN, dialect
 
-    return dialect(name) if name in (*BUILT_IN, *FURTHER) else None
+    return dialect(name) if name in BUILT_IN else None
 
 
 def state_of(store: Store, target: Target, dialect: Dialect) -> State:

@@ -63,12 +63,8 @@ class Dialect:
     counted: str | None = None
     #: whether its documents are YAML
     yaml = False
-    #: whether its documents are lines of a page that is its person's
-    page = False
     #: whether the id in a document names one version of the run, rather than the run
     id_names_version = False
-    #: whether a document says which version it shows; else it is that which was last written
-    stamped = True
     #: entries that say which version a document shows, and when it was written
     stamps: tuple[str, ...] = ("checkpoint_id", "created_at", "updated_at", "last_checkpoint", "last_updated")
     #: its phases, where a person approves those
@@ -169,10 +165,6 @@ class Dialect:
 
     def dump(self, document: dict[str, Any]) -> str:
         """The document as the text of a file."""
-        if self.page:
-            from leftoff.dialects.core import page
-
-            return page.dump(document)
         if not self.yaml:
             return json_text.dump(document)
         from leftoff.dialects.core import yaml_text

@@ -15,7 +15,6 @@ HOMES = {
     "dotagent": ("memory/state",),
     "sitebuilder": ("docs/agentic-orchestration/progress", "progress/checkpoints"),
     "claude": (".claude/checkpoints", ".claude/data/checkpoints"),
-    "gsd": (".planning/STATE.md",),
 }
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 
-from leftoff.dialects.core import json_text, page
+from leftoff.dialects.core import json_text
 from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.errors import NotFound, StoreUnavailable
 
@@ -90,8 +90,6 @@ def read_document(data: bytes, path: str, repairs: Repairs, *, lenient: bool = F
         raise Rejected(f"{path} has more than {MOST_BYTES // 10**6} MB.")
     text = decode_text(data, path, repairs)
     name = path.removesuffix(GZIP)
-    if page.is_page(name):
-        return page.parse(text, path)
     if name.endswith((".md", ".txt")):
         raise Rejected(f"{path} is a page for people, not a checkpoint.")
     value = _yaml(text, path, repairs, lenient) if name.endswith(YAML) else _json(text, path, repairs)

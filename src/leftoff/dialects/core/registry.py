@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from leftoff.engine.config.settings import Settings
 
 BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
-FURTHER = ("gsd",)  # pages that are kept in step too
 READERS = ("generic",)  # whose files are imported, and never kept in step
 GROUP = "leftoff.dialects"
 _SURE = 40  # from here on a document is taken for one of a dialect
@@ -30,19 +29,19 @@ _SURE = 40  # from here on a document is taken for one of a dialect
 
 def dialect(name: str) -> Dialect:
     """The dialect of that name."""
-    if name in (*BUILT_IN, *FURTHER, *READERS):
+    if name in (*BUILT_IN, *READERS):
         found: Dialect = import_module(f"leftoff.dialects.{name}.document").DIALECT
         return found
     plugins = {each.name: each for each in _plugins()}
     if name in plugins:
         return plugins[name]
-    known = ", ".join((*BUILT_IN, *FURTHER, *READERS, *plugins))
+    known = ", ".join((*BUILT_IN, *READERS, *plugins))
     raise Usage(f"There is no dialect {name!r}.", hint=f"Dialects: {known}.")
 
 
 def dialects() -> list[Dialect]:
     """All of them."""
-    return [dialect(name) for name in (*BUILT_IN, *FURTHER, *READERS)] + _plugins()
+    return [dialect(name) for name in (*BUILT_IN, *READERS)] + _plugins()
 
 
 def _plugins() -> list[Dialect]:

@@ -156,7 +156,7 @@ class DocumentEdit:
             base = read(self.dialect, self.changed.base, self.source, Repairs(), head)
             base.records = masked(base.records, self.scrubber, Repairs())
         same = base is not None and (base.at, base.aliases) == (theirs.at, theirs.aliases)
-        if base is not None and ((self.changed.edited and same) or not self.dialect.stamped):
+        if base is not None and self.changed.edited and same:
             return base.records  # somebody goes on with what was taken in, and has no stamp of ours yet
         version = base_of(self.store, tx, row, self.dialect, theirs)
         if version is not None:

@@ -6,7 +6,6 @@ import os
 import re
 
 from leftoff.dialects.core.draft import Source
-from leftoff.dialects.core.page import PAGES
 from leftoff.dialects.core.reading import read_bytes, read_document
 from leftoff.dialects.core.registry import dialects, recognise
 from leftoff.dialects.core.repairs import Rejected, Repairs, rejecting, shown
@@ -98,9 +97,7 @@ def documents_under(folder: str) -> list[str]:
     found: list[str] = []
     for parent, folders, names in os.walk(folder.rstrip("/") or "/"):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        found += [
-            os.path.join(parent, name) for name in sorted(names) if name.endswith(_SUFFIXES) or name in PAGES
-        ]
+        found += [os.path.join(parent, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
         if len(found) > MOST_FILES:
             raise Rejected(f"{folder} has more than {MOST_FILES:,} files; name the ones that are meant.")
     real = {os.path.realpath(path) for path in found if not os.path.islink(path)}
