@@ -14,7 +14,7 @@ import pytest
 
 import leftoff
 from leftoff.clock import SYSTEM
-from leftoff.dialects.core.versions import run_named
+from leftoff.dialects.protocol import run_named
 from leftoff.engine.workspace.hook_order import settled
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.dialects.core import homes, registry
-from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.core.registry import dialect as dialect_named
+from leftoff.dialects import registry
+from leftoff.dialects.protocol import Dialect
+from leftoff.dialects.registry import dialect as dialect_named
 from leftoff.engine.read.which import SESSION
 from tests.cli.command import call, succeed
 
@@ -147,7 +147,7 @@ def test_files_that_nobody_took_in_are_named(project: Path, tmp_path: Path, dial
 
 def test_where_no_file_lies_no_dialect_is_loaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their names are looked at first: loading all of them costs more than the verb."""
-    assert {*homes.HOMES} == {*registry.BUILT_IN}
+    assert {*registry.HOMES} == {*registry.BUILT_IN}
     loaded: list[str] = []
     known = registry.dialect
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from leftoff.cli import main
-from leftoff.dialects.core.draft import Source
-from leftoff.dialects.core.files import TRIES, FileHashes
+from leftoff.dialects.document_edit import TRIES, FileHashes
+from leftoff.dialects.draft import Source
 from leftoff.store.sqlite.store import SqliteStore
 from tests.dialects.files import put
 

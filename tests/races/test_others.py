@@ -9,9 +9,9 @@ from weakref import ref
 
 import pytest
 
-from leftoff.dialects.core.base import read as decode
-from leftoff.dialects.core.draft import Decoded
-from leftoff.dialects.importing import documents
+from leftoff.dialects import import_documents
+from leftoff.dialects.draft import Decoded
+from leftoff.dialects.protocol import read as decode
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
@@ -164,7 +164,7 @@ def test_two_who_import_the_same(project: Path, seam: Seam) -> None:
         with here(project) as also:
             import_runs(also, Import(paths[1:2], dialect="claude"))
 
-    seam.before("leftoff.dialects.importing.documents.create_runs", other)
+    seam.before("leftoff.dialects.import_documents.create_runs", other)
     with here(project) as here_:
         done = import_runs(here_, Import(paths, dialect="claude"))
     assert [] == done.rejected
@@ -185,8 +185,8 @@ def test_documents_are_let_go(project: Path, monkeypatch: pytest.MonkeyPatch) ->
         alive.append(ref(kept))
         return kept
 
-    monkeypatch.setattr(documents, "read", read)
-    monkeypatch.setattr(documents, "TOGETHER", 1)
+    monkeypatch.setattr(import_documents, "read", read)
+    monkeypatch.setattr(import_documents, "TOGETHER", 1)
     with here(project) as here_:
         done = import_runs(here_, Import(documents_of(project, 5), dialect="claude"))
     assert 5 == len(done.imported)
@@ -210,7 +210,7 @@ def test_a_run_that_ended_is_not_given_up(project: Path) -> None:
 def test_a_named_document_is_read_once(project: Path, seam: Seam) -> None:
     """It is read to see what it is; however large, that will do to take it in, too."""
     reads: list[None] = []
-    seam.after("leftoff.dialects.importing.places.read_document", lambda: reads.append(None), 10)
+    seam.after("leftoff.dialects.import_documents.read_document", lambda: reads.append(None), 10)
     with here(project) as here_:
         import_runs(here_, Import(documents_of(project, 1), dialect="claude"))
     assert 1 == len(reads)

@@ -21,7 +21,7 @@ def ask(ctx: Context, target: Target, found: dict[str, Any]) -> str:
 
     ``found`` is its `show` document at the version in question.
     """
-    from leftoff.dialects.core.registry import mirrored
+    from leftoff.dialects.registry import mirrored
 
     dialect = mirrored(ctx.project.folder, ctx.project.settings)
     counted = dialect.counted if dialect is not None else None

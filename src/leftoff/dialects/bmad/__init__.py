@@ -1,1 +1,1 @@
-"""bmad: `state.json` in a folder per run, its events, its files."""
+from leftoff.dialects.bmad.document import DIALECT as DIALECT

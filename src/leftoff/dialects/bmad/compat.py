@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leftoff.dialects.bmad.document import DIALECT
-from leftoff.dialects.core.ordinals import last_of, step_of
-from leftoff.dialects.core.versions import state_at
+from leftoff.dialects.draft import last_of, step_of
+from leftoff.dialects.protocol import state_at
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.reports import StepReport, step_changes

@@ -7,21 +7,22 @@ import json
 import re
 
 from leftoff.dialects.bmad.files import BmadFiles
-from leftoff.dialects.core.draft import DONE
-from leftoff.dialects.core.files import about_file
-from leftoff.dialects.core.issues import decode_issues, encode_issues
-from leftoff.dialects.core.notes import decode_notes, encode_notes
-from leftoff.dialects.core.ordinals import (
+from leftoff.dialects.draft import (
+    DONE,
+    about_file,
     decode_counted,
+    decode_issues,
+    decode_notes,
+    encode_issues,
     encode_names,
+    encode_notes,
     gaps,
     numbers,
     passed_over,
     step_of,
     total_of,
 )
-from leftoff.dialects.core.repairs import Rejected, shown
-from leftoff.dialects.core.words import run_words
+from leftoff.dialects.loose_values import Rejected, run_words, shown
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.retention.policy import kept_for
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft, State
+    from leftoff.dialects.draft import Draft, State
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.retention.policy import Policy
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 
 from leftoff.dialects.bmad.document import STATUS
-from leftoff.dialects.core.draft import fit_id
-from leftoff.dialects.core.repairs import Rejected, Repairs, shown
-from leftoff.dialects.core.words import meaning
+from leftoff.dialects.draft import fit_id
+from leftoff.dialects.loose_values import Rejected, Repairs, meaning, shown
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode
 from leftoff.model.fields import Fields

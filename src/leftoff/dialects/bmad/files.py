@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 from glob import glob
 
-from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.core.draft import DONE
-from leftoff.dialects.core.issues import NUMBER
-from leftoff.dialects.core.markdown import cell, inline, one_line
-from leftoff.dialects.core.notes import text_of
-from leftoff.dialects.core.ordinals import numbers, total_of
+from leftoff.dialects.draft import DONE, NUMBER, cell, inline, numbers, one_line, text_of, total_of
 from leftoff.dialects.mirror.memory import digest
+from leftoff.dialects.protocol import Dialect
 from leftoff.engine.redaction.credentials import is_secret_file
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.errors import LeftoffError
@@ -23,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.store.rows import RunRow
 

@@ -1,1 +1,1 @@
-"""claude: one file per checkpoint, its parallel operations, its prompt."""
+from leftoff.dialects.claude.document import DIALECT as DIALECT

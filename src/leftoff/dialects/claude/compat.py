@@ -6,11 +6,10 @@ import os
 
 from leftoff.clock import iso
 from leftoff.dialects.claude.document import DIALECT, is_key, make_id, project_in, snake
-from leftoff.dialects.core.base import read, write
-from leftoff.dialects.core.draft import Source, fit_id
-from leftoff.dialects.core.repairs import Repairs
-from leftoff.dialects.core.versions import state_at
-from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.draft import Source, fit_id
+from leftoff.dialects.import_documents import Importer
+from leftoff.dialects.loose_values import Repairs
+from leftoff.dialects.protocol import read, state_at, write
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.retention.policy import kept_for
 from leftoff.engine.workspace.project_files import ProjectFiles
@@ -21,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
     from leftoff.engine.config.project import Project
     from leftoff.errors import LeftoffError
     from leftoff.store.rows import RunRow

@@ -8,12 +8,9 @@ import re
 from leftoff.clock import by_time, compact, iso
 from leftoff.dialects.claude import parallel, resume
 from leftoff.dialects.claude.files import FAILED, ROOTS, ClaudeFiles
-from leftoff.dialects.core.base import write
-from leftoff.dialects.core.draft import DONE, version_numbers
-from leftoff.dialects.core.ordinals import decode_counted, encode_names, numbers, passed_over, total_of
-from leftoff.dialects.core.repairs import Rejected, TooNew, shown
-from leftoff.dialects.core.times import read_stamp
-from leftoff.dialects.core.words import run_words
+from leftoff.dialects.draft import DONE, decode_counted, encode_names, numbers, passed_over, total_of
+from leftoff.dialects.loose_values import Rejected, TooNew, read_stamp, run_words, shown, version_numbers
+from leftoff.dialects.protocol import write
 from leftoff.engine.retention.policy import kept_for
 from leftoff.model.ids import slug
 from leftoff.model.times import millis
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft, State
+    from leftoff.dialects.draft import Draft, State
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.retention.policy import Policy
 

@@ -6,12 +6,12 @@ import os
 from glob import glob
 
 from leftoff.dialects.claude.parallel import FOLDER
-from leftoff.dialects.core.base import Dialect
+from leftoff.dialects.protocol import Dialect
 from leftoff.engine.workspace.project_files import ProjectFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.store.rows import RunRow
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.core.draft import STEP_FIELDS
-from leftoff.dialects.core.repairs import shown
-from leftoff.dialects.core.words import run_words, step_words
+from leftoff.dialects.draft import STEP_FIELDS
+from leftoff.dialects.loose_values import run_words, shown, step_words
 from leftoff.model.ids import quote_part, unquote_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 FOLDER = "parallel_ops"
 WORKFLOW = "parallel"

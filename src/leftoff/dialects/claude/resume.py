@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.core.markdown import one_line
+from leftoff.dialects.draft import one_line
 from leftoff.engine.resume.finding import Finding
 from leftoff.model.codec import text
 from leftoff.model.times import DAY_MS, millis
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
 
 STALE_MS = 7 * DAY_MS
 _MOST = 300  # characters of an error

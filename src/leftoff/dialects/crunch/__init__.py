@@ -1,1 +1,1 @@
-"""crunch: a YAML file per checkpoint, one run per issue, its configuration."""
+from leftoff.dialects.crunch.document import DIALECT as DIALECT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.core.reading import read_bytes, read_document
-from leftoff.dialects.core.repairs import Repairs
+from leftoff.dialects.document_text import read_bytes, read_document
+from leftoff.dialects.loose_values import Repairs
 from leftoff.engine.retention.policy import ALL, DEFAULT, Keep, Policy
 from leftoff.errors import Invalid
 from leftoff.model.words import TRIGGERS

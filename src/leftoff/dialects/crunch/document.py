@@ -6,15 +6,12 @@ import os
 import re
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.core.draft import version_numbers
-from leftoff.dialects.core.files import decode_files, entry_of
-from leftoff.dialects.core.issues import decode_issues, encode_issues
-from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew, shown
-from leftoff.dialects.core.times import read_time
 from leftoff.dialects.crunch import parts
 from leftoff.dialects.crunch.config import load as load_config
 from leftoff.dialects.crunch.files import CrunchFiles
 from leftoff.dialects.crunch.parts import PHASES, phase_at_work
+from leftoff.dialects.draft import decode_files, decode_issues, encode_issues, entry_of
+from leftoff.dialects.loose_values import Rejected, Repairs, TooNew, read_time, shown, version_numbers
 from leftoff.engine.retention.policy import phase
 from leftoff.engine.workspace.issues import KEY as SNAPSHOT
 from leftoff.errors import LeftoffError
@@ -26,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft, State
-    from leftoff.dialects.core.repairs import Reject
-    from leftoff.dialects.importing.places import Loaded
+    from leftoff.dialects.draft import Draft, State
+    from leftoff.dialects.import_documents import Loaded
+    from leftoff.dialects.loose_values import Reject
     from leftoff.engine.retention.policy import Policy
     from leftoff.model.versions import Version
 
@@ -164,7 +161,7 @@ class Crunch(CrunchFiles):
         parts.decode_outputs(draft, draft.mapping(document, "agent_outputs"), phase)
         parts.decode_flags(draft, draft.mapping(document, "acp_state"), parts.ACP)
         parts.decode_flags(draft, draft.mapping(document, "knowledge_context"), parts.KNOWLEDGE)
-        decode_files(draft, draft.entries(document, "files_modified"), None, "files_modified")
+        decode_files(draft, document, "files_modified", None)
         decode_issues(draft, draft.entries(recovery, "warnings"), "warning")
 
     @staticmethod

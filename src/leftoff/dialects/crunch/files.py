@@ -5,14 +5,13 @@ from __future__ import annotations
 from glob import glob
 
 from leftoff.clock import iso
-from leftoff.dialects.core import yaml_text
-from leftoff.dialects.core.base import Dialect, write
-from leftoff.dialects.core.draft import DONE
-from leftoff.dialects.core.reading import pack
-from leftoff.dialects.core.versions import own_alias
+from leftoff.dialects import document_text
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
+from leftoff.dialects.document_text import pack
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.mirror.memory import digest
+from leftoff.dialects.protocol import Dialect, own_alias, write
 from leftoff.engine.retention.policy import dropped, policy
 from leftoff.engine.steps.lifecycle import put as put_step
 from leftoff.engine.workspace.issues import STATE_LABEL
@@ -25,8 +24,8 @@ from leftoff.model.ids import slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.dialects.core.draft import State
     from leftoff.dialects.crunch.config import Config
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
@@ -67,7 +66,9 @@ class CrunchFiles(Dialect):
             alias = own_alias(self, version) or self._named(mirror, row, version)
             path = f"{folder}/{self._file(config, alias)}"
             if version is not versions[0] and mirror.files.stat(known.get(alias, path)) is None:
-                data = pack(yaml_text.dump(write(self, mirror.state(row, version.seq))).encode(), path)
+                data = pack(
+                    document_text.dump_yaml(write(self, mirror.state(row, version.seq))).encode(), path
+                )
                 mirror.memory.ours[digest(data)] = row.run_id
                 mirror.put_bytes(path, data)
             known.setdefault(alias, path)
@@ -140,7 +141,7 @@ class CrunchFiles(Dialect):
             "latest": state.alias,
             "total_checkpoints": len(entries),
         }
-        mirror.put_text(f"{folder}/{INDEX}", yaml_text.dump(index))
+        mirror.put_text(f"{folder}/{INDEX}", document_text.dump_yaml(index))
         mirror.link(f"{folder}/{LATEST}", self._file(config, str(state.alias)))
 
     def _entries(self, mirror: Mirror, row: RunRow, state: State) -> list[dict[str, object]]:
@@ -186,7 +187,7 @@ class CrunchFiles(Dialect):
         files = ProjectFiles(project)
         if files.stat(FILE) is not None:
             return []
-        files.create(FILE, yaml_text.dump(EXAMPLE).encode())
+        files.create(FILE, document_text.dump_yaml(EXAMPLE).encode())
         return [FILE]
 
     def ignored(self, project: str) -> list[str]:

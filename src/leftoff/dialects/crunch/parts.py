@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.core.draft import DONE, STEP_FIELDS
-from leftoff.dialects.core.issues import NUMBER, in_place
-from leftoff.dialects.core.repairs import shown
-from leftoff.dialects.core.words import step_words
+from leftoff.dialects.draft import DONE, NUMBER, STEP_FIELDS, in_place
+from leftoff.dialects.loose_values import shown, step_words
 from leftoff.model.ids import quote_part, unquote_part
 from leftoff.model.words import UNFINISHED
 
@@ -15,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
 _AT_WORK = ("running", "waiting", "blocked", "failed")

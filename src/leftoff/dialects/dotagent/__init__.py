@@ -1,1 +1,1 @@
-"""dotagent: two state files, five phases, and how it resumes."""
+from leftoff.dialects.dotagent.document import DIALECT as DIALECT

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.dialects.core.base import filled, respelt
-from leftoff.dialects.core.draft import DONE, STEP_FIELDS
-from leftoff.dialects.core.repairs import Rejected, shown
-from leftoff.dialects.core.times import read_time
-from leftoff.dialects.core.words import meaning, step_words
 from leftoff.dialects.dotagent import resume as resuming
 from leftoff.dialects.dotagent.files import DotagentFiles
+from leftoff.dialects.draft import DONE, STEP_FIELDS
+from leftoff.dialects.loose_values import Rejected, meaning, read_time, shown, step_words
+from leftoff.dialects.protocol import filled, respelt
 from leftoff.engine.retention.policy import DEFAULT, Policy
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
@@ -23,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft, State
-    from leftoff.dialects.core.repairs import Reject
-    from leftoff.dialects.importing.places import Loaded
+    from leftoff.dialects.draft import Draft, State
+    from leftoff.dialects.import_documents import Loaded
+    from leftoff.dialects.loose_values import Reject
     from leftoff.engine.resume.finding import Finding
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx

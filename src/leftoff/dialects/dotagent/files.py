@@ -7,14 +7,14 @@ from glob import glob
 from stat import S_ISDIR
 
 from leftoff.clock import compact
-from leftoff.dialects.core.base import Dialect, write
+from leftoff.dialects.protocol import Dialect, write
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.store.rows import RunRow
 

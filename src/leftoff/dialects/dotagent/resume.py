@@ -8,8 +8,8 @@ from glob import glob
 from itertools import pairwise
 
 from leftoff.clock import iso
-from leftoff.dialects.core.draft import DONE
-from leftoff.dialects.core.words import meaning
+from leftoff.dialects.draft import DONE
+from leftoff.dialects.loose_values import meaning
 from leftoff.engine.resume.finding import STOP, UNAPPROVED, WAITING, Finding
 from leftoff.model.times import DAY_MS, millis
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from typing import Any
 
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
 
 REPORTS = "memory/reports"
 DETECTED = "Detected interrupted workflow: {id}"

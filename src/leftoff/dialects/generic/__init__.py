@@ -1,1 +1,1 @@
-"""One-off state files that follow no protocol."""
+from leftoff.dialects.generic.document import DIALECT as DIALECT

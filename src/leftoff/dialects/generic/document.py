@@ -8,18 +8,17 @@ must be asked for (`--dialect generic`).
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.core.draft import DONE
-from leftoff.dialects.core.repairs import Rejected, shown
-from leftoff.dialects.core.words import run_words, step_words
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.generic.understand import SPRINT, WORDS, Understood, told, understand
+from leftoff.dialects.loose_values import Rejected, run_words, shown, step_words
+from leftoff.dialects.protocol import Dialect
 from leftoff.model.ids import quote_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 _TIMES = (
     *"updated_at last_updated lastUpdated lastCheckpoint updated timestamp last_activity saved_at".split(),

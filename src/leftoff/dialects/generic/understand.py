@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.core.words import meaning
+from leftoff.dialects.loose_values import meaning
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False

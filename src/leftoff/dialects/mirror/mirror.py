@@ -12,14 +12,12 @@ import os
 from _thread import allocate_lock as Lock
 
 from leftoff import log
-from leftoff.dialects.core.base import write
-from leftoff.dialects.core.reading import pack, read_packed
-from leftoff.dialects.core.repairs import Repairs
-from leftoff.dialects.core.residue import same
-from leftoff.dialects.core.versions import state_at
+from leftoff.dialects.document_text import pack, read_packed
+from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.mirror.file_changes import FileChanges
 from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory, digest
+from leftoff.dialects.protocol import same, state_at, write
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.engine.retention.archive import kept
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from leftoff.dialects.core.base import Dialect
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
+    from leftoff.dialects.protocol import Dialect
     from leftoff.engine.config.settings import Settings
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow

@@ -1,1 +1,1 @@
-"""sitebuilder: one checkpoint per task, a status page, a message to the orchestrator."""
+from leftoff.dialects.sitebuilder.document import DIALECT as DIALECT

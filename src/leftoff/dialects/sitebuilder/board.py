@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.core.markdown import cell
+from leftoff.dialects.draft import cell
 from leftoff.engine.read.info import LIMITS, list_info
 from leftoff.model.times import DAY_MS, ago
 from leftoff.model.words import STEP_STATUS, UNFINISHED

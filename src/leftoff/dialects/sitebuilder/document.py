@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.core.draft import STEP_FIELDS, State
-from leftoff.dialects.core.files import created, decode_files, modified
-from leftoff.dialects.core.issues import NUMBER, decode_issues, in_place
-from leftoff.dialects.core.notes import decode_notes, encode_notes
-from leftoff.dialects.core.repairs import Rejected, shown
-from leftoff.dialects.core.times import read_time
-from leftoff.dialects.core.words import run_words, step_words
+from leftoff.dialects.draft import (
+    NUMBER,
+    STEP_FIELDS,
+    State,
+    created,
+    decode_files,
+    decode_issues,
+    decode_notes,
+    encode_notes,
+    in_place,
+    modified,
+)
+from leftoff.dialects.loose_values import Rejected, read_time, run_words, shown, step_words
 from leftoff.dialects.sitebuilder.files import SitebuilderFiles
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.workspace.surroundings import DIRTY
@@ -21,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import Draft
+    from leftoff.dialects.draft import Draft
 
 KEYS = tuple(
     """checkpoint_id agent agent_name task_id task_title status progress_percent started_at updated_at
@@ -109,8 +115,8 @@ class Sitebuilder(SitebuilderFiles):
         draft.alias(draft.text(document, "checkpoint_id") or "")
         self._heartbeat(draft, document.get("heartbeat"))
         self._subtasks(draft, draft.mapping(document, "subtasks"))
-        decode_files(draft, draft.entries(document, "files_created"), "created", "files_created")
-        decode_files(draft, draft.entries(document, "files_modified"), "modified", "files_modified")
+        decode_files(draft, document, "files_created", "created")
+        decode_files(draft, document, "files_modified", "modified")
         for collection, key in (("criterion", "acceptance_criteria_met"), ("score", "review_scores")):
             for name, value in draft.mapping(document, key).items():
                 draft.put(collection, name, value)

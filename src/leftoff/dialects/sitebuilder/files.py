@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from glob import glob
 
-from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.core.markdown import inline, one_line
+from leftoff.dialects.draft import inline, one_line
+from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.sitebuilder.status import updated
 from leftoff.model.ids import slug
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.store.rows import RunRow
 

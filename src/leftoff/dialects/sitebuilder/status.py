@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.core.markdown import cell
+from leftoff.dialects.draft import cell
 from leftoff.dialects.sitebuilder.board import HEAD, TITLE
 from leftoff.model.times import ago, millis
 

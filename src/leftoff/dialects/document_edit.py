@@ -1,0 +1,379 @@
+"""Take a document that somebody changed into its run: a three-way merge of records, in one commit.
+
+All three sides (the version that the file was written from, the store's present, the file) are compared as the document
+says them, so a record that the protocol has no field for is never taken for a deletion. If both sides changed the same
+field, the store's value stays and a `conflict` record says what was refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leftoff.clock import iso
+from leftoff.dialects.draft import Decoded, Records, Source, State, text_of
+from leftoff.dialects.loose_values import Repairs
+from leftoff.dialects.protocol import (
+    IMPORTED,
+    Dialect,
+    as_said,
+    base_of,
+    need_known,
+    own_alias,
+    own_id,
+    read,
+    renewed,
+    respelt,
+    same,
+    state_at,
+    write,
+)
+from leftoff.engine.lifecycle.bulk_import import redacted
+from leftoff.engine.steps.artifacts import hash_file
+from leftoff.engine.write.commit import Seal, Terms
+from leftoff.engine.write.records import decides_step
+from leftoff.engine.write.report import Reported, beat, report
+from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import AS_WRITTEN
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:
+    from leftoff.model.changes import Scrubber
+
+T = TypeVar("T")
+Find = Callable[[View], RunRow]
+Address = tuple[str, str]
+
+MOST_AHEAD_MS = 60_000  # of another clock
+MOST_HASHED = 8 << 20  # bytes of files that are read while others wait for the sync
+HASHED = 64 << 20  # bytes of files that are read for one imported document
+TRIES = 3  # of reading a file that changes meanwhile
+GONE: Any = object()  # there is no such record, or field
+
+
+# -- merging records
+
+
+@dataclass
+class Contradiction:
+    """A record, or one field of it, that both sides changed."""
+
+    address: Address
+    field: str | None
+    ours: Any
+    theirs: Any
+
+    @property
+    def name(self) -> str:
+        name = "/".join(self.address)
+        return f"{name}.{self.field}" if self.field is not None else name
+
+
+@dataclass
+class Edits:
+    """What a merge changes: whole records, fields of records, and what it refused."""
+
+    records: dict[Address, Any] = field(default_factory=dict)  # GONE: delete it
+    fields: dict[Address, dict[str, Any]] = field(default_factory=dict)
+    contradictions: list[Contradiction] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.fields or self.contradictions)
+
+
+def merge(base: Records, ours: Records, theirs: Records) -> Edits:
+    edits = Edits()
+    for address in sorted({*base, *theirs}):
+        before, mine, after = (side.get(address, GONE) for side in (base, ours, theirs))
+        if same(before, after) or same(mine, after):
+            continue
+        form = address == ("extra", AS_WRITTEN)  # says how the file is written: the file's own counts
+        if not form and isinstance(before, dict) and isinstance(mine, dict) and isinstance(after, dict):
+            changed: dict[str, Any] = {}
+            for name in sorted({*before, *after}):
+                old, own, new = (side.get(name, GONE) for side in (before, mine, after))
+                if same(old, new) or same(own, new):
+                    continue
+                if same(old, own):
+                    changed[name] = new
+                else:
+                    edits.contradictions.append(Contradiction(address, name, own, new))
+            if changed:
+                edits.fields[address] = changed
+        elif form or same(before, mine):
+            edits.records[address] = after
+        else:
+            edits.contradictions.append(Contradiction(address, None, mine, after))
+    return edits
+
+
+def undecided(edits: Edits, stored: Records) -> list[str]:
+    """Drop the edits that would decide an approval. Return the steps that still wait for a person."""
+    found = []
+    for collection, path in [*edits.records, *edits.fields]:
+        step = stored.get(("step", path)) if collection in ("step", "approval") else None
+        if not isinstance(step, dict) or step.get("kind") != "approval" or decides_step(step):
+            continue
+        given = edits.records.get((collection, path), edits.fields.get((collection, path)))
+        after = {**step, **given} if isinstance(given, dict) else {}
+        if collection == "approval" or decides_step(after) or after.get("kind") != "approval":
+            edits.records.pop((collection, path), None)
+            edits.fields.pop((collection, path), None)
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+# -- the commit
+
+
+@dataclass
+class ChangedDocument:
+    """What was found in a file, and what is known about it.
+
+    ``base``: the document that it was changed from; ``edited``: that one was written by somebody else. ``run_id``: the
+    run that it must belong to. ``origin``: the `run` record about where it came from.
+    """
+
+    dialect: Dialect
+    document: dict[str, Any]
+    source: Source
+    repairs: Repairs
+    base: dict[str, Any] | None = None
+    origin: dict[str, Any] | None = None
+    run_id: str | None = None
+    trigger: str = "external"
+    edited: bool = False
+
+
+class DocumentEdit:
+    """A changed document on its way into a run. ``project``: the folder of the files that it names.
+
+    After `report`, ``edits`` is the result of the merge, and ``redacted`` names the records with secrets.
+    """
+
+    def __init__(
+        self, store: Store, project: str, scrubber: Scrubber | None, changed: ChangedDocument
+    ) -> None:
+        self.store = store
+        self.scrubber = scrubber
+        self.changed = changed
+        self.dialect, self.source, self.repairs = changed.dialect, changed.source, changed.repairs
+        self.hashes = FileHashes(project, changed.source, MOST_HASHED)
+        self.edits: Edits | None = None
+        self.redacted: list[str] = []
+        self.beat: int | None = None
+
+    def report(self, find: Find, at: int) -> Reported:
+        """Merge the document into a run. Raise ``NotFound`` if it belongs to another one."""
+        done = self.hashes.reading(
+            lambda: report(self.store, find, self._make, Terms(at), scrubber=self.scrubber)
+        )
+        take_beat(self.store, find, self.beat, at)
+        return done
+
+    def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        head = state_at(self.store, tx, row, self.dialect)
+        present = write(self.dialect, head)
+        theirs = self._read(present, head)
+        if self.changed.run_id is not None and theirs.run_id != self._said_id(present, head):
+            raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
+        self.beat = theirs.beat
+        theirs.records = masked(theirs.records, self.scrubber, self.repairs)
+        ours = as_said(self.dialect, head, self.source, head)
+        self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
+        stored = head.records
+        edits.records = {at: v for at, v in edits.records.items() if stored.get(at, GONE) != v}
+        for path in undecided(edits, stored):
+            self.repairs.add(
+                f"step {path} is waiting for a decision that only a person takes; a file does not decide it."
+            )
+        own = own_id(self.dialect, theirs)
+        if not edits and (own is None or tx.aliased(own, row.run) is not None):
+            return None
+        new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
+        edits.records.update(self.hashes.put_in(new, self.source.modified))
+        self._apply(edits, stored, changes, self.source.modified or theirs.at)
+        current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
+        names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
+        self.redacted = redacted(changes)
+        number = len([address for address in edits.records if address[1] != AS_WRITTEN]) + len(edits.fields)
+        note = f"{self.source.name} was changed: {number} record{'' if number == 1 else 's'}"
+        note += f", {len(edits.contradictions)} in conflict" if edits.contradictions else ""
+        return Seal(self.changed.trigger, note=note, aliases=tuple(names))
+
+    def _apply(self, edits: Edits, stored: Records, changes: ChangeSet, at: int) -> None:
+        for address, value in edits.records.items():
+            if value is not GONE:
+                changes.put(*address, value)
+            elif address in stored:
+                changes.delete(*address)
+        for address, fields in edits.fields.items():
+            known = stored.get(address)
+            new = {**known, **fields} if isinstance(known, dict) else fields
+            changes.put(*address, {key: value for key, value in new.items() if value is not GONE})
+        for both in edits.contradictions:
+            about = {
+                "kind": "mirror",
+                "status": "open",
+                "record": both.name,
+                "kept": self._scrubbed(both, both.ours),
+                "refused": self._scrubbed(both, both.theirs),
+                "path": self.source.path,
+                "at": iso(at),
+            }
+            changes.put("conflict", f"{self.dialect.name}:{both.name}"[:1000], about)
+        if self.changed.origin is not None:
+            changes.put("run", IMPORTED, self.changed.origin)
+
+    def _scrubbed(self, both: Contradiction, value: Any) -> Any:
+        """Return a value for the conflict record. Whether it is a secret depends on its own name."""
+        if value is GONE:
+            return None
+        name = both.field or both.address[1]
+        return self.scrubber.scrub(name, value)[0] if self.scrubber is not None else value
+
+    def _read(self, present: dict[str, Any], head: State) -> Decoded:
+        """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""
+        document = respelt(self.changed.document, self.dialect.keys, self.repairs)
+        need_known(self.dialect, document, self.source)
+        document = self.dialect.filled(document, present)
+        theirs = read(self.dialect, document, self.source, self.repairs, head)
+        if self.dialect.derived and self.changed.base is not None:
+            computed = self.dialect.encode(theirs.state())
+            document = renewed(document, self.changed.base, computed, self.dialect.derived)
+            theirs = read(self.dialect, document, self.source, Repairs(), head)
+        return theirs
+
+    def _said_id(self, present: dict[str, Any], head: State) -> str:
+        """Return the id in a document of this run: several runs of one task have the same."""
+        for document in (self.changed.base, present):
+            try:
+                if document is not None:
+                    return read(self.dialect, document, self.source, Repairs(), head).run_id
+            except LeftoffError:
+                continue
+        return head.run_id
+
+    def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
+        """Return what the document was changed from: a version of ours, the base document, else the present."""
+        base = None
+        if self.changed.base is not None:
+            base = read(self.dialect, self.changed.base, self.source, Repairs(), head)
+            base.records = masked(base.records, self.scrubber, Repairs())
+            stamps_agree = (base.at, base.aliases) == (theirs.at, theirs.aliases)
+            if self.changed.edited and stamps_agree:
+                return base.records  # a second edit of a file that has no new stamp of ours yet
+        version = base_of(self.store, tx, row, self.dialect, theirs)
+        if version is not None:
+            return as_said(self.dialect, version, self.source, head)
+        return base.records if base is not None else ours
+
+
+def take_beat(store: Store, find: Find, at: int | None, now: int) -> None:
+    """Store the heartbeat of a document if it is later than the known one."""
+    if at is None or at > now + MOST_AHEAD_MS:
+        return
+    row = store.read(find)
+    lease = store.read(lambda view: view.lease(row.run))
+    if at > row.updated_at and at > (lease.beat or 0 if lease is not None else 0):
+        beat(store, find, at)
+
+
+def masked(records: Records, scrubber: Scrubber | None, repairs: Repairs) -> Records:
+    """Return records whose notes have their secrets masked. Only the secret is left out of a note, not the note."""
+    if scrubber is None:
+        return records
+    out = dict(records)
+    for (collection, key), value in records.items():
+        text = text_of(value) if collection == "note" else ""
+        if text and (clean := scrubber.mask(text)) != text:
+            out[collection, key] = {**value, "text": clean} if isinstance(value, dict) else clean
+            repairs.add(f"note/{key} holds what looks like a secret, which is not stored.")
+    return out
+
+
+# -- the files that a document names
+
+
+class Unread(Exception):
+    """These files must be read before the transaction can continue."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+
+
+class FileHashes:
+    """Hashes of the files that a document names, if they are in the project and not too large together.
+
+    A transaction asks for hashes and reads no file. A file that was not read, or that changed since, raises ``Unread``.
+    """
+
+    def __init__(self, project: str, source: Source, most: int = HASHED, tries: int = TRIES) -> None:
+        self._project = project
+        self._starts = (project, os.path.join(project, os.path.dirname(source.path)))
+        self._left = most
+        self._tries = tries
+        self._known: dict[str, tuple[Any, dict[str, Any]]] = {}
+
+    def reading(self, work: Callable[[], T]) -> T:
+        """Call a function again until all files that it asks for were read."""
+        while True:
+            try:
+                return work()
+            except Unread as need:
+                self._tries -= 1
+                for path in need.paths:
+                    self._known[path] = self._read(path)
+
+    def put_in(self, records: Records, now: int) -> Records:
+        """Return the records, with the hashes of the files in their artifacts."""
+        named = {
+            address: about["path"]
+            for address, about in records.items()
+            if address[0] == "artifact" and isinstance(about, dict) and isinstance(about.get("path"), str)
+        }
+        unread = [path for path in named.values() if not self._is_current(path)]
+        if unread:
+            raise Unread(unread)
+        hashed = {address: self._known[path][1] for address, path in named.items()}
+        seen = {"captured": False, "captured_at": iso(now)}
+        return records | {a: {**records[a], **found, **seen} for a, found in hashed.items() if found}
+
+    def _is_current(self, path: str) -> bool:
+        """Return whether a file was read and did not change. After too many tries, the last reading counts."""
+        return path in self._known and (self._tries <= 0 or self._known[path][0] == self._look(path))
+
+    def _read(self, path: str) -> tuple[Any, dict[str, Any]]:
+        there = self._look(path)
+        if there is None or there[1][1] > self._left:
+            return there, {}
+        full, (_, size, *_) = there
+        self._left -= size
+        try:
+            digest, size = hash_file(full)
+        except StoreUnavailable:
+            return there, {}
+        return there, {"hash": f"sha256:{digest.hex()}", "size": size}
+
+    def _look(self, path: str) -> tuple[str, list[int]] | None:
+        """Return the real path and the stat of a file of the project, named from its top or from the document."""
+        for start in self._starts if "\0" not in path else ():
+            if os.path.isfile(full := os.path.join(start, path)):
+                real = os.path.realpath(full)
+                stat = stat_of(real)
+                if stat is not None and real.startswith(os.path.realpath(self._project) + os.sep):
+                    return real, stat
+        return None
+
+
+def stat_of(full: str) -> list[int] | None:
+    """Return what tells a file from another, or from what it was; ``None``: there is none."""
+    try:
+        info = os.stat(full)
+    except OSError:
+        return None
+    return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
