@@ -198,14 +198,14 @@ def test_a_file_in_the_way_stops_no_verb(project: Path, dialect: str) -> None:
 
 
 def test_an_error_of_our_own_stops_no_verb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leftoff.dialects.bmad.files import BmadFiles
+    from leftoff.dialects.bmad import Bmad
 
     succeed("init", "--dialect", "bmad", cwd=project)
 
     def wrong(*_: object) -> None:
         raise ValueError("max() arg is an empty sequence")
 
-    monkeypatch.setattr(BmadFiles, "places", wrong)
+    monkeypatch.setattr(Bmad, "places", wrong)
     assert "ValueError" in succeed("start", "w", "--run-id", "r", cwd=project).err
     assert "" == succeed("set", "x=1", cwd=project).err
     assert "1\n" == succeed("get", "x", cwd=project).out

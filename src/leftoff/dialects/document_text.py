@@ -358,7 +358,7 @@ def parse_yaml(text: str, path: str, repairs: Repairs, *, lenient: int = 0) -> A
         mark = error.problem_mark or error.context_mark
         lines = text.split("\n")
         bare = _BARE.match(lines[mark.line]) if lenient and mark and mark.line < len(lines) else None
-        if bare is not None:
+        if bare is not None and mark is not None:
             value = bare[2].strip()
             repairs.add(f"line {mark.line + 1}: {shown(value)} is no YAML; read as text.")
             lines[mark.line] = f"{bare[1]}'{value.replace(chr(39), chr(39) * 2)}'"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from leftoff.clock import iso
 from leftoff.dialects.loose_values import Rejected, Repairs, Words, read_time, shown
@@ -224,7 +224,7 @@ class Draft:
     def number(self, document: dict[str, Any], key: str) -> int | None:
         value = document.get(key)
         if is_int(value):
-            return int(value)
+            return value
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if isinstance(value, str):
@@ -295,7 +295,7 @@ class Draft:
         return Decoded(self.run_id, self.records, at, self.aliases, self.trigger, self.beat)
 
 
-def is_int(value: Any) -> bool:
+def is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

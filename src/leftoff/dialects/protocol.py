@@ -293,7 +293,8 @@ def write(dialect: Dialect, state: State) -> dict[str, Any]:
     document, extra = dialect.encode(state), dict(state.of("extra"))
     form = extra.pop(AS_WRITTEN, None)
     if isinstance(form, dict) and isinstance(form.get("was"), dict) and isinstance(form.get("said"), dict):
-        needs = form.get("of") if isinstance(form.get("of"), dict) else {}
+        of = form.get("of")
+        needs = of if isinstance(of, dict) else {}
         same_since = {key for key in needs if same(document.get(key), needs[key])}
         stale = [key for key, others in dialect.derived.items() if not same_since.issuperset(others)]
         document = lay_over(document, form["was"], form["said"], stale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.arguments import read_text
-from leftoff.dialects.bmad.events import parse
+from leftoff.dialects.bmad_events import parse
 from leftoff.dialects.loose_values import shown
 from leftoff.errors import Usage
 from leftoff.operations.protocols.bmad import take_event

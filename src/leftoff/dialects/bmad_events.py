@@ -1,32 +1,36 @@
-"""bmad's `workflow.xml` elements, from a text without a root: `checkpoint-save`, `-update` and `-close`.
+"""BMAD's `workflow.xml` elements: `checkpoint-save`, `-update` and `-close`, from a text without a root.
 
-The text is taken apart here, without a parser for XML: there are no attributes, no entities but the five, and nothing
-that could grow or lead anywhere. What is said of a run becomes the same reports that `start`, `step` and `finish` make.
+The text is parsed here without an XML parser: there are no attributes, only the five entities, and nothing that could
+grow. The second half applies events to a run.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from leftoff.dialects.bmad.document import STATUS
-from leftoff.dialects.draft import fit_id
+from leftoff.dialects.bmad import DIALECT, STATUS
+from leftoff.dialects.draft import fit_id, last_of, step_of
 from leftoff.dialects.loose_values import Rejected, Repairs, meaning, shown
+from leftoff.dialects.protocol import state_at
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps import lifecycle
+from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.errors import LeftoffError
+from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import decode
-from leftoff.model.fields import Fields
 from leftoff.model.ids import check_run_id
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-EVENTS = ("checkpoint-save", "checkpoint-update", "checkpoint-close")
 FIELDS = {
     "checkpoint-save": ("run-id", "step-number", "variables", "status"),
     "checkpoint-update": ("run-id", "step-completed", "artefact", "next-step"),
     "checkpoint-close": ("run-id", "status", "summary"),
 }
+EVENTS = tuple(FIELDS)
 STATUSES = ("running", "completed", "failed", "paused")  # the protocol's
 MOST = 1 << 20  # characters
 _SKIPPED = re.compile(r"\s+|<!--.*?-->|<\?.*?\?>", re.DOTALL)
@@ -35,15 +39,16 @@ _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _ENTITY = re.compile(r"&(#x[0-9a-fA-F]{1,6}|#[0-9]{1,7}|\w{1,10});")
 
 
-class Event(Fields):
-    """One element: its name, and the texts in it."""
+@dataclass
+class Event:
+    """One element: its name, and the texts of its fields."""
 
     name: str
     fields: dict[str, str]
 
     @property
     def run_id(self) -> str | None:
-        """The run that is meant; characters that no id can have are replaced, as in a document."""
+        """Return the id of the run. Characters that an id cannot have are replaced, as in a document."""
         text = self.fields.get("run-id", "").strip()
         if not text:
             return None
@@ -54,7 +59,7 @@ class Event(Fields):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """The run's id as it was written, where it cannot be one: another name of what is sealed."""
+        """Return the run's id as it was written, if it had to be changed."""
         text = self.fields.get("run-id", "").strip()
         return (text,) if text != (self.run_id or "") and text.isprintable() else ()
 
@@ -67,7 +72,7 @@ class Event(Fields):
         return STATUS.read(word or None, default, Repairs(), "status")
 
     def check(self) -> None:
-        """Whether all of it can be read."""
+        """Raise if a field cannot be read."""
         self.run_id, self.status("running"), self.variables()
         for key in ("step-number", "step-completed", "next-step"):
             self.number(key)
@@ -94,7 +99,7 @@ class Event(Fields):
 
 
 def parse(text: str) -> list[Event]:
-    """The events of an input, in order; also inside a root of their own. All of them can be read, or none is given."""
+    """Return the events of an input, also inside a root element. Raise if one of them cannot be read."""
     if len(text) > MOST:
         raise Rejected(f"The input has more than {MOST:,} characters.")
     found = list(_events(text.lstrip("\ufeff")))
@@ -123,7 +128,7 @@ def _fields(event: str, text: str) -> dict[str, str]:
 
 
 def _elements(text: str, what: str) -> Iterator[tuple[str, str | None]]:
-    """The elements that make up a text, and what is in them; ``None`` in one that has no end of its own."""
+    """Return the elements of a text and their content; ``None``: the element closes itself."""
     place = 0
     while place < len(text):
         if skipped := _SKIPPED.match(text, place):
@@ -156,3 +161,43 @@ def _plain(text: str) -> str:
         raise Rejected(f"There is no entity {shown(match[0])}.")
 
     return _ENTITY.sub(entity, text)
+
+
+# -- events on a run
+
+ANNOUNCED = "announced"  # in the record of a step that was only named as the next one
+
+
+def step_at(store: Store, view: View, row: RunRow, number: int) -> str:
+    """Return the step of that number."""
+    return step_of(state_at(store, view, row, DIALECT).leaves(), number)
+
+
+def save(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, event: Event, at: int) -> None:
+    """Record what is known before a step: variables, status, and the step that begins."""
+    number = event.number("step-number")
+    for key, value in event.variables().items():
+        changes.put("variable", key, value)
+    changes.put("run", "status", event.status("running"))
+    if number is not None:
+        path = step_at(store, tx, row, number)
+        record = Reader(store, tx, row.run, row.run_id).value("step", path)
+        if record is None or record.plain.get("status") not in ("running", "completed"):
+            step_changes(store, tx, row, changes, StepReport("start", path), at)
+
+
+def announce(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, number: int) -> None:
+    """Declare the next step, unless the run has no more: the protocol also names one after the last step."""
+    leaves = state_at(store, tx, row, DIALECT).leaves()
+    total, path = row.card.get("total"), step_of(leaves, number)
+    last = total if isinstance(total, int) else last_of(leaves)
+    if (last is None or number <= last) and tx.row(row.run, "step", path) is None:
+        lifecycle.put(changes, path, lifecycle.declare(number - 1, {ANNOUNCED: True}))
+
+
+def forget_announced(store: Store, tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+    """Remove steps that were only announced, at the end of a run."""
+    steps = lifecycle.steps_in(store, tx, row, changes, 0)
+    for path, step in steps.all().items():
+        if step.get("status") == "pending" and step.get(ANNOUNCED):
+            steps.remove(path)

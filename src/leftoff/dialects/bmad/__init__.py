@@ -1,1 +1,0 @@
-from leftoff.dialects.bmad.document import DIALECT as DIALECT
