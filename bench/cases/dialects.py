@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM
-from leftoff.dialects.crunch.config import Config
+from leftoff.dialects.crunch_config import Config
 from leftoff.dialects.import_documents import Importer
 from leftoff.dialects.registry import dialect
 from leftoff.engine.config.project import open_store

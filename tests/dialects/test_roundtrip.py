@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.dialects.crunch.parts import PHASES as CRUNCH_PHASES
-from leftoff.dialects.dotagent.document import PHASES as DOTAGENT_PHASES
+from leftoff.dialects.crunch import PHASES as CRUNCH_PHASES
+from leftoff.dialects.dotagent import PHASES as DOTAGENT_PHASES
 from leftoff.dialects.draft import Source, State
 from leftoff.dialects.loose_values import Rejected, Repairs, TooNew
 from leftoff.dialects.protocol import Dialect, left_over, read, respelt, same, write

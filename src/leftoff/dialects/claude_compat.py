@@ -1,29 +1,24 @@
-"""The four checkpoint utilities of the claude protocol, over the store: save, load, list and clean up."""
+"""The four checkpoint utilities of the Claude protocol, over the store: save, load, list and clean up."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from leftoff.clock import iso
-from leftoff.dialects.claude.document import DIALECT, is_key, make_id, project_in, snake
-from leftoff.dialects.draft import Source, fit_id
+from leftoff.dialects.claude import DIALECT, is_key, make_id, project_in, snake
+from leftoff.dialects.draft import Source, State, fit_id
 from leftoff.dialects.import_documents import Importer
 from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.protocol import read, state_at, write
 from leftoff.dialects.retention import Upkeep
+from leftoff.engine.config.project import Project
 from leftoff.engine.retention.policy import kept_for
 from leftoff.engine.workspace.project_files import ProjectFiles
+from leftoff.errors import LeftoffError
 from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from leftoff.dialects.draft import State
-    from leftoff.engine.config.project import Project
-    from leftoff.errors import LeftoffError
-    from leftoff.store.rows import RunRow
+from leftoff.store.rows import RunRow
 
 MAX_AGE_DAYS = 7
 
@@ -37,7 +32,7 @@ class Checkpoints:
         self.files = ProjectFiles(project.folder)
 
     def unfinished(self, kind: str | None, project: str | None = None) -> list[RunRow]:
-        """Runs of a type and project, latest first."""
+        """Return the unfinished runs of a type and project, latest first."""
         where: dict[str, Any] = {"status": UNFINISHED, "workflow": kind}
         rows = self.store.read(lambda view: view.list_runs(where)) if self.store.exists() else []
         wanted = snake(project) if project is not None else None
@@ -52,7 +47,7 @@ class Checkpoints:
         return write(DIALECT, self.state(row))
 
     def save(self, kind: str, state: dict[str, Any]) -> tuple[str, str | None]:
-        """Write a checkpoint and import it: the run's id, and the path of its file, which goes with success."""
+        """Write a checkpoint and import it. Return the run's id, and the path of its file unless it succeeded."""
         document, folder = self._completed(kind, state), self.project.folder
         said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).state()
         there = self._row(said.run_id)
@@ -67,7 +62,7 @@ class Checkpoints:
         return said.run_id, None
 
     def _completed(self, kind: str, state: dict[str, Any]) -> dict[str, Any]:
-        """The document of a checkpoint: what was given, and whatever the protocol wants besides."""
+        """Return the document of a checkpoint: what was given, and the other fields that the protocol requires."""
         state = {key: value for key, value in state.items() if key != "checkpoint_id" or value is not None}
         project = project_in(state, str(state.get("checkpoint_id", "")))[0] or "project"
         known = self._known(kind, project, state.get("checkpoint_id"))
@@ -91,7 +86,7 @@ class Checkpoints:
         return document
 
     def _known(self, kind: str, project: str, given: Any) -> dict[str, Any]:
-        """The checkpoint that is saved again: the one of that id, else the newest of the project."""
+        """Return the checkpoint that is saved again: the one of that id, else the newest of the project."""
         found = self.unfinished(kind, project)[:1] if given is None else [self._row(fit_id(str(given)))]
         return self.document(found[0]) if found and found[0] is not None else {}
 
@@ -99,7 +94,7 @@ class Checkpoints:
         return self.store.read(lambda view: view.find_run(run_id)) if self.store.exists() else None
 
     def _write(self, path: str, old: str, document: dict[str, Any]) -> None:
-        """Write a checkpoint in the place of an old one, and import it; where that is refused, the old one is back."""
+        """Replace a checkpoint and import it. If the import is refused, the old file is restored."""
         kept = self.files.read(old)
         self.files.replace(path, DIALECT.dump(document).encode())
         if old != path and kept is not None:
@@ -121,7 +116,7 @@ class Checkpoints:
             raise rejected[0]
 
     def clean_up(self, days: int) -> list[str]:
-        """Those that are over and older than that go; one in progress stays. The ids of the runs that went."""
+        """Remove finished runs that are older. Return their ids."""
         upkeep = Upkeep(self.project)
         upkeep.dialect = DIALECT
         return [

@@ -1,27 +1,75 @@
-"""sitebuilder's `STATUS.md`: a page that people write, in which one table is ours.
+"""Site builders' table "Active Checkpoints": made from the runs of a store, and kept current in `STATUS.md`.
 
-Of the page nothing changes but the rows of that table which are about tasks that are known here. What people added to
-it stays: columns of their own, rows of tasks that nobody has begun, and the way its lines end.
+People write `STATUS.md`. Only the rows of that table that are about known tasks change. Their own columns, rows of
+tasks that nobody has begun, and the line ends stay.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from leftoff.dialects.draft import cell
-from leftoff.dialects.sitebuilder.board import HEAD, TITLE
-from leftoff.model.times import ago, millis
+from leftoff.engine.read.info import LIMITS, RunInfo, list_info
+from leftoff.model.times import DAY_MS, ago, millis
+from leftoff.model.words import STEP_STATUS, UNFINISHED
+from leftoff.store.base import Store
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
+TITLE = "## Active Checkpoints"
+HEAD = [
+    "| Agent | Task | Progress | Last Update | Status |",
+    "|-------|------|----------|-------------|--------|",
+]
 _BAR = re.compile(r"(?<!\\)\|")
+_WORDS = {"running": "in_progress", "completed": "complete"}
+
+
+def table(store: Store, now: int, limits: tuple[int, int] = LIMITS) -> str:
+    """Return the table as Markdown: unfinished runs, and those completed within a day."""
+    rows = [
+        f"| {' | '.join(cell(value) or '—' for value in _run_row(run, now))} |"
+        for run in active(store, now, limits)
+    ]
+    return "\n".join([*HEAD, *rows])
+
+
+def _run_row(run: RunInfo, now: int) -> tuple[str, str, str, str, str]:
+    """Return agent, task, progress, last update and status, in the protocol's words."""
+    card = run.row.card
+    task = card.get("task")
+    issue = f"#{run.row.issue}" if run.row.issue else None
+    begun = _begun(run)
+    return (
+        str(run.workflow if task else card.get("agent") or run.workflow),
+        str(task or issue or run.title or run.run_id),
+        f"{run.percent}%",
+        ago(run.row.updated_at, now) if begun else "—",
+        _WORDS.get(run.status, run.status) if begun else "not started",
+    )
+
+
+def _begun(run: RunInfo) -> bool:
+    """Return whether anything was done: a step is not pending or, without steps, there was a report."""
+    if run.status != "running":
+        return True
+    if sum(run.steps[word] for word in STEP_STATUS) == 0:
+        return bool(run.row.seq > 1)
+    return any(run.steps[word] for word in STEP_STATUS if word != "pending")
+
+
+def active(store: Store, now: int, limits: tuple[int, int]) -> list[RunInfo]:
+    """Return the unfinished runs, and those completed within a day."""
+    unfinished = list_info(store, now, limits, status=UNFINISHED)
+    done = list_info(store, now, limits, status=("completed",), limit=50)
+    return [*unfinished, *(run for run in done if now - run.row.updated_at < DAY_MS)]
+
+
+# -- the page
 
 
 def updated(page: str, known: list[dict[str, Any]], now: int) -> str:
-    """The page with a row for each of these; the table, and its title, are added where there is none."""
+    """Return the page with a row for each of these. A missing table or title is added."""
     lines = page.split("\n")
     end = "\r" if lines[0].endswith("\r") else ""
     first, last = _table(lines, end)
@@ -35,7 +83,7 @@ def updated(page: str, known: list[dict[str, Any]], now: int) -> str:
 
 
 def _table(lines: list[str], end: str) -> tuple[int, int]:
-    """Where our table is: the first one below the title that has agents and tasks; else it is added there."""
+    """Find our table: the first one below the title that has agents and tasks. Add it if there is none."""
     title = next((number for number, line in enumerate(lines) if line.rstrip() == TITLE), None)
     if title is None:
         _close(lines, len(lines), end)
@@ -64,7 +112,7 @@ def _tables(lines: list[str], start: int, stop: int) -> Iterator[tuple[int, int]
 
 
 def _close(lines: list[str], stop: int, end: str) -> int:
-    """Take away the empty lines that end a section, so that another one can follow; where it ends now."""
+    """Remove the empty lines at the end of a section. Return where it ends now."""
     while stop > 0 and not lines[stop - 1].strip():
         stop -= 1
         del lines[stop]
@@ -74,7 +122,7 @@ def _close(lines: list[str], stop: int, end: str) -> int:
 
 
 def _row(about: dict[str, Any], names: list[str], before: str, now: int) -> str:
-    """A row with what is known; what other columns say stays."""
+    """Return a row with what is known. Other columns keep their text."""
     then = millis(about["at"])
     values = {
         "agent": about["agent"],

@@ -1,23 +1,21 @@
-"""crunch's `.claude/checkpoint-config.yaml`: what is sealed, what is kept, where the files go."""
+"""Crunch's `.claude/checkpoint-config.yaml`: what is sealed, what is kept, and where the files go."""
 
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
+from typing import Any
 
 from leftoff.dialects.document_text import read_bytes, read_document
+from leftoff.dialects.draft import is_int
 from leftoff.dialects.loose_values import Repairs
 from leftoff.engine.retention.policy import ALL, DEFAULT, Keep, Policy
 from leftoff.errors import Invalid
 from leftoff.model.words import TRIGGERS
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 FILE = ".claude/checkpoint-config.yaml"
 LOCATION = ".claude/crunch/{issue}/checkpoints"
-
-#: the protocol's table; what it leaves open (`conflict_start`, `session_end`, `batch_start`) is decided beside it
+#: the protocol's table, and our decision for the triggers that it leaves open (the last three)
 TABLE = {
     "phase_transition": Keep(ALL),
     "batch_complete": Keep(3, per_phase=True),
@@ -29,14 +27,14 @@ TABLE = {
     "session_end": Keep(1),
     "batch_start": Keep(3, per_phase=True),
 }
-#: which of our triggers a switch of `checkpoint_triggers` is about
+#: the triggers that each switch of `checkpoint_triggers` is about
 SWITCHES = {
     "phase_transition": ("phase_transition",),
     "batch_complete": ("batch_complete",),
     "agent_complete": ("agent_complete",),
     "conflict_events": ("conflict_start", "conflict_resolved"),
 }
-#: triggers that somebody asked for: they are sealed whatever is switched off
+#: triggers that somebody asked for: sealed whatever is switched off
 ASKED = ("manual", "user_interrupt", "session_end", "rollback", "external")
 
 EXAMPLE: dict[str, Any] = {
@@ -63,7 +61,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 class Config:
-    """What the file says, and the protocol's own values for the rest."""
+    """The settings of the file, with the protocol's own values for the rest."""
 
     def __init__(self, document: dict[str, Any] | None = None) -> None:
         section = _mapping(document or {}, "checkpoint")
@@ -72,53 +70,45 @@ class Config:
         self.auto = _flag(section, "auto_checkpoint", True)
         self.switches = _mapping(section, "checkpoint_triggers")
         self.counts = _mapping(section, "retention")
-        self.location = _location(storage.get("location", LOCATION))
         self.compress = _flag(storage, "compress", False)
-        self.max_bytes = _megabytes(storage.get("max_size_mb"))
+        self.location = storage.get("location", LOCATION)
+        parts = self.location.split("/") if isinstance(self.location, str) else [""]
+        if parts[0] == "" or ".." in parts or "{issue}" not in self.location or "\0" in self.location:
+            what = "storage.location must be a folder inside the project with {issue} in it"
+            raise _wrong(f"{what}, not {self.location!r}")
+        self.location = os.path.normpath(self.location)
+        size = storage.get("max_size_mb")
+        if size is not None and (not isinstance(size, (int, float)) or isinstance(size, bool) or size <= 0):
+            raise _wrong(f"max_size_mb must be a number, not {size!r}")
+        self.max_bytes = int(size * 10**6) if size is not None else None
         self.unknown = [
             *_unknown(document or {}, EXAMPLE),
             *_unknown(self.counts, dict.fromkeys(TRIGGERS), "retention"),
         ]
 
     def seals(self, trigger: str) -> bool:
-        """Whether a checkpoint of this trigger is sealed; what is not is committed all the same."""
+        """Return whether a checkpoint of this trigger is sealed. Others are only committed."""
         if trigger in ASKED:
             return True
-        if not (self.enabled and self.auto):
-            return False
-        for switch, triggers in SWITCHES.items():
-            if trigger in triggers:
-                return _flag(self.switches, switch, True)
-        return True
+        switch = next((name for name, triggers in SWITCHES.items() if trigger in triggers), None)
+        on = switch is None or _flag(self.switches, switch, True)
+        return self.enabled and self.auto and on
 
     def policy(self) -> Policy:
         keep = {**DEFAULT.keep, **TABLE}
         for trigger, count in self.counts.items():
-            if isinstance(count, bool) or not isinstance(count, int) or count < ALL:
+            if not is_int(count) or count < ALL:
                 raise _wrong(f"retention.{trigger} must be a number, -1 for all, not {count!r}")
             old = keep.get(trigger)
             keep[trigger] = Keep(count, per_phase=old is not None and old.per_phase)
         return Policy(keep=keep, runs=DEFAULT.runs, max_bytes=self.max_bytes)
 
 
-def _unknown(document: dict[str, Any], known: dict[str, Any], where: str = "") -> list[str]:
-    """Keys that nobody reads, such as mistyped ones."""
-    out = []
-    for key, value in document.items():
-        if key not in known:
-            from difflib import get_close_matches
-
-            like = get_close_matches(str(key), known, 1)
-            out.append(
-                f"{where}{'.' if where else ''}{key}" + (f" (did you mean {like[0]}?)" if like else "")
-            )
-        elif isinstance(known[key], dict) and isinstance(value, dict) and key != "retention":
-            out += _unknown(value, known[key], key)
-    return out
+_loaded: dict[str, tuple[tuple[int, int, int], Config]] = {}
 
 
-def load(project: str) -> Config:
-    """The project's configuration; the protocol's own values where there is no file. Read again once it changed."""
+def load_config(project: str) -> Config:
+    """Return the project's configuration. It is read again when the file changed."""
     path = os.path.join(project, FILE)
     try:
         info = os.stat(path)
@@ -133,7 +123,17 @@ def load(project: str) -> Config:
     return _loaded[path][1]
 
 
-_loaded: dict[str, tuple[tuple[int, int, int], Config]] = {}
+def _unknown(document: dict[str, Any], known: dict[str, Any], where: str = "") -> list[str]:
+    """Return the names of unknown settings, such as mistyped ones."""
+    out = []
+    for key, value in document.items():
+        if key not in known:
+            like = get_close_matches(str(key), known, 1)
+            name = f"{where}.{key}" if where else str(key)
+            out.append(name + (f" (did you mean {like[0]}?)" if like else ""))
+        elif isinstance(known[key], dict) and isinstance(value, dict) and key != "retention":
+            out += _unknown(value, known[key], key)
+    return out
 
 
 def _wrong(what: str) -> Invalid:
@@ -156,21 +156,3 @@ def _flag(document: dict[str, Any], key: str, default: bool) -> bool:
     if not isinstance(found, bool):
         raise _wrong(f"{key} must be true or false, not {found!r}")
     return found
-
-
-def _megabytes(value: Any) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0:
-        raise _wrong(f"max_size_mb must be a number, not {value!r}")
-    return int(value * 10**6)
-
-
-def _location(value: Any) -> str:
-    """A folder inside the project, one per issue."""
-    parts = value.split("/") if isinstance(value, str) else []
-    if not parts or ".." in parts or value.startswith("/") or "{issue}" not in value or "\0" in value:
-        raise _wrong(
-            f"storage.location must be a folder inside the project with {{issue}} in it, not {value!r}"
-        )
-    return os.path.normpath(str(value))

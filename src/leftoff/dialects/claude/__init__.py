@@ -1,1 +1,0 @@
-from leftoff.dialects.claude.document import DIALECT as DIALECT

@@ -1,1 +1,0 @@
-from leftoff.dialects.crunch.document import DIALECT as DIALECT

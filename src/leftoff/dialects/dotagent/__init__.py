@@ -1,1 +1,0 @@
-from leftoff.dialects.dotagent.document import DIALECT as DIALECT

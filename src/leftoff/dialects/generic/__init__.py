@@ -1,1 +1,0 @@
-from leftoff.dialects.generic.document import DIALECT as DIALECT

@@ -1,1 +1,0 @@
-from leftoff.dialects.sitebuilder.document import DIALECT as DIALECT
