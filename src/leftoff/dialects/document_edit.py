@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.dialects.draft import Decoded, Records, Source, State, text_of
@@ -44,14 +44,12 @@ from leftoff.store.rows import RunRow
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 
-T = TypeVar("T")
 Find = Callable[[View], RunRow]
 Address = tuple[str, str]
 
 MOST_AHEAD_MS = 60_000  # of another clock
 MOST_HASHED = 8 << 20  # bytes of files that are read while others wait for the sync
 HASHED = 64 << 20  # bytes of files that are read for one imported document
-TRIES = 3  # of reading a file that changes meanwhile
 GONE: Any = object()  # there is no such record, or field
 
 
@@ -162,18 +160,30 @@ class DocumentEdit:
         self.scrubber = scrubber
         self.changed = changed
         self.dialect, self.source, self.repairs = changed.dialect, changed.source, changed.repairs
-        self.hashes = FileHashes(project, changed.source, MOST_HASHED)
+        self.project = project
+        self.hashes: dict[str, dict[str, Any]] = {}
         self.edits: Edits | None = None
         self.redacted: list[str] = []
         self.beat: int | None = None
 
     def report(self, find: Find, at: int) -> Reported:
         """Merge the document into a run. Raise ``NotFound`` if it belongs to another one."""
-        done = self.hashes.reading(
-            lambda: report(self.store, find, self._make, Terms(at), scrubber=self.scrubber)
-        )
+        new = self.store.read(lambda view: self._new_artifacts(view, find(view)))
+        self.hashes = hash_named_files(self.project, self.source, new, MOST_HASHED)
+        done = report(self.store, find, self._make, Terms(at), scrubber=self.scrubber)
         take_beat(self.store, find, self.beat, at)
         return done
+
+    def _new_artifacts(self, view: View, row: RunRow) -> Records:
+        """Return the artifacts whose files must be hashed before the transaction."""
+        head = state_at(self.store, view, row, self.dialect)
+        theirs = self._read(write(self.dialect, head), head)
+        known = [about.get("path") for about in head.of("artifact").values() if isinstance(about, dict)]
+        return {
+            (collection, key): about
+            for (collection, key), about in theirs.records.items()
+            if collection == "artifact" and isinstance(about, dict) and about.get("path") not in known
+        }
 
     def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         head = state_at(self.store, tx, row, self.dialect)
@@ -194,8 +204,7 @@ class DocumentEdit:
         own = own_id(self.dialect, theirs)
         if not edits and (own is None or tx.aliased(own, row.run) is not None):
             return None
-        new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
-        edits.records.update(self.hashes.put_in(new, self.source.modified))
+        edits.records = with_hashes(edits.records, self.hashes, self.source.modified)
         self._apply(edits, stored, changes, self.source.modified or theirs.at)
         current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
         names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
@@ -299,81 +308,39 @@ def masked(records: Records, scrubber: Scrubber | None, repairs: Repairs) -> Rec
 # -- the files that a document names
 
 
-class Unread(Exception):
-    """These files must be read before the transaction can continue."""
+def hash_named_files(
+    project: str, source: Source, records: Records, most: int = HASHED
+) -> dict[str, dict[str, Any]]:
+    """Return hash and size of the files that artifacts name, if they are in the project and not too large together.
 
-    def __init__(self, paths: list[str]) -> None:
-        self.paths = paths
-
-
-class FileHashes:
-    """Hashes of the files that a document names, if they are in the project and not too large together.
-
-    A transaction asks for hashes and reads no file. A file that was not read, or that changed since, raises ``Unread``.
+    A path starts at the project's folder or at the document. Never called in a transaction: that must not wait.
     """
-
-    def __init__(self, project: str, source: Source, most: int = HASHED, tries: int = TRIES) -> None:
-        self._project = project
-        self._starts = (project, os.path.join(project, os.path.dirname(source.path)))
-        self._left = most
-        self._tries = tries
-        self._known: dict[str, tuple[Any, dict[str, Any]]] = {}
-
-    def reading(self, work: Callable[[], T]) -> T:
-        """Call a function again until all files that it asks for were read."""
-        while True:
-            try:
-                return work()
-            except Unread as need:
-                self._tries -= 1
-                for path in need.paths:
-                    self._known[path] = self._read(path)
-
-    def put_in(self, records: Records, now: int) -> Records:
-        """Return the records, with the hashes of the files in their artifacts."""
-        named = {
-            address: about["path"]
-            for address, about in records.items()
-            if address[0] == "artifact" and isinstance(about, dict) and isinstance(about.get("path"), str)
-        }
-        unread = [path for path in named.values() if not self._is_current(path)]
-        if unread:
-            raise Unread(unread)
-        hashed = {address: self._known[path][1] for address, path in named.items()}
-        seen = {"captured": False, "captured_at": iso(now)}
-        return records | {a: {**records[a], **found, **seen} for a, found in hashed.items() if found}
-
-    def _is_current(self, path: str) -> bool:
-        """Return whether a file was read and did not change. After too many tries, the last reading counts."""
-        return path in self._known and (self._tries <= 0 or self._known[path][0] == self._look(path))
-
-    def _read(self, path: str) -> tuple[Any, dict[str, Any]]:
-        there = self._look(path)
-        if there is None or there[1][1] > self._left:
-            return there, {}
-        full, (_, size, *_) = there
-        self._left -= size
-        try:
-            digest, size = hash_file(full)
-        except StoreUnavailable:
-            return there, {}
-        return there, {"hash": f"sha256:{digest.hex()}", "size": size}
-
-    def _look(self, path: str) -> tuple[str, list[int]] | None:
-        """Return the real path and the stat of a file of the project, named from its top or from the document."""
-        for start in self._starts if "\0" not in path else ():
-            if os.path.isfile(full := os.path.join(start, path)):
-                real = os.path.realpath(full)
-                stat = stat_of(real)
-                if stat is not None and real.startswith(os.path.realpath(self._project) + os.sep):
-                    return real, stat
-        return None
+    out: dict[str, dict[str, Any]] = {}
+    root = os.path.join(os.path.realpath(project), "")
+    for (collection, _), about in records.items():
+        path = about.get("path") if collection == "artifact" and isinstance(about, dict) else None
+        if not isinstance(path, str) or "\0" in path or path in out:
+            continue
+        for start in (project, os.path.join(project, os.path.dirname(source.path))):
+            full = os.path.realpath(os.path.join(start, path))
+            if os.path.isfile(full) and full.startswith(root):
+                try:
+                    if os.path.getsize(full) <= most:
+                        digest, size = hash_file(full)
+                        most -= size
+                        out[path] = {"hash": f"sha256:{digest.hex()}", "size": size}
+                except (OSError, StoreUnavailable):
+                    pass
+                break
+    return out
 
 
-def stat_of(full: str) -> list[int] | None:
-    """Return what tells a file from another, or from what it was; ``None``: there is none."""
-    try:
-        info = os.stat(full)
-    except OSError:
-        return None
-    return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
+def with_hashes(records: Records, hashes: dict[str, dict[str, Any]], now: int) -> Records:
+    """Return the records, with the hashes of the files in their artifacts."""
+    seen = {"captured": False, "captured_at": iso(now)}
+    return {
+        (collection, key): {**about, **hashes[about["path"]], **seen}
+        if collection == "artifact" and isinstance(about, dict) and str(about.get("path")) in hashes
+        else about
+        for (collection, key), about in records.items()
+    }

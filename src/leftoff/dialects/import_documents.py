@@ -10,7 +10,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from leftoff import log
-from leftoff.dialects.document_edit import ChangedDocument, DocumentEdit, FileHashes, masked, take_beat
+from leftoff.dialects.document_edit import (
+    ChangedDocument,
+    DocumentEdit,
+    hash_named_files,
+    masked,
+    take_beat,
+    with_hashes,
+)
 from leftoff.dialects.document_text import read_bytes, read_document
 from leftoff.dialects.draft import Decoded, Source
 from leftoff.dialects.loose_values import Reject, Rejected, Repairs, rejecting, shown
@@ -372,8 +379,8 @@ class Importer:
         versions = []
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             records = masked(decoded.records, self.scrubber, each.repairs)
-            hashes = FileHashes(self.project, loaded.source, tries=0)  # no transaction waits
-            records = hashes.reading(lambda h=hashes, r=records: h.put_in(r, self.now))  # type: ignore[misc]
+            hashes = hash_named_files(self.project, loaded.source, records)
+            records = with_hashes(records, hashes, self.now)
             records["run", IMPORTED] = self._origin(each, loaded)
             seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
