@@ -110,17 +110,21 @@ def merge(base: Records, ours: Records, theirs: Records) -> Edits:
 
 
 def undecided(edits: Edits, stored: Records) -> list[str]:
-    """Drop the edits that would decide an approval. Return the steps that still wait for a person."""
+    """Drop the edits that would decide an approval, or change a decision. Return the steps."""
     found = []
-    for collection, path in [*edits.records, *edits.fields]:
-        step = stored.get(("step", path)) if collection in ("step", "approval") else None
-        if not isinstance(step, dict) or step.get("kind") != "approval" or decides_step(step):
+    for address in [*edits.records, *edits.fields]:
+        collection, path = address
+        if collection not in ("step", "approval"):
             continue
-        given = edits.records.get((collection, path), edits.fields.get((collection, path)))
-        after = {**step, **given} if isinstance(given, dict) else {}
-        if collection == "approval" or decides_step(after) or after.get("kind") != "approval":
-            edits.records.pop((collection, path), None)
-            edits.fields.pop((collection, path), None)
+        said, step = (stored.get((name, path)) for name in ("approval", "step"))
+        decides = collection == "approval" and isinstance(said, dict) and "status" in said
+        if isinstance(step, dict) and step.get("kind") == "approval" and not decides_step(step):
+            given = edits.records.get(address, edits.fields.get(address))
+            after = {**step, **given} if isinstance(given, dict) else {}
+            decides = collection == "approval" or decides_step(after) or after.get("kind") != "approval"
+        if decides:
+            edits.records.pop(address, None)
+            edits.fields.pop(address, None)
             found.append(path)
     return list(dict.fromkeys(found))
 
@@ -199,7 +203,7 @@ class DocumentEdit:
         edits.records = {at: v for at, v in edits.records.items() if stored.get(at, GONE) != v}
         for path in undecided(edits, stored):
             self.repairs.add(
-                f"step {path} is waiting for a decision that only a person takes; a file does not decide it."
+                f"step {path} has a decision that only a person takes; a file does not decide it."
             )
         own = own_id(self.dialect, theirs)
         if not edits and (own is None or tx.aliased(own, row.run) is not None):

@@ -181,7 +181,8 @@ class Dotagent(Dialect):
         for entry in draft.entries(phase, "user_checkpoints"):
             name = self._phase(draft, entry)
             if name is not None:
-                about = dict(entry) if isinstance(entry, dict) else {}
+                # without a status it is not a decision: only `leftoff approve` makes one
+                about = without(entry, "status") if isinstance(entry, dict) else {}
                 when = draft.iso(about, "approved_at")
                 approved = {"approved_at": when} if when is not None else {}
                 draft.put_free("approval", name, {**about, **approved, "phase": name})
@@ -548,7 +549,7 @@ def designs(state: State, project: str) -> list[str]:
 def chosen(state: State) -> str | None:
     """Return the design that a person chose."""
     about = state.of("approval").get(DESIGN)
-    choice = about.get("choice") if isinstance(about, dict) and about.get("status") != "rejected" else None
+    choice = about.get("choice") if isinstance(about, dict) and about.get("status") == "approved" else None
     return choice if isinstance(choice, str) else None
 
 

@@ -86,7 +86,7 @@ def unapproved(state: State, settings: Settings) -> list[str]:
         phase
         for phase in phases_to_approve(settings)
         if isinstance(steps.get(phase), dict) and steps[phase].get("status") in STEP_ENDED
-        if not isinstance(said.get(phase), dict) or said[phase].get("status", "approved") != "approved"
+        if not isinstance(said.get(phase), dict) or said[phase].get("status") != "approved"
     ]
 
 
