@@ -59,8 +59,8 @@ def run_hook(call: Call, data: bytes) -> bytes:
             log.note(folder, call.agent, event.name, event.session, "took too long, and continues by itself")
         return answer or b""
     except Exception as error:
-        # A link there was not trusted, and is not followed.
-        log.note(folder or ".leftoff", call.agent, _told(error))
+        if getattr(error, "code", "") != "needs_person":  # nothing is written to a store that is not trusted
+            log.note(folder or ".leftoff", call.agent, _told(error))
         return _fault(event, error) if event is not None else b""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from leftoff.clock import iso
-from leftoff.engine.lifecycle.origin import can_mark, trust_run
+from leftoff.engine.lifecycle.origin import agree
 from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
@@ -347,9 +347,9 @@ def _untrusted(found: Report) -> str:
 
 def _trusted(project: Project, row: RunRow, content: str, said: Given) -> Given:
     """What a run from elsewhere would run was agreed to: whoever drives it runs that, and nothing that came since."""
-    if not content or not can_mark():
+    if not content:
         return said
-    trust_run(project.store, row, content)
+    agree(project.store, row, content)
     return {**said, "accept": [code for code in said.get("accept", ()) if code != UNTRUSTED]}
 
 
