@@ -8,7 +8,7 @@ import shutil
 import apsw
 
 from leftoff.errors import Invalid, NotFound
-from leftoff.files import make_folder, sync_file, sync_folder
+from leftoff.files import ID_FILE, make_folder, sync_file, sync_folder
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import connection
@@ -35,6 +35,8 @@ def backup(store: SqliteStore, folder: str) -> None:
     part = final + ".part"
     for row in _copy_rows(store, part):
         _copy_blob(store.blobs, Blobs(folder), row)
+    if os.path.isfile(known := os.path.join(store.folder, ID_FILE)):
+        shutil.copyfile(known, os.path.join(folder, ID_FILE))
     os.rename(part, final)
     sync_folder(folder)
 
