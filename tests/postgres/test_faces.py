@@ -10,7 +10,6 @@ import pytest
 from leftoff.clock import Clock
 from leftoff.engine.config import project
 from leftoff.files import make_folder
-from leftoff.operations import runs
 from leftoff.operations.upkeep import stores
 from leftoff.store.base import Store
 from leftoff.store.postgres.store import PostgresStore
@@ -55,7 +54,7 @@ class Servers:
 @pytest.fixture
 def servers(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     made = Servers(server, name)
-    for module in (project, runs, stores):
+    for module in (project, stores):
         monkeypatch.setattr(module, "open_store", made.open)
     yield made
     for each in made.made.values():

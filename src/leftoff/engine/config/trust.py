@@ -1,6 +1,6 @@
 """Trust: which stores this user knows, and which settings of a project may run commands or lead outside of it.
 
-A store counts as known if a user created it here or trusted it. The mark is an empty file named after the store's id.
+A store counts as known if a user created it here or trusted it. The mark is a file named after the store's id.
 It is in the git common folder (`.git/leftoff/ID`): no clone brings that along, and every container that shares the
 checkout sees it. Without git it is in the user's own folder. A store that is named explicitly needs no mark.
 
@@ -132,8 +132,8 @@ def id_of(folder: str) -> str:
     return found if len(found) == 32 and not set(found) - set("0123456789abcdef") else ""
 
 
-def know_store(home: str, store_id: str) -> None:
-    """Mark a store as known. ``home``: the folder that its folder is in.
+def know_store(home: str, store_id: str, *, trusted: bool = False) -> None:
+    """Mark a store as known. ``home``: the folder that its folder is in. ``trusted``: it was not created here.
 
     Raise ``StoreUnavailable`` if the mark cannot be written anywhere.
     """
@@ -141,7 +141,9 @@ def know_store(home: str, store_id: str) -> None:
     for folder in _mark_folders(home):
         try:
             _make_private(folder)
-            os.close(os.open(os.path.join(folder, store_id), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            mark = os.open(os.path.join(folder, store_id), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with open(mark, "wb") as file:
+                file.write(b"trusted\n" if trusted else b"")
             return
         except OSError as error:
             problem = error
@@ -150,8 +152,8 @@ def know_store(home: str, store_id: str) -> None:
 
 
 def forget_store(home: str, store_id: str) -> list[str]:
-    """Remove the marks of a store. Return their paths."""
-    marks = _marks(home, store_id)
+    """Remove the marks of a store that was trusted, not those of one that was created here. Return their paths."""
+    marks = [path for path in _marks(home, store_id) if os.path.getsize(path)]
     for path in marks:
         os.unlink(path)
     return marks

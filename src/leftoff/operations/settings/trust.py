@@ -100,7 +100,8 @@ def give(project: Project, asked: Trust) -> None:
     """Store that the user has seen it and said yes."""
     for item in asked.asked:
         if item.does == trust.UNKNOWN:
-            trust.know_store(os.path.dirname(item.target), item.value or _name_store(item.target))
+            store_id = item.value or _name_store(item.target)
+            trust.know_store(os.path.dirname(item.target), store_id, trusted=True)
         else:
             trust.remember(asked.home if item in asked.of_store else project.folder, item, iso(project.now))
     project.forget_settings()
