@@ -123,7 +123,6 @@ def test_trust_shows_and_takes_back(away: Path) -> None:
     succeed("trust", "--yes", cwd=away)
     assert UNTRUSTED not in codes(away)
     assert ["r"] == succeed("trust", "--revoke", "--json", cwd=away).json["runs"]
-    succeed("trust", "--yes", cwd=away)  # the store, which is asked about first
     assert UNTRUSTED in codes(away)
 
 
