@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.retention.bundle_check import open_bundle
-from leftoff.errors import BadData
 from leftoff.store.sqlite.store import SqliteStore
-from tests.bundle.forge import sum_up, tampering
 from tests.cli.command import Called, call
 from tests.damage.store import flip
 
@@ -46,60 +43,17 @@ def says_so(done: Called) -> bool:
 
 
 def test_verbs_go_on_and_say_what_is_lost(lost: Path) -> None:
-    """Exporting, forking, archiving and bringing back a run: none of it stops, and each says which copy is lost."""
-    assert says_so(call("export", "r", "-o", "bundle", cwd=lost))
+    """Forking, archiving and bringing back a run: none of it stops, and each says which copy is lost."""
     assert says_so(call("fork", "r", "--run-id", "f", cwd=lost))
     assert 0 == call("rollback", "r@3", cwd=lost).code
     assert 0 == call("finish", "--run", "r", cwd=lost).code
     assert says_so(call("archive", "r", cwd=lost))
     assert 3 == call("cat", "r:a.txt", cwd=lost).code
     assert says_so(call("undelete", "r", cwd=lost))
-    assert 0 == call("store", "copy", ".leftoff", "copy", cwd=lost).code
-    for store in (".leftoff", "copy"):
-        assert 0 == call("--store", store, "fsck", cwd=lost).code
-        for ref in ("r", "f"):
-            done = call("--store", store, "cat", f"{ref}:a.txt", cwd=lost)
-            assert (3, True) == (done.code, "is lost" in done.err)
-
-
-def test_a_bundle_says_what_it_is_without(lost: Path) -> None:
-    """Its import says so, too, and does not claim that the copy is there; exported again it is the same, byte by byte.
-    A store that has the content has the copy."""
-    done = call("export", "r", "-o", "bundle", "--json", cwd=lost)
-    assert [("a.txt", 2), ("a.txt", 4)] == [(part["path"], part["seq"]) for part in done.json["lost"]]
-    assert 4 == call("--store", "other", "import", "bundle", "--strict", cwd=lost).code
-    done = call("--store", "other", "import", "bundle", "--json", cwd=lost)
-    (entry,) = done.json["imported"]
-    assert (0, True) == (done.code, "the copy of a.txt (@2), the copy of a.txt (@4)" in entry["repairs"][0])
-    assert "is lost" in call("--store", "other", "cat", "r:a.txt", cwd=lost).err
-    assert 0 == call("--store", "other", "fsck", cwd=lost).code
-    assert 0 == call("--store", "other", "export", "r", "-o", "again", cwd=lost).code
-    assert (lost / "bundle").read_bytes() == (lost / "again").read_bytes()
-    (lost / "a.txt").write_text("one")
-    assert 0 == call("--store", "third", "start", "other", cwd=lost).code
-    assert 0 == call("--store", "third", "track", "a.txt", cwd=lost).code
-    done = call("--store", "third", "import", "bundle", cwd=lost)
-    assert (0, False) == (done.code, "(@2)" in done.err)
-    assert "one" == call("--store", "third", "cat", "r@3:a.txt", cwd=lost).out
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM lost",
-        "INSERT INTO lost VALUES (zeroblob(32))",
-        "INSERT INTO lost VALUES (x'00')",
-        "PRAGMA user_version = 1",
-    ],
-)
-def test_a_bundle_that_says_otherwise(lost: Path, sql: str) -> None:
-    """What is not there is said to be lost, and what no record names is not: else the bundle is refused."""
-    assert 0 == call("export", "r", "-o", "bundle", cwd=lost).code
-    with tampering(lost / "bundle") as db:
-        db.execute(sql).fetchall()
-        sum_up(db)
-    with pytest.raises(BadData):
-        open_bundle(str(lost / "bundle"))
+    assert 0 == call("fsck", cwd=lost).code
+    for ref in ("r", "f"):
+        done = call("cat", f"{ref}:a.txt", cwd=lost)
+        assert (3, True) == (done.code, "is lost" in done.err)
 
 
 def test_a_lost_value_says_which_and_what_helps(tmp_path: Path) -> None:
@@ -142,13 +96,9 @@ def test_a_lost_step_goes_along(tmp_path: Path) -> None:
     assert 0 == call("step", "done", "a", "--result", json.dumps("x" * 1_100_000), cwd=tmp_path).code
     lose(tmp_path)
     assert 0 == call("fork", "r", "--run-id", "f", cwd=tmp_path).code
-    assert 0 == call("export", "r", "-o", "bundle", cwd=tmp_path).code
-    assert 0 == call("--store", "other", "import", "bundle", cwd=tmp_path).code
-    assert 0 == call("--store", "other", "fsck", cwd=tmp_path).code
     assert 0 == call("fsck", cwd=tmp_path).code
-    for words in (("verify", "f"), ("--store", "other", "verify", "r")):
-        done = call(*words, cwd=tmp_path)
-        assert (4, True) == (done.code, "step/a" in done.out), words
+    done = call("verify", "f", cwd=tmp_path)
+    assert (4, True) == (done.code, "step/a" in done.out)
 
 
 @pytest.mark.parametrize("damage", ["flipped", "gone", "forgotten"])

@@ -21,8 +21,7 @@ from leftoff.dialects.core.residue import same
 from leftoff.dialects.importing.documents import Importer
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
-from leftoff.engine.retention.bundle_check import open_bundle
-from leftoff.engine.retention.export import export
+from leftoff.engine.retention.export import Bundle, export
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode, text
 from tests.dialects.documents import places
@@ -167,7 +166,7 @@ def test_into_a_store(project: Path) -> None:
     store = open_store(str(project / ".leftoff"))
     for row in store.read(lambda view: view.list_runs({})):
         export(store, row, str(project / "run.leftoff"))
-        open_bundle(str(project / "run.leftoff")).close()
+        Bundle(str(project / "run.leftoff")).close()
     store.close()
 
 

@@ -47,7 +47,7 @@ def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: 
             shutil.copytree(old, new)
             source, target = open_store(self.location(old)), open_store(self.location(new))
             if source.exists():
-                copy(source, target, moves=True)
+                copy(source, target, others_write=True)
             source.close()
             target.close()
             for run in self.runs:

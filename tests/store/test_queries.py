@@ -16,7 +16,7 @@ from leftoff.store.sqlite.queries import parse, read
 
 SRC = Path(__file__).parents[2] / "src" / "leftoff"
 # Where queries live, the schema that they are for, and the modules that may use them.
-FILES = {"queries.sql": MIGRATIONS, "bundle/queries.sql": ["bundle/0001.sql", "bundle/0002.sql"]}
+FILES = {"queries.sql": MIGRATIONS}
 QUERIES = {(file, name): (about, sql) for file in FILES for name, about, sql in parse(read(file))}
 # fsck reads everything; so does nothing else.
 READS_EVERYTHING = {"every_record", "rows_of_no_run"}

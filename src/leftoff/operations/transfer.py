@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.errors import Invalid, LeftoffError, StoreUnavailable, Usage
+from leftoff.errors import LeftoffError, StoreUnavailable, Usage
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.retention.bundle_check import Bundle
     from leftoff.engine.retention.export import Exported
 
 BUNDLES = "leftoff"  # the dialect of what `export` writes
@@ -23,7 +22,6 @@ GENERIC = "generic"  # that of files of no protocol
 
 def export(project: Project, caller: Caller, ref: str | None, path: str) -> Exported:
     """Write a run with its whole history to one file."""
-    from leftoff.engine.read.lost import told
     from leftoff.engine.retention.export import export
     from leftoff.operations.runs import target
 
@@ -34,10 +32,7 @@ def export(project: Project, caller: Caller, ref: str | None, path: str) -> Expo
             f"{ref} is one version of {run_id}; an export has them all.",
             hint=f"leftoff export {run_id} -o {path}, or fork that version and export the fork.",
         )
-    done = export(project.store, found.row, path)
-    if done.lost:
-        project.say(f"leftoff: {told(done.run_id, done.lost)} The bundle says so.")
-    return done
+    return export(project.store, found.row, path)
 
 
 # -- taking in
@@ -71,8 +66,8 @@ class Imported:
         self.rejected += other.rejected
         self.codes += other.codes
 
-    def accept(self, path: str, run_id: str, new: bool, repairs: list[str]) -> None:
-        about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": repairs, "new": new}
+    def accept(self, path: str, run_id: str, new: bool) -> None:
+        about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": [], "new": new}
         self.imported.append(about)
 
     def reject(self, path: str, error: LeftoffError) -> None:
@@ -115,11 +110,11 @@ def import_runs(project: Project, request: Import) -> Imported:
 
 def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
     """Bundles, and whatever else is named. All are looked at before the store is opened: one may be the store."""
-    from leftoff.engine.retention.bundle_check import sniff
+    from leftoff.engine.retention.export import looks_like_one, sniff
 
     bundles, others = [], []
     for path in request.paths:
-        if request.dialect not in (None, BUNDLES) or not (request.dialect or _looks_like_one(path)):
+        if request.dialect not in (None, BUNDLES) or not (request.dialect or looks_like_one(path)):
             others.append(path)
             continue
         try:
@@ -128,17 +123,6 @@ def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
         except LeftoffError as error:
             outcome.reject(path, error)
     return bundles, others
-
-
-def _looks_like_one(path: str) -> bool:
-    """Whether a file is a database, as bundles are."""
-    if not os.path.isfile(path):
-        return False
-    try:
-        with open(path, "rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return False
 
 
 def _import_documents(project: Project, request: Import, paths: list[str], outcome: Imported) -> None:
@@ -155,38 +139,17 @@ def _import_documents(project: Project, request: Import, paths: list[str], outco
     outcome.imported += [each.to_json() for each in found]
 
 
-def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, bool, list[str]]:
-    """The run's id, whether it is (or would be) new here, and what it is without."""
+def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, bool]:
+    """Return the run's id, and whether it is (or would be) new here."""
     from leftoff.engine.read.quoting import note_bundle
-    from leftoff.engine.retention.bundle_check import open_bundle
-    from leftoff.engine.retention.export import import_bundle, would_import
+    from leftoff.engine.retention.export import Bundle, import_bundle, would_import
     from leftoff.host import this_process
 
-    bundle = open_bundle(path)
-    try:
-        lacks = _lacking(project, bundle)
-        if request.strict and lacks:
-            raise Invalid(f"{path}: {lacks[0]}", hint="Without --strict it is imported as it is.")
+    with Bundle(path) as bundle:
         if request.dry:
-            return bundle.run_id, would_import(project.store, bundle), lacks
+            return bundle.run_id, would_import(project.store, bundle)
         by, note = (this_process(), "leftoff import"), note_bundle(os.path.basename(path))
-        new = import_bundle(project.store, bundle, project.now, by, note)
-        return bundle.run_id, new, lacks
-    finally:
-        bundle.close()
-
-
-def _lacking(project: Project, bundle: Bundle) -> list[str]:
-    """What was lost before its run was exported, and is not here either."""
-    from leftoff.engine.read.lost import told
-
-    there = project.store.exists()
-    parts = [
-        part
-        for part in bundle.lacks
-        if not there or project.store.read(lambda view, hash=part.hash: view.blob(hash)) is None  # type: ignore[misc]
-    ]
-    return [told(bundle.run_id, parts)] if parts else []
+        return bundle.run_id, import_bundle(project.store, bundle, project.now, by, note)
 
 
 # -- protocols

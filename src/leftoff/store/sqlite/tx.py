@@ -186,6 +186,7 @@ class SqliteTx(SqliteView, Tx):
     def put_blob(self, row: BlobRow) -> None:
         from leftoff.store.lost import LOST_BLOB
 
+        self._blobs.present(row.hash)
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
         self.execute(Q.drop_meta, (LOST_BLOB + row.hash.hex(),))
 
