@@ -13,9 +13,8 @@ import leftoff
 from leftoff.operations import Caller, Project
 from leftoff.operations.records import set_variables
 from leftoff.web.app import make_app
-from leftoff.web.events import _stream
-from leftoff.web.options import Options
-from leftoff.web.projects import serve_folders
+from leftoff.web.live_events import event_stream
+from leftoff.web.served import PageOptions, serve_folders
 
 TOKEN = "bench"
 _UNFINISHED = 20  # of all runs
@@ -26,7 +25,7 @@ class Page:
 
     def __init__(self, folder: str, runs: int, steps: int) -> None:
         self._folder = folder
-        self._app = make_app(serve_folders([folder]), Options(token=TOKEN, key=b"k" * 32))
+        self._app = make_app(serve_folders([folder]), PageOptions(token=TOKEN, key=b"k" * 32))
         self._runner = asyncio.Runner()
         with leftoff.open(f"{folder}/.leftoff") as store:
             for number in range(runs):
@@ -61,7 +60,7 @@ class Page:
         return time.perf_counter() - began
 
     async def _heard(self) -> float:
-        stream = _stream(self._app.state.hub, "")
+        stream = event_stream(self._app.state.hub, "")
         for _ in range(2):
             await anext(stream)  # it listens, and watches
         await asyncio.to_thread(self._commit)

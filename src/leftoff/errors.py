@@ -54,6 +54,8 @@ class LeftoffError(Exception):
 
     #: what it could have been: name, what that is, its status, and when it was last touched (milliseconds)
     listed: Sequence[tuple[str, str, str, int]] = ()
+    #: lines for the user to copy into a file, printed after the hint
+    paste = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -129,7 +131,6 @@ class Corrupt(BadData):
     code = "corrupt"
     default_hint = "`leftoff fsck` shows the extent of the damage; `leftoff fsck --repair` sets it aside."
     older = False  # whether it is a store that is whole, and older than it was
-    lost = False  # whether it is known for good that these bytes are gone: there is nothing to repair
 
     def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)

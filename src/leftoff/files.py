@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import sys
-import time
 from _thread import allocate_lock, start_new_thread
 
 from leftoff.errors import StoreUnavailable
@@ -28,7 +27,7 @@ DAY_MS = 86_400_000
 BY_RUN: dict[str, tuple[str, ...]] = {
     "attempts": (),
     "trash": (),
-    "quarantine": ("blobs", "events"),
+    "quarantine": ("blobs",),
 }
 FOREVER = 1e6  # seconds
 _READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
@@ -221,12 +220,11 @@ def mark_done(stamp: str, now: int) -> None:
         pass
 
 
-def lock_within(fd: int, kind: int, patience: float, stuck: float = FOREVER) -> bool:
-    """Take an flock (``LOCK_EX`` or ``LOCK_SH``); whether that took no longer than so many seconds, and nobody had it
-    for longer than ``stuck`` (as far as those who take it write into the file).
+def lock_within(fd: int, kind: int, patience: float) -> bool:
+    """Take an flock (``LOCK_EX`` or ``LOCK_SH``). Return whether that took no longer than so many seconds.
 
-    The system knows no end of waiting. So a thread waits in its place in the queue, and gives back at once what it gets
-    after we have left. After that, close ``fd``: a lock belongs to all who have it from the same opening.
+    `flock` has no timeout. So a thread waits in the queue, and unlocks at once if it gets the lock after we have left.
+    If this returns False, close ``fd``: the lock belongs to everyone who shares the open file.
     """
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -234,24 +232,13 @@ def lock_within(fd: int, kind: int, patience: float, stuck: float = FOREVER) -> 
     except BlockingIOError:
         if patience <= 0:
             return False
-    end, signed = time.monotonic() + min(patience, FOREVER), _content(fd)
     waiter = _Waiter(fd, kind)
     try:
-        while not waiter.gate.acquire(timeout=max(min(stuck, end - time.monotonic()), 0)):
-            before, signed = signed, _content(fd)
-            if signed == before or time.monotonic() >= end:
-                break
+        waiter.gate.acquire(timeout=min(patience, FOREVER))
     except BaseException:  # Ctrl-C
         waiter.leave()
         raise
     return not waiter.leave()
-
-
-def _content(fd: int) -> bytes:
-    try:
-        return os.pread(fd, 100, 0)
-    except OSError:  # a folder
-        return b""
 
 
 class _Waiter:

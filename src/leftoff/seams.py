@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
 follow: Callable[..., Any]
+#: project, the store's folder: hook events that wait in the spool are recorded
+drain_before_reading: Callable[..., None]
 #: project: says which protocol's files lie there that nobody took in
 point_out: Callable[..., None]
 #: workflow, project, whether nothing of it is done: its `agent:` steps are in order, and can be executed

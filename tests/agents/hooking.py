@@ -15,9 +15,9 @@ from tests.cli.command import Called, environment, inside, spawn, succeed
 
 AGENT = """
 import io, json, os, sys
-from leftoff.agents.hooks import handle, run
+from leftoff.agents.hooks import hook_process
 from leftoff.cli import main
-run.bounded, run.LIMIT = lambda work, limit: work(), 60
+hook_process.HOOK_S = hook_process.LAST_S = 60
 for line in sys.stdin:
     asked = json.loads(line)
     reading, writing = os.pipe()
@@ -35,6 +35,8 @@ for line in sys.stdin:
         said = file.read()
     print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said, ""]), flush=True)
 """
+
+SECONDS = 60.0  # that a hook in this process may take, on a busy machine
 
 
 def event_of(session: str, cwd: Path, name: str, **more: Any) -> dict[str, Any]:
@@ -61,8 +63,8 @@ class Session:
 
     def _call(self, data: str) -> Called:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leftoff.agents.hooks.run.bounded", lambda work, limit: work())
-            patch.setattr("leftoff.agents.hooks.run.LIMIT", 60)
+            patch.setattr("leftoff.agents.hooks.hook_process.HOOK_S", SECONDS)
+            patch.setattr("leftoff.agents.hooks.hook_process.LAST_S", SECONDS + 1)
             return inside("hook", self.agent, *self.options, cwd=self.cwd, input=data, **self.env)
 
     def context(self, event: str, **more: Any) -> str | None:

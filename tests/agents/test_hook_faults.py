@@ -17,14 +17,10 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.agents.hooks import run
-from leftoff.agents.hooks.events import read_event
-from leftoff.engine.workspace.hook_order import settled
+from leftoff.operations.sessions.hook_events import read_event
 from leftoff.store.sqlite import connection
-from leftoff.store.sqlite.wal import HEADER, STEP
 from tests.agents.hooking import Session, Spawned, event_of
-from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed
-from tests.cli.test_cold_start import HEAVY
+from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.damage.store import flip
 
 EVENTS: list[dict[str, Any]] = [
@@ -37,6 +33,9 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "Stop"},
     {"event": "SessionEnd", "reason": "exit"},
 ]
+
+
+BEGIN = ("SessionStart", "UserPromptSubmit")  # whose answers the agent reads
 
 
 def fire_all(session: Session) -> list[str]:
@@ -61,7 +60,7 @@ def zero_a_page(store: Path) -> None:
 
 def damage_the_log(store: Path) -> None:
     """A byte in the middle: SQLite would forget everything from there on."""
-    flip(store / "store.db-wal", HEADER + STEP + STEP // 2)
+    flip(store / "store.db-wal", 6000)
 
 
 def cut_to_nothing(store: Path) -> None:
@@ -137,7 +136,7 @@ def test_a_store_of_another_user(session: Session, project: Path, monkeypatch: p
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
     monkeypatch.chdir(project)
     before = sorted((project / ".leftoff").rglob("*"))
-    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in run._TOLD]
+    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in BEGIN]
     assert all("not trusted" in (line or "") for line in told), told
     assert [""] * 6 == fire_all(Session(project, "new"))[2:]
     assert before == sorted((project / ".leftoff").rglob("*"))
@@ -147,7 +146,7 @@ def test_a_link_in_the_place_of_the_store(project: Path, tmp_path_factory: pytes
     """Is followed by nobody; a session and a turn that begin are told so in one line."""
     elsewhere = tmp_path_factory.mktemp("else")
     (project / ".leftoff").symlink_to(elsewhere)
-    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in run._TOLD]
+    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in BEGIN]
     assert all("not trusted" in line and "\n" not in line for line in told if line) and all(told), told
     assert [""] * 6 == fire_all(Session(project, "new"))[2:]
     assert [] == list(elsewhere.iterdir())
@@ -157,7 +156,7 @@ def test_broken_settings_leave_nothing(project: Path) -> None:
     """A folder whose settings say nothing gets no store beside them; a session that begins is told."""
     (project / "leftoff.toml").write_text("store = [1\n")
     before = sorted(project.rglob("*"))
-    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in run._TOLD]
+    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in BEGIN]
     assert all("leftoff.toml is wrong" in (line or "") for line in told), told
     fire_all(Session(project, "new"))
     assert before == sorted(project.rglob("*"))
@@ -216,8 +215,7 @@ def test_a_locked_store(session: Session, project: Path) -> None:
                                    tool_input={"todos": [{"content": "late", "status": "pending"}]}))  # fmt: skip
         done = call("hook", "claude", cwd=project, input=data)
         assert (0, "", "") == (done.code, done.out, done.err)
-        assert "took too long" in (project / ".leftoff" / "hook.log").read_text()
-    _told(project, "s2")
+        assert "is locked" in (project / ".leftoff" / "hook.log").read_text()
     assert ["late"] == [run.next_step for run in _rows(project) if run.session_id == "s2"]
 
 
@@ -280,7 +278,7 @@ def test_a_locked_store_is_read(left: str, project: Path) -> None:
 
 def test_a_read_only_store_is_read(left: str, project: Path) -> None:
     """A session that begins where nothing can be written is told what was left."""
-    patient = "from leftoff.agents.hooks import run; run.LIMIT = 60"
+    patient = "from leftoff.agents.hooks import hook_process; hook_process.LAST_S = 60"
     hook = f"{patient}; from leftoff.cli import main; main(['hook', 'claude'])"
     event = event_of("second", project, "SessionStart", source="startup")
     done = read_only(project, [sys.executable, "-c", hook], event)
@@ -300,7 +298,6 @@ def test_ten_at_once(project: Path) -> None:
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(write, names))
-    _told(project, session.name)
     assert names == _files(project)
     assert 1 == len(_rows(project))
 
@@ -311,14 +308,6 @@ def _files(project: Path) -> list[str]:
         return []
     shown = succeed("show", runs[0].run_id, "--json", cwd=project).json
     return sorted(about["path"] for about in shown["files"])
-
-
-def _told(project: Path, *sessions: str) -> None:
-    """On a busy machine a hook may end before its work does, and what others were too busy for is told by the next."""
-    for name in sessions:
-        assert settled(str(project / ".leftoff"), name, PATIENCE)
-        if (project / ".leftoff" / "waiting").exists():
-            Session(project, name).fire("PostToolUse", tool_name="Read", tool_input={}, tool_response={})
 
 
 def _turns(project: Path, run_id: str) -> list[str]:
@@ -339,7 +328,7 @@ def test_many_sessions_in_one_folder(number: int, project: Path) -> None:
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(work, names))
-    _told(project, *names)
+    succeed("ls", cwd=project)  # which records what hooks were too busy for
     store = leftoff.open(project / ".leftoff")
     try:
         found = store.list(limit=None)
@@ -349,49 +338,3 @@ def test_many_sessions_in_one_folder(number: int, project: Path) -> None:
             assert [f"Do what {run.row.session} is for"] == _turns(project, run.run_id)
     finally:
         store.close()
-
-
-@pytest.mark.parametrize(
-    ("agent", "event", "prompt", "asked"),
-    [
-        ("claude", "UserPromptSubmit", "Resume.", True),
-        ("codex", "UserPromptSubmit", "continue", True),
-        ("gemini", "BeforeAgent", "<hook_context>told before</hook_context>\n\nresume", True),
-        ("claude", "UserPromptSubmit", "resume the download", False),
-        ("claude", "Stop", "resume", False),
-    ],
-)
-def test_whoever_asks_to_go_on_waits_for_the_answer(
-    agent: str, event: str, prompt: str, asked: bool, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without the brief the word is of no use: on a busy machine it takes longer, as long as the agent allows."""
-    limits: list[float] = []
-    monkeypatch.setattr(run, "bounded", lambda work, limit: limits.append(limit))
-    data = json.dumps(event_of("s1", project, event, prompt=prompt))
-    assert b"" == run.run_hook(run.Call(agent, False, str(project), None), data.encode())
-    assert [run.ASKED if asked else run.LIMIT] == limits
-
-
-@pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "PreToolUse", "PostToolUse"])
-def test_nothing_heavy_is_imported(event: str, session: Session, project: Path) -> None:
-    """What a bare Python has not loaded and is heavy stays unloaded, also in the process that does the work."""
-    given = {"tool_name": "Edit", "tool_input": {"file_path": str(project / "a.txt")}}
-    script = (
-        "import sys; bare = set(sys.modules); import leftoff.agents.hooks.run as run\n"
-        "def told(work, limit=0):\n"
-        "    out = work(); print(*sorted(set(sys.modules) - bare), file=sys.stderr); return out\n"
-        "run.bounded = told\n"
-        "from leftoff.cli import main; sys.exit(main(['hook', 'claude']))"
-    )
-    data = json.dumps(event_of("s1", project, event, **given))
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        input=data,
-        capture_output=True,
-        text=True,
-        cwd=project,
-        env=environment(),
-        timeout=60,
-    )
-    assert 0 == done.returncode, done.stderr
-    assert set() == (HEAVY - {"_hashlib"}) & set(done.stderr.split())  # files are hashed

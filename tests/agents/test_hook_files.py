@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,13 @@ import pytest
 import leftoff
 from leftoff.clock import SYSTEM
 from leftoff.dialects.core.versions import run_named
-from leftoff.engine.workspace.hook_order import settled
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
-from tests.agents.hooking import Session, Spawned, event_of
-from tests.cli.command import PATIENCE, call, environment, succeed
+from tests.agents.hooking import Session, Spawned
+from tests.cli.command import call, succeed
 from tests.workspace.trees import git, tree
 
 
@@ -336,7 +334,7 @@ def test_a_project_that_is_known_by_another_name(
     assert ["told.txt"] == [about["path"] for about in shown["files"]]
 
 
-# -- hooks that take longer than the agent waits
+# -- a store that is locked while the agent works
 
 
 def locked(folder: Path) -> subprocess.Popen[str]:
@@ -353,103 +351,52 @@ def locked(folder: Path) -> subprocess.Popen[str]:
     return made
 
 
-# A hook that takes the time it needs, on a busy machine too, and says when it has read the file.
-PATIENT = """
-from leftoff.agents.hooks import run
-from leftoff.cli import main
-from leftoff.engine.config import project
-from leftoff.engine.workspace import edits
-run.bounded, run.LIMIT = lambda work, limit: work(), 240
-project._HURRY_S = project._STUCK_S = 240
-read = edits.peek
-def peek(*given):
-    found = read(*given)
-    print("read", flush=True)
-    return found
-edits.peek = peek
-main(["hook", "claude"])
-"""
-
-
-def patient(folder: Path, event: str) -> subprocess.Popen[str]:
-    """The hook of an edit of told.txt, at work."""
-    given = {"tool_name": "Write", "tool_input": {"file_path": str(folder / "told.txt")}, "tool_response": {}}
-    made = subprocess.Popen(
-        [sys.executable, "-c", PATIENT],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=environment(LEFTOFF_LOCK_TIMEOUT="240"),
-    )
-    assert made.stdin is not None
-    made.stdin.write(json.dumps(event_of("s1", folder, event, **given)))
-    made.stdin.close()
-    return made
-
-
 def test_the_content_before_an_edit_does_not_wait_for_the_store(folder: Path) -> None:
-    """Locked from before the edit to after it: what was there before is kept all the same, and comes back."""
+    """Locked from before the edit to after it: the spool has the content from before, and a rollback restores it."""
     Session(folder).todos(one="in_progress")
     before = tree(folder)
-    with locked(folder) as holder, patient(folder, "PreToolUse") as first:
-        assert first.stdout is not None and "read\n" == first.stdout.readline()
-        (folder / "told.txt").write_text("edited while nobody could be told\n")
-        with patient(folder, "PostToolUse") as second:
-            holder.communicate("")
-    assert (0, 0) == (first.returncode, second.returncode) and _knows(folder, "told.txt")
+    with locked(folder) as holder:
+        Spawned(folder).writes("told.txt", "edited while the store was locked\n")
+        holder.communicate("")
+    assert 2 == len(spooled(folder))
+    (shown,) = [one for one in succeed("show", "latest", "--json", cwd=folder).json["files"]]
+    assert ("told.txt", (folder / "told.txt").stat().st_size) == (shown["path"], shown["size"])
+    assert [] == spooled(folder)
     Session(folder).fire("Stop")
     succeed("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
     assert before == tree(folder)
 
 
-def _knows(cwd: Path, path: str) -> bool:
-    """Whether the newest version has the file as it is."""
-    shown = succeed("show", "latest", "--json", cwd=cwd).json["files"]
-    return [one["size"] for one in shown if one["path"] == path] == [(cwd / path).stat().st_size]
+def spooled(cwd: Path) -> list[Path]:
+    """The events that wait."""
+    return sorted((cwd / ".leftoff/spool").glob("[0-9]*"))
 
 
-def test_what_was_changed_after_the_answer_is_not_the_state_before(folder: Path) -> None:
-    """A file that is read too late has no content on record, rather than a wrong one."""
-    from leftoff.engine.workspace.edits import peek
-    from leftoff.operations import Project
-
-    (late,) = peek(Project(str(folder)).workspace(), ["told.txt"], until=0)
-    assert (None, False) == (late.data, late.about["captured"])
-
-
-def test_when_the_agent_goes_on_is_known_before_the_work_begins(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a busy machine the hook's own process begins late: what the agent wrote by then is not the state before."""
-    from leftoff.agents.hooks import run
-
-    def late(work: Callable[[], bytes], limit: float) -> bytes:
-        time.sleep(0.05)  # the clock of files is behind by some milliseconds
-        (folder / "told.txt").write_text("the agent went on\n")
-        return work()
-
-    Session(folder).fire("UserPromptSubmit", prompt="x")
-    monkeypatch.setattr(run, "bounded", late)
-    monkeypatch.setattr(run, "LIMIT", 0.0)
-    edit = {"tool_name": "Write", "tool_input": {"file_path": str(folder / "told.txt")}}
-    data = json.dumps(event_of("s1", folder, "PreToolUse", **edit))
-    assert b"" == run.run_hook(run.Call("claude", False, str(folder), None), data.encode())
-    records = succeed("show", "latest", "--json", cwd=folder).json["records"]
-    assert False is records["context"]["before told.txt"]["captured"]
-
-
-def test_the_end_of_a_turn_waits_for_its_beginning(repository: Path) -> None:
-    """However long that takes: a prompt's picture that is still being taken is there when the turn ends."""
-    import fcntl
-
-    Session(repository).fire("UserPromptSubmit", prompt="x")
+def test_a_change_after_the_prompt_belongs_to_the_turn(repository: Path) -> None:
+    """The prompt is recorded only after the agent has changed a file: that is not what was there at the prompt."""
     session = Spawned(repository)
-    session.env = {"LEFTOFF_LOCK_TIMEOUT": "240"}
-    (lock,) = (repository / ".leftoff" / "pending").glob("*.lock")
-    sed(repository, "untold.txt")
-    with open(lock, "rb+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # as the hook of the prompt would, were it still at work
-        session.fire("Stop")
-        assert [] == checkpoints(repository)
-    assert settled(str(repository / ".leftoff"), "s1", PATIENCE) and checkpoints(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    session.fire("Stop")
+    with locked(repository) as holder:
+        session.fire("UserPromptSubmit", prompt="y")
+        time.sleep(0.05)  # the clock of files is some milliseconds late
+        sed(repository, "untold.txt")
+        holder.communicate("")
+    session.fire("Stop")
+    turns = succeed("show", "latest", "--json", cwd=repository).json["records"]["turn"]
+    assert ("y", ["untold.txt"]) == (turns["000002"]["prompt"], turns["000002"]["files"])
+
+
+def test_the_end_of_a_turn_comes_after_its_beginning(repository: Path) -> None:
+    """Both wait for the store: they are recorded in their order."""
+    session = Spawned(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    with locked(repository) as holder:
+        sed(repository, "untold.txt")
+        session.fire("Stop", last_assistant_message="the first")
+        session.fire("UserPromptSubmit", prompt="y")
+        session.fire("Stop", last_assistant_message="the second")
+        holder.communicate("")
+    turns = succeed("show", "latest", "--json", cwd=repository).json["records"]["turn"].values()
+    assert [("x", "the first"), ("y", "the second")] == [(turn["prompt"], turn["said"]) for turn in turns]
+    assert [] == spooled(repository) and checkpoints(repository)

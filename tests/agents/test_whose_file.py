@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.workspace.hook_order import OnItsWay, name_of, on_their_way
+from leftoff.engine.lifecycle.spool import Spool
+from leftoff.host import this_process
 from tests.agents.hooking import Living, Session
 from tests.agents.test_recorded_events import GOOD, play, session_of
 from tests.cli.command import succeed
@@ -73,18 +74,16 @@ def test_whoever_was_done_before_is_not_at_work(repository: Path) -> None:
     assert ["shell.txt"] == last_turn(repository, "one")["files"]
 
 
-def test_whoever_is_about_to_tell_is_at_work(repository: Path) -> None:
-    """A prompt that is not in the store yet, as its hook waits for its turn: known by the hook that is at work."""
+def test_a_session_whose_prompt_still_waits_is_at_work(repository: Path) -> None:
+    """Its prompt is in the spool, and not in the store yet."""
     (one,) = asked(repository, "one")
     (repository / "shell.txt").write_text("told by nobody\n")
-    store = str(repository / ".leftoff")
-    with OnItsWay(store, "two"):
-        with OnItsWay(store, "one"):
-            assert {name_of("one"), name_of("two")} == on_their_way(store)
-        one.fire("Stop")
+    spool, own = Spool(str(repository / ".leftoff")), this_process()
+    name = spool.put({"session": "two", "answered_by": [own.scope, own.pid, own.started]})
+    one.fire("Stop")
+    spool.remove(name)
     turn = last_turn(repository, "one")
     assert (["shell.txt"], 1) == (turn["unclaimed"], turn["others"]) and "files" not in turn
-    assert set() == on_their_way(store)
 
 
 def test_whoever_works_in_silence_is_at_work(repository: Path) -> None:

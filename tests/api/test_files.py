@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,17 @@ import pytest
 
 import leftoff
 from leftoff.engine.workspace import restoring
-from leftoff.errors import Invalid, NeedsPerson, NotFound
+from leftoff.errors import Conflict, Invalid, NeedsPerson, NotFound
 from tests.workspace.trees import tree
 
 
 class Cut(BaseException):
     """The process ends here."""
+
+
+def saved(run: leftoff.Run) -> Any:
+    """The newest version that was made before a rollback."""
+    return next(version for version in run.history() if version.trigger == "rollback_begin")
 
 
 @pytest.fixture
@@ -71,7 +78,7 @@ def test_rollback_with_files(run: leftoff.Run, then: Any, project: Path) -> None
     version = run.rollback(then, files=True)
     assert ("rollback", "running", {}) == (version.trigger, run.status, dict(run.variables))
     assert {"a": b"a then", "b": b"b then"} == {path: about[2] for path, about in tree(project).items()}
-    run.rollback("~1", files=True)
+    run.rollback(saved(run), files=True)
     assert (now, 1) == (tree(project), run.variables["x"])
 
 
@@ -91,7 +98,7 @@ def test_changes_need_a_yes(run: leftoff.Run, then: Any, project: Path) -> None:
     assert now == tree(project)
     run.rollback(then, files=True, yes=True)
     assert "a then" == (project / "a").read_text()
-    run.rollback("~1", files=True)
+    run.rollback(saved(run), files=True)
     assert now == tree(project)
 
 
@@ -110,8 +117,8 @@ def test_cut_short_and_changed_before_it_goes_on(
     now = tree(project)
     put = restoring.put_in_place
 
-    def cut(putter: Any, todo: list[Any]) -> None:
-        put(putter, todo[:1])
+    def cut(writer: Any, plan: Any) -> None:
+        put(writer, replace(plan, entries=plan.entries[:1]))
         raise Cut
 
     with monkeypatch.context() as patched, pytest.raises(Cut):
@@ -124,17 +131,17 @@ def test_cut_short_and_changed_before_it_goes_on(
     assert "in between" == (project / "b").read_text()
     run.rollback(then, files=True, yes=True)
     assert ["a then", "b then"] == [(project / name).read_text() for name in ("a", "b")]
-    saved = [version for version in run.history() if version.note == "before a rollback"]
-    run.rollback(saved[0], files=True)
+    before = [version for version in run.history() if version.trigger == "rollback_begin"]
+    run.rollback(before[0], files=True)
     assert "in between" == (project / "b").read_text()
-    run.rollback(saved[1], files=True)
+    run.rollback(before[1], files=True)
     assert now == tree(project)
 
 
-def test_cut_short_is_completed_by_the_next_one(
+def test_cut_short_is_completed_by_the_same_call(
     run: leftoff.Run, then: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another rollback first finishes the one that was cut short: no file is left half way."""
+    """Also with a relative name: `~0` does not count the version that was made before."""
 
     def cut(*_: Any) -> None:
         raise Cut
@@ -142,16 +149,15 @@ def test_cut_short_is_completed_by_the_next_one(
     now = tree(project)
     with monkeypatch.context() as patched, pytest.raises(Cut):
         patched.setattr(restoring, "put_in_place", cut)
-        run.rollback(then, files=True)
+        run.rollback("~0", files=True)
     assert now == tree(project)
-    run.restore("~1", "a")
+    run.rollback("~0", files=True)
     assert {"a": b"a then", "b": b"b then"} == {path: about[2] for path, about in tree(project).items()}
 
 
 def test_one_at_a_time(run: leftoff.Run, then: Any, project: Path) -> None:
     """Two cannot restore files of one project at once."""
-    from leftoff.engine.workspace.journal import Journals
-    from leftoff.errors import Conflict
-
-    with Journals(run._store, str(project)), pytest.raises(Conflict, match="restoring files"):
-        run.rollback(then, files=True)
+    with open(project / ".leftoff/restore.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(Conflict, match="restoring files"):
+            run.rollback(then, files=True)

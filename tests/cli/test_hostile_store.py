@@ -161,21 +161,3 @@ def test_the_id_of_a_run_is_a_path(cloned: Path, tmp_path: Path, run_id: str) ->
     succeed("fsck", "--repair", cwd=cloned)
     assert [] == succeed("ls", "--json", cwd=cloned).json["runs"]
     assert (before, beside) == (untouched(tmp_path), sorted(os.listdir(tmp_path)))
-
-
-def test_a_link_in_the_archive_is_no_run(cloned: Path, tmp_path: Path) -> None:
-    """What it leads to is neither listed nor copied."""
-    succeed("finish", "--run", "r", cwd=cloned)
-    succeed("archive", "r", cwd=cloned)
-    for folder in ("archive", "archive/trash"):
-        (cloned / ".leftoff" / folder).mkdir(exist_ok=True)
-        (cloned / ".leftoff" / folder / "x.leftoff").symlink_to(tmp_path / "mine/log")
-    page = '{"run_id": "x", "trashed_at": 1, "n": 1}'
-    (cloned / ".leftoff/archive/trash/x.json").write_text(page)
-    (cloned / ".leftoff/archive/r.json").unlink()
-    (cloned / ".leftoff/archive/r.json").symlink_to(tmp_path / "mine/log")
-    assert 1 == succeed("ls", "--json", cwd=cloned).json["archived"]
-    assert ["r"] == [run["run_id"] for run in succeed("ls", "--all", "--json", cwd=cloned).json["runs"]]
-    succeed("store", "copy", ".leftoff", "copied/.leftoff", cwd=cloned)
-    copied = (path for path in (cloned / "copied").rglob("*") if path.is_file())
-    assert [] == [path for path in copied if path.read_bytes() == b"mine"]

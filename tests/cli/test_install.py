@@ -1,4 +1,4 @@
-"""`leftoff install`: into settings that people wrote, and out again without a trace."""
+"""`leftoff install` adds entries to settings that people wrote, and `--uninstall` removes them without a trace."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.agents.install.jsonc import parse
+from leftoff.agents.install.install_plan import InstallPlan, text_digest
+from leftoff.agents.install.recipes import Recipe
+from leftoff.errors import Conflict
 from tests.cli.command import LEFTOFF, call, succeed
 
+TOML = ".codex/config.toml"
 AGENTS = ("claude", "codex", "gemini")
 SETTINGS = {
     "claude": ".claude/settings.json",
@@ -23,20 +26,10 @@ FILES = {
     "empty file": "",
     "blank file": " \n\n",
     "empty object": "{}",
-    "empty object with a comment": "{\n  // nothing yet\n}\n",
     "four spaces": '{\n    "model": "opus",\n    "env": {"A": "b"}\n}\n',
     "tabs": '{\n\t"model": "opus",\n\t"permissions": {\n\t\t"allow": []\n\t}\n}',
     "one line": '{"model":"opus","hooks":{"Stop":[{"hooks":[{"type":"command","command":"x"}]}]}}',
     "CRLF": '{\r\n  "model": "opus",\r\n  "hooks": {\r\n    "Stop": []\r\n  }\r\n}\r\n',
-    "comments": """// mine
-{
-  "a": 1, /* b */ // c
-  "hooks": { // d
-    /* e */ "Stop": [ /* f */ ] // g
-  }, // h
-}
-// i
-""",
     "other hooks": json.dumps(
         {
             "hooks": {
@@ -47,7 +40,6 @@ FILES = {
         },
         indent=3,
     ),
-    "trailing commas": '{\n  "hooks": {\n    "Stop": [\n      {"hooks": [{"command": "y"},]},\n    ],\n  },\n}',
     "odd indentation": '{ "a":\n        [1,\n2 ]\n   , "hooks" :\n {"PreToolUse"\n:[ ]} }',
     "empty hooks": '{"hooks": {  }, "mcpServers": { }}',
     "BOM": '\ufeff{\n  "a": "é…",\n  "hooks": {"SessionEnd": [{"hooks": []}]}\n}\n',
@@ -69,15 +61,15 @@ def put(path: Path, text: str) -> None:
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("name", FILES)
 def test_in_and_out(name: str, agent: str, project: Path) -> None:
-    """What was there stays there; installing twice is installing once; uninstalling leaves every byte as it was."""
+    """Existing settings stay, installing twice changes nothing, and uninstalling restores every byte."""
     put(project / SETTINGS[agent], FILES[name])
     put(project / ".mcp.json", FILES[name])
     before = everything(project)
     succeed("install", agent, cwd=project)
     installed = everything(project)
-    read = parse((project / SETTINGS[agent]).read_bytes().decode(), "f")[0].plain()
+    read = json.loads((project / SETTINGS[agent]).read_text("utf-8-sig"))
     old = FILES[name].strip().strip("\ufeff")
-    for key, value in (parse(FILES[name], "f")[0].plain() if old else {}).items():
+    for key, value in (json.loads(old) if old else {}).items():
         if key not in ("hooks", "mcpServers", "env"):
             assert value == read[key]
     again = succeed("install", agent, cwd=project)
@@ -95,9 +87,11 @@ def test_from_nothing_to_nothing(agent: str, project: Path) -> None:
     assert [] == list(project.iterdir())
 
 
-@pytest.mark.parametrize("name", ["comments", "CRLF", "other hooks", "empty hooks", "tabs", "empty object"])
+@pytest.mark.parametrize(
+    "name", ["four spaces", "CRLF", "other hooks", "empty hooks", "tabs", "empty object", "one line"]
+)
 def test_a_hand_edit_between(name: str, project: Path) -> None:
-    """Install, edit by hand, install again, uninstall: the start and the hand edit."""
+    """After a hand edit, uninstall removes our entries and keeps the rest, in the file's indentation."""
     path = project / SETTINGS["claude"]
     put(path, FILES[name])
     succeed("install", "claude", cwd=project)
@@ -108,22 +102,53 @@ def test_a_hand_edit_between(name: str, project: Path) -> None:
     succeed("install", "claude", cwd=project)
     assert edited == path.read_bytes().decode()
     succeed("install", "claude", "--uninstall", cwd=project)
-    left = parse(path.read_bytes().decode(), "f")[0].plain()
-    old = parse(FILES[name], "f")[0].plain()
-    assert {**old, "hooks": {**old.get("hooks", {}), "Notification": [{"hooks": []}]}} == left
-    assert path.read_bytes().decode().startswith(FILES[name][:1])
+    left = path.read_bytes().decode()
+    old = json.loads(FILES[name])
+    kept = {event: groups for event, groups in old.get("hooks", {}).items() if groups}
+    assert {**old, "hooks": {**kept, "Notification": [{"hooks": []}]}} == json.loads(left)
+    assert ("\r\n" in FILES[name]) == ("\r\n" in left) and ("\t" in FILES[name]) == ("\t" in left)
 
 
-def test_an_edit_before_ours_stays_to_the_byte(project: Path) -> None:
-    """A line that a person adds is all that differs at the end."""
+def test_a_line_added_by_hand_is_all_that_differs(project: Path) -> None:
     path = project / SETTINGS["claude"]
-    put(path, FILES["comments"])
+    put(path, '{\n    "model": "opus",\n    "b": []\n}\n')
     succeed("install", "claude", cwd=project)
-    line = '  "mine": [1,  2], // added\n'
-    path.write_text(path.read_text().replace('{\n  "a"', "{\n" + line + '  "a"', 1))
-    succeed("install", "claude", cwd=project)
+    path.write_text(path.read_text().replace('"opus",\n', '"opus",\n    "mine": 1,\n', 1))
     succeed("install", "claude", "--uninstall", cwd=project)
-    assert FILES["comments"].replace('{\n  "a"', "{\n" + line + '  "a"', 1) == path.read_text()
+    assert '{\n    "model": "opus",\n    "mine": 1,\n    "b": []\n}\n' == path.read_text()
+
+
+COMMENTS = """// mine
+{
+  "a": "// no comment, }", /* b */ // c
+  "hooks": { // d
+    "Stop": [ /* f */ ], // g
+  },
+}
+"""
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_file_with_comments_is_left_to_its_user(agent: str, project: Path) -> None:
+    """It is refused with the text to paste. After that, install does the rest, and uninstall says what to remove."""
+    path = project / SETTINGS[agent]
+    put(path, COMMENTS)
+    before = everything(project)
+    refused = call("install", agent, "--json", cwd=project)
+    assert 4 == refused.code and "comments" in refused.err and before == everything(project)
+    paste = json.loads(refused.out)["error"]["hint"].partition(":\n")[2]
+    assert 3 == call("install", agent, "--check", cwd=project).code
+    path.write_text("// mine\n{\n" + paste + ", // pasted\n}\n")
+    pasted = path.read_bytes()
+    succeed("install", agent, cwd=project)
+    assert pasted == path.read_bytes() and 5 <= len(everything(project))
+    assert 7 == call("install", agent, "--check", cwd=project).code
+    installed = everything(project)
+    refused = call("install", agent, "--uninstall", cwd=project)
+    assert 4 == refused.code and "Remove this" in refused.err and installed == everything(project)
+    path.write_text(COMMENTS)
+    succeed("install", agent, "--uninstall", cwd=project)
+    assert before == everything(project)
 
 
 def test_a_hook_beside_ours_stays(project: Path) -> None:
@@ -180,17 +205,99 @@ def test_the_server_is_registered(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", 'model = "x"', '# mine\nmodel = "x"\n', "a = 1\r\n\r\n[b]\r\nc = 2\r\n", "a = 1\n\n\n"]
+    "text",
+    [
+        "",
+        'model = "x"',
+        '# mine\nmodel = "x"\n',
+        "a = 1\r\n\r\n[b]\r\nc = 2\r\n",
+        "a = 1\r\nb = 2",
+        "a = 1\n\n\n",
+        'text = """\n[mcp_servers.leftoff]\ncommand = "no"\n"""',
+        "# a comment at the end",
+        "mcp_servers.z.command = 'z'\n",
+        "[mcp_servers]\n",
+        '[mcp_servers.other]\ncommand = "o"\nargs = ["mcp"]\n',
+        "[[many]]\nx = 1\n[many.sub]\ny = { z = [1, 2] }\n",
+        "[tools]\nweb = true",
+        "[tools]\nupdate_plan.enabled = false\n",
+        "[mcp_servers.leftoff]\ncommand = 'leftoff'\nargs = ['mcp']\nenv = { A = '1' }\n",
+        "[tools.update_plan]\nenabled = true\n[mcp_servers.leftoff]\ncommand = 'leftoff'\nargs = ['mcp']\n",
+    ],
 )
 def test_toml_in_and_out(text: str, project: Path) -> None:
-    """Codex's settings: appended, and taken out to the byte."""
+    """Codex's settings are only appended to, and every byte comes back."""
     path = project / ".codex" / "config.toml"
     put(path, text)
     succeed("install", "codex", cwd=project)
-    tomllib.loads(path.read_bytes().decode())
+    installed = path.read_bytes()
+    data = tomllib.loads(installed.decode())
+    assert installed.startswith(text.encode()) and ["mcp"] == data["mcp_servers"]["leftoff"]["args"]
+    assert ("enabled = false" not in text) == data["tools"]["update_plan"]["enabled"]
     succeed("install", "codex", cwd=project)
+    assert installed == path.read_bytes()
     succeed("install", "codex", "--uninstall", cwd=project)
     assert {".codex/config.toml": text.encode()} == everything(project)
+
+
+@pytest.mark.parametrize("text", ["a = 1", "a = 1\n"])
+def test_toml_that_was_edited_since(text: str, project: Path) -> None:
+    """Tables that Codex or its user appended stay; a key in our own table goes with it."""
+    path = project / ".codex" / "config.toml"
+    put(path, text)
+    succeed("install", "codex", cwd=project)
+    theirs = '[projects."/x"]\ntrust_level = "trusted"\n'
+    edited = path.read_text().replace('["mcp"]\n', '["mcp"]\nstartup_timeout_sec = 30\n') + theirs
+    path.write_text("top = true\n" + edited.replace(str(LEFTOFF), "/old/place/leftoff"))
+    succeed("install", "codex", cwd=project)
+    assert "top = true\n" + edited == path.read_text()
+    succeed("install", "codex", "--uninstall", cwd=project)
+    assert f"top = true\na = 1\n{theirs}" == path.read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers = { z = { command = 'z' } }\n",
+        "tools = { web = true }\n",
+        "[tools.update_plan]\nslow = 1\n",
+    ],
+)
+def test_toml_that_cannot_be_appended_to(text: str, project: Path) -> None:
+    """It is refused with the text to paste."""
+    put(project / ".codex" / "config.toml", text)
+    before = everything(project)
+    refused = call("install", "codex", cwd=project)
+    assert 4 == refused.code and before == everything(project)
+    assert (
+        f'[mcp_servers.leftoff]\ncommand = "{LEFTOFF}"\nargs = ["mcp"]\n[tools.update_plan]\nenabled = true\n'
+        in refused.err
+    )
+
+
+def test_tables_that_were_pasted(project: Path) -> None:
+    """Install leaves them alone and does the rest. Uninstall says what to remove."""
+    path = project / TOML
+    server = f"[mcp_servers.leftoff]\ncommand = '{LEFTOFF}'\nargs = ['mcp']\n"
+    pasted = server + "[tools]\nupdate_plan = { enabled = true }\n"
+    put(path, pasted)
+    succeed("install", "codex", cwd=project)
+    assert pasted == path.read_text()
+    refused = call("install", "codex", "--uninstall", cwd=project)
+    assert 4 == refused.code and "[mcp_servers.leftoff]" in refused.err
+    path.write_text("a = 1\n")
+    succeed("install", "codex", "--uninstall", cwd=project)
+    assert {TOML: b"a = 1\n"} == everything(project)
+
+
+def test_toml_that_cannot_be_cleaned(project: Path) -> None:
+    """An edit of our tables that would be left over: the user is asked to remove them."""
+    path = project / ".codex" / "config.toml"
+    succeed("install", "codex", cwd=project)
+    path.write_text(path.read_text() + "\n[mcp_servers.leftoff.env]\nA = '1'\n")
+    before = everything(project)
+    refused = call("install", "codex", "--uninstall", cwd=project)
+    assert 4 == refused.code and "Remove them from it:" in refused.err and before == everything(project)
 
 
 def test_dry_run_changes_nothing(project: Path) -> None:
@@ -214,16 +321,6 @@ def test_for_the_user(project: Path) -> None:
     assert "leftoff" in json.loads((home / ".claude.json").read_text())["mcpServers"]
     succeed("install", "claude", "--user", "--uninstall", cwd=project, HOME=str(home))
     assert [] == list(home.iterdir())
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"Stop": {}}}', '{"a" 1}', "{} {}"])
-def test_settings_that_cannot_be_merged(text: str, project: Path) -> None:
-    """What is wrong is said, and nothing is changed."""
-    put(project / SETTINGS["claude"], text)
-    before = everything(project)
-    result = call("install", "claude", cwd=project)
-    assert 4 == result.code and "settings.json" in result.err
-    assert before == everything(project)
 
 
 def test_a_command_of_the_same_name_stays(project: Path) -> None:
@@ -281,8 +378,6 @@ def test_settings_of_a_project_that_are_no_plain_file(project: Path, what: str) 
         ("claude", ".claude/settings.json", '{"env": {}}\n', '"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"'),
         ("codex", ".codex/config.toml", "", "[tools.update_plan]\nenabled = true\n"),
         ("codex", ".codex/config.toml", "[tools]\nweb = true", "[tools.update_plan]\nenabled = true"),
-        ("codex", ".codex/config.toml", "tools = { web = true }\n", "update_plan = "),
-        ("codex", ".codex/config.toml", "[tools.update_plan]\nslow = 1\n", "slow = 1\nenabled = true\n"),
     ],
 )
 def test_the_todo_list_is_switched_on(agent: str, path: str, text: str, wanted: str, project: Path) -> None:
@@ -315,20 +410,112 @@ def test_a_switch_that_somebody_set_stays(agent: str, path: str, text: str, proj
     assert before == everything(project)
 
 
-def test_commands_hide_none_of_the_agents_own(project: Path) -> None:
-    """Those of an earlier leftoff, called /resume and /checkpoint, go; what somebody made of them stays."""
-    from leftoff.agents.install.plan import digest
-
-    folder = project / ".claude" / "commands"
-    for name, text in (("resume.md", "as we wrote it"), ("checkpoint.md", "edited")):
-        put(folder / name, text)
-    known = {
-        f".claude/commands/{name}": {"own": digest("as we wrote it")}
-        for name in ("resume.md", "checkpoint.md")
-    }
-    put(project / ".claude" / ".leftoff-install.json", json.dumps(known))
+def test_a_server_that_runs_leftoff_already(project: Path) -> None:
+    """It is updated, with all that it has besides, and given back."""
+    text = '{"mcpServers":{"leftoff":{"command":"leftoff","args":["mcp"],"env":{"A":"1"}}}}'
+    put(project / ".mcp.json", text)
     succeed("install", "claude", cwd=project)
-    assert ["checkpoint.md", "leftoff-checkpoint.md", "leftoff-resume.md"] == sorted(os.listdir(folder))
+    wanted = {"command": str(LEFTOFF), "args": ["mcp"], "env": {"A": "1"}}
+    assert wanted == json.loads((project / ".mcp.json").read_text())["mcpServers"]["leftoff"]
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert {".mcp.json": text.encode()} == everything(project)
+
+
+def test_hooks_that_call_leftoff_already(project: Path) -> None:
+    """They become one for each event, and are given back."""
+    hook = {"type": "command", "command": "leftoff", "args": ["hook", "claude"], "timeout": 60}
+    mine = {"hooks": {"SessionStart": [{"matcher": "startup", "hooks": [hook]}, {"hooks": [hook, hook]}]}}
+    put(project / SETTINGS["claude"], json.dumps(mine))
+    succeed("install", "claude", cwd=project)
+    found = json.loads((project / SETTINGS["claude"]).read_text())["hooks"]["SessionStart"]
+    assert [
+        {"matcher": "startup|resume|clear|compact|fork", "hooks": [{**hook, "command": str(LEFTOFF)}]}
+    ] == found
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert {SETTINGS["claude"]: json.dumps(mine).encode()} == everything(project)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_without_its_journal_ours_is_known_by_its_form(agent: str, project: Path) -> None:
+    """As in a clone of a repository that has the settings and not the journal."""
+    put(project / "README", "theirs")
+    succeed("install", agent, cwd=project)
+    (project / f".{agent}" / ".leftoff-install.json").unlink()
+    succeed("install", agent, "--uninstall", cwd=project)
+    assert {"README": b"theirs"} == everything(project)
+
+
+@pytest.mark.parametrize("uninstall", [False, True])
+def test_what_another_program_writes_meanwhile_is_not_lost(uninstall: bool, project: Path) -> None:
+    """An agent stores a permission in its settings between our read and our write."""
+    path = project / SETTINGS["claude"]
+    put(path, '{"model": "x"}')
+    recipe = Recipe("claude", str(project), str(LEFTOFF), user=False)
+    if uninstall:
+        InstallPlan(recipe, uninstall=False).apply()
+    plan = InstallPlan(recipe, uninstall=uninstall)
+    put(path, '{"permissions": {"deny": ["Bash"]}}')
+    before = everything(project)
+    with pytest.raises(Conflict, match="meanwhile"):
+        plan.apply()
+    assert before == everything(project)
+
+
+def test_our_own_files_are_brought_up_to_date(project: Path) -> None:
+    """A skill of an older leftoff is replaced; one that was there before, just so, stays at the end."""
+    skill, journal = project / ".claude/skills/leftoff/SKILL.md", project / ".claude/.leftoff-install.json"
+    succeed("install", "claude", cwd=project)
+    text = skill.read_text()
+    skill.write_text("older")
+    journal.write_text(journal.read_text().replace(text_digest(text), text_digest("older")))
+    succeed("install", "claude", cwd=project)
+    assert text == skill.read_text()
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert {} == everything(project)
+    put(skill, text)
+    succeed("install", "claude", cwd=project)
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert [skill] == [path for path in project.rglob("*") if path.is_file()]
+
+
+def test_a_text_that_an_agent_cut_in_two(project: Path) -> None:
+    """Half of an emoji can be read from JSON, and written back."""
+    put(project / ".mcp.json", '{\n  "history": "cut \\ud83d"\n}\n')
+    before = everything(project)
+    succeed("install", "claude", cwd=project)
+    assert '"cut \\ud83d"' in (project / ".mcp.json").read_text()
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert before == everything(project)
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "text", "where"),
+    [
+        ("codex", TOML, "a = = 1\n", "config.toml:1:5: this is not TOML"),
+        ("codex", TOML, "[[mcp_servers]]\na = 1\n", "config.toml: mcp_servers is not"),
+        ("codex", TOML, "x = 1\nmcp_servers = 3\n", "config.toml: mcp_servers is not"),
+        ("codex", TOML, "x = 1\n[mcp_servers]\nleftoff = 3\n", "config.toml: leftoff is not a server"),
+        ("codex", TOML, "[mcp_servers.leftoff]\nurl = 'https://x'\n", "another server is called leftoff"),
+        ("claude", ".mcp.json", '{"mcpServers": []}', ".mcp.json: mcpServers is not"),
+        ("claude", ".mcp.json", '{"mcpServers": {"leftoff": null}}', "leftoff is not a server"),
+        ("claude", ".mcp.json", '{"mcpServers": {"leftoff": {"type": "http"}}}', "another server"),
+        ("claude", ".mcp.json", '{"mcpServers": {"leftoff": {"command": "npx"}}}', "another server"),
+        ("claude", SETTINGS["claude"], '{"hooks": 3}', "settings.json: hooks is not an object"),
+        ("claude", SETTINGS["claude"], '{"hooks": {"Stop": {}}}', "settings.json: Stop is not a list"),
+        ("claude", SETTINGS["claude"], '{"env": 1}', "settings.json: env is not a table"),
+        ("claude", SETTINGS["claude"], "{", "settings.json:1:2: this is not JSON"),
+        ("claude", SETTINGS["claude"], '{"a" 1}', "settings.json:1:6: this is not JSON"),
+        ("claude", SETTINGS["claude"], "{} {}", "settings.json:1:4: this is not JSON"),
+        ("claude", SETTINGS["claude"], "[]", "settings.json: the settings are not an object"),
+        ("claude", ".claude/.leftoff-install.json", "[]", "is not as leftoff wrote it"),
+    ],
+)
+def test_what_cannot_be_changed(agent: str, path: str, text: str, where: str, project: Path) -> None:
+    """The message says where and why, and nothing is changed."""
+    put(project / path, text)
+    result = call("install", agent, cwd=project)
+    assert 4 == result.code and where in result.err and "Nothing was changed." in result.err
+    assert {path: text.encode()} == everything(project)
 
 
 @pytest.mark.parametrize(

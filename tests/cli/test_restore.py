@@ -46,7 +46,7 @@ def test_the_present_was_saved(checkpoint: str, tmp_path: Path) -> None:
     before = tree(tmp_path)
     succeed("restore", checkpoint, "a", "link", cwd=tmp_path)
     log = succeed("log", "--json", cwd=tmp_path).json["checkpoints"]
-    assert ["rollback", "manual"] == [entry["trigger"] for entry in log[:2]]
+    assert ["rollback", "rollback_begin"] == [entry["trigger"] for entry in log[:2]]
     succeed("rollback", log[1]["checkpoint_id"], "--files", cwd=tmp_path)
     assert before == tree(tmp_path)
 
@@ -134,13 +134,13 @@ def test_an_archived_run_is_back_only_once_something_is_restored(tmp_path: Path)
     succeed("save", cwd=tmp_path)
     succeed("finish", cwd=tmp_path)
     succeed("archive", "old", cwd=tmp_path)
-    bundle = tmp_path / ".leftoff/archive/old.leftoff"
     (tmp_path / "a").write_text("now\n")
     assert 3 == call("restore", "old", "b", "--yes", cwd=tmp_path).code
     assert 3 == call("restore", "b", "--yes", cwd=tmp_path, LEFTOFF_RUN="old").code
     assert 3 == call("restore", "old@99", "a", "--yes", cwd=tmp_path).code
     asked = call("restore", "old", "a", cwd=tmp_path)
     assert 7 == asked.code and "-then\n+now\n" in asked.err
-    assert bundle.exists() and [] == succeed("ls", "--json", cwd=tmp_path).json["runs"]
+    assert [] == succeed("ls", "--json", cwd=tmp_path).json["runs"]
     succeed("restore", "old", "a", "--yes", cwd=tmp_path)
-    assert "then\n" == (tmp_path / "a").read_text() and not bundle.exists()
+    assert "then\n" == (tmp_path / "a").read_text()
+    assert ["old"] == [run["run_id"] for run in succeed("ls", "--json", cwd=tmp_path).json["runs"]]

@@ -57,6 +57,12 @@ def test_the_browser_that_is_opened(tmp_path: Path) -> None:
     assert 130 == server.returncode
 
 
+def test_a_name_is_not_a_pattern(tmp_path: Path) -> None:
+    """One that fits every name would let in those that somebody else pointed at this machine."""
+    for name in ("*", "*.example.org"):
+        assert 2 == call("serve", "--allow-host", name, "--port", "0", cwd=tmp_path).code
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """It says so, and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

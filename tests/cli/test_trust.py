@@ -11,9 +11,8 @@ import pytest
 import leftoff
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.trust import THEIRS
-from leftoff.engine.workspace.hook_order import settled
 from tests.agents.hooking import Session, Spawned
-from tests.cli.command import PATIENCE, call, succeed
+from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 
 EVIL = "touch ran; printf '{}'"
@@ -281,17 +280,16 @@ def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path
         "supervise.log",
         "blobs/00",
         "hooks/claude.UserPromptSubmit",
-        "pending/x.lock",
-        "restore/lock",
+        "spool/x",
+        "restore.lock",
         "archive/trash",
         "quarantine/blobs",
-        "quarantine/events",
     ],
 )
 def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: str) -> None:
     """A store's folder that came along with links in it: nothing is written through them, not by a hook either."""
     link = project / ".leftoff" / name
-    link.parent.mkdir(parents=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(tmp_path / "victim")
     assert 7 == call("start", "w", cwd=project).code
     if name.startswith("hook"):
@@ -316,17 +314,6 @@ def test_a_pipe_in_the_folder_of_the_store(project: Path, name: str) -> None:
             in done.err
         )
     pipe.unlink()
-
-
-def test_a_pipe_in_the_archive(project: Path) -> None:
-    """The page of an archived run that is none says nothing, and holds nobody up."""
-    succeed("start", "w", "--run-id", "w", cwd=project)
-    succeed("finish", cwd=project)
-    succeed("archive", "w", cwd=project)
-    (project / ".leftoff/archive/w.json").unlink()
-    os.mkfifo(project / ".leftoff/archive/w.json")
-    assert ["w"] == [line.split()[0] for line in succeed("ls", "--all", cwd=project).out.splitlines()[1:]]
-    succeed("undelete", "w", cwd=project)
 
 
 def test_a_folder_is_the_same_as_a_url(project: Path, tmp_path: Path) -> None:
@@ -377,7 +364,6 @@ def test_a_hook_keeps_to_the_plain_store(project: Path, tmp_path: Path) -> None:
     (project / ".git").mkdir()
     succeed("start", "w", cwd=project)
     Spawned(project).fire("UserPromptSubmit", prompt="do it")
-    assert settled(str(project / ".leftoff"), "s1", PATIENCE)
     assert not (tmp_path / "elsewhere").exists()
     assert "store (leads outside" in (project / ".leftoff/hook.log").read_text()
 

@@ -19,7 +19,6 @@ from leftoff.operations import Caller, Project
 from leftoff.operations.reports import this_run
 from leftoff.operations.runs import info
 from leftoff.operations.watching.supervision import Supervision
-from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 from tests.dialects.examples import SITEBUILDER
@@ -127,13 +126,8 @@ def test_trust_shows_and_takes_back(away: Path) -> None:
     assert UNTRUSTED in codes(away)
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["a bundle", "in the store"])
-def test_a_yes_to_an_archived_run_is_taken_back(
-    away: Path, monkeypatch: pytest.MonkeyPatch, inside: bool
-) -> None:
-    """Wherever it is archived, and also where it lies in the trash: it asks again when it comes back."""
-    if inside:
-        monkeypatch.setattr(SqliteStore, "archive_folder", lambda self, *, make=False: None)
+def test_a_yes_to_an_archived_run_is_taken_back(away: Path) -> None:
+    """And of one in the trash: it asks again when it comes back."""
     succeed("trust", "--yes", cwd=away)
     succeed("fork", "r", "--run-id", "f", cwd=away)
     succeed("finish", "f", "--status", "failed", cwd=away)
@@ -217,6 +211,7 @@ def test_a_bundle_of_ones_own_run_is_a_bundle(home: Path, tmp_path: Path) -> Non
     """Who removes a run and imports it again is asked: the file may have been anywhere meanwhile."""
     succeed("export", "r", "-o", str(tmp_path / "x.leftoff"), cwd=home)
     succeed("rm", "r", "--yes", cwd=home)
+    succeed("prune", "--empty-trash", cwd=home)
     succeed("import", str(tmp_path / "x.leftoff"), cwd=home)
     assert UNTRUSTED in codes(home)
 

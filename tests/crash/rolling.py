@@ -21,23 +21,24 @@ ROOT = Path(__file__).resolve().parents[2]
 # Deliberately broken variants: each leaves out one thing that the order of writes asks for.
 BROKEN = """
 import sys
-from leftoff.engine.workspace import journal, put, restoring
-if sys.argv[1] == "no-journal":
-    journal.Journals.write = lambda self, journal: None
+from leftoff.engine.workspace import restoring
+if sys.argv[1] == "no-mark":
+    seal = restoring.Restorer._seal
+    restoring.Restorer._seal = lambda self, row, found, trigger, mark: seal(
+        self, row, found, "manual" if trigger == "rollback_begin" else trigger, None)
 elif sys.argv[1] == "in-place":
-    def write(self, at, temp, want, commit, now):
+    def write(self, at, entry, now):
         import os
         with open(os.path.join(self.project, at.path), "wb") as file:
-            for chunk in self._content(at.path, want, commit):
+            for chunk in self.store.load_blob(restoring.digest_of(entry.want.hash)):
                 for byte in range(0, len(chunk), 1000):
                     file.write(chunk[byte:byte + 1000])
                     file.flush()
-        os.link(at.name, temp, src_dir_fd=at.folder, dst_dir_fd=at.folder)
-    put.Putter._write = write
+        os.link(at.name, restoring._temp(at.path), src_dir_fd=at.folder, dst_dir_fd=at.folder)
+    restoring._Writer._write = write
 elif sys.argv[1] == "not-saved":
     from leftoff.engine.workspace.tracking import Found
-    saved = restoring.Restorer._saved
-    restoring.Restorer._saved = lambda self, target, plan: saved(self, target, plan) and Found([], [])
+    restoring.Restorer._before = lambda self, row, plan: Found([], [])
 from leftoff.cli.dispatch import dispatch
 sys.exit(dispatch(sys.argv[2:]))
 """
@@ -112,7 +113,7 @@ def traced(folder: Path, words: list[str], log: Path, *expressions: str, broken:
 
 
 def moments(situation: Situation, folder: Path) -> list[tuple[str, int]]:
-    """Every call that changes something, in order, up to the last one: the journal's end. Then all is done."""
+    """Every call that changes something, in order, up to the commit that closes it. Then all is done."""
     work = situation.copy(folder / "count")
     log = folder / "count.log"
     assert 0 == traced(work, situation.words, log, strace.watch(CALLS))
@@ -129,8 +130,7 @@ def moments(situation: Situation, folder: Path) -> list[tuple[str, int]]:
         if match[2] != "openat" or "O_CREAT" in line:
             found.append((match[2], counts[match[2]]))
     shutil.rmtree(work)
-    last = max(at for at, (name, _) in enumerate(found) if name == "unlink")
-    return found[: last + 1]
+    return found
 
 
 def killed(situation: Situation, folder: Path, name: str, when: int, broken: str = "") -> bool:
@@ -151,9 +151,11 @@ def killed(situation: Situation, folder: Path, name: str, when: int, broken: str
 
 
 def complete(work: Path) -> bool:
-    """Whether the call had done all it should: then there is no journal, and `r~1` names another checkpoint."""
+    """Whether the call had done all it should. If not, the version that it began with is reported."""
     newest = succeed("log", "r", "--json", cwd=work).json["checkpoints"][0]
-    return newest["trigger"] == "rollback" and not (work / ".leftoff/restore/r.json").exists()
+    half = succeed("status", "--json", cwd=work).json["half_restored"]
+    check(half.keys() == ({"r"} if newest["trigger"] == "rollback_begin" else set()), f"reported: {half}")
+    return bool(newest["trigger"] == "rollback")
 
 
 def again(work: Path, words: list[str], where: str, broken: str) -> None:
@@ -179,7 +181,7 @@ def whole(situation: Situation, found: Tree, where: str) -> None:
 def undone(situation: Situation, work: Path, where: str) -> None:
     """The present is in one of the checkpoints that were made before a rollback: nothing is lost."""
     log = succeed("log", "r", "--json", cwd=work).json["checkpoints"]
-    saved = [entry["checkpoint_id"] for entry in log if entry["note"] == "before a rollback"]
+    saved = [entry["checkpoint_id"] for entry in log if entry["trigger"] == "rollback_begin"]
     check(saved, f"{where}: the present was not saved")
     for checkpoint in reversed(saved):  # the first one that was made
         done = call("rollback", checkpoint, "--files", "--yes", cwd=work)

@@ -49,11 +49,11 @@ def test_killed_at_every_point(situation: Situation, calls: list[tuple[str, int]
     assert sum(hit) >= 30
 
 
-@pytest.mark.parametrize("broken", ["no-journal", "in-place", "not-saved"])
+@pytest.mark.parametrize("broken", ["no-mark", "in-place", "not-saved"])
 def test_broken_variants_are_caught(
     broken: str, situation: Situation, calls: list[tuple[str, int]], tmp_path: Path
 ) -> None:
-    """Without a journal, without the rename, or without saving the present first, a kill does harm, and is found."""
+    """Without the mark, the rename, or the saved present, a kill does harm, and is found."""
     files = [call for call in calls if call[0] in ("renameat", "rename", "unlinkat", "write")]
     with pytest.raises(Violation):
         for call in files[::-1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +127,7 @@ def _shown(info: leftoff.RunInfo) -> dict[str, Any]:
 
 def _records(run: Any) -> dict[str, Any]:
     found = {name: dict(run.records[name]) for name in run.records if name != "item"}
-    found.get("context", {}).pop("salvaged", None)  # what a repair says of itself
+    found.get("context", {}).pop("repaired", None)  # what a repair says of itself
     return {name: records for name, records in found.items() if records}
 
 
@@ -173,6 +174,15 @@ def flip(path: Path, offset: int, by: int = 0x10) -> None:
         old = file.read(1)[0]
         file.seek(offset)
         file.write(bytes([old ^ by]))
+
+
+def checksum(page: bytes) -> bytes:
+    """The last eight bytes of a sound page of SQLite's checksum layer."""
+    a = b = 0
+    for x, y in struct.iter_unpack("<II", page[: PAGE - 8]):
+        a = (a + x + b) & 0xFFFFFFFF
+        b = (b + y + a) & 0xFFFFFFFF
+    return struct.pack("<II", a, b)
 
 
 def tidy(path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 import leftoff
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.store.sqlite import connection
-from leftoff.store.sqlite.pages import USABLE, checksum
 from tests.cli.command import Called, call
-from tests.damage.store import PAGE, flip
+from tests.damage.store import PAGE, checksum, flip
 
 pytestmark = pytest.mark.damages_store
 
+USABLE = PAGE - 8  # bytes before the checksum of a page
 READS = (("show", "r", "--json"), ("get",), ("log", "r", "--json"), ("ls", "--json"))
 
 

@@ -1,130 +1,76 @@
-"""A store that is older than it was, by the number of the newest commit that `lock` keeps: told as long as it is so."""
+"""A store that lost its newest commits is noticed by the number of the newest commit in `lock`: its log is damaged, cut
+or gone, or an older copy of the database was put back."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import leftoff
-from leftoff.store.sqlite.writer import MARK, Turn
+from leftoff.store.sqlite.writer import MARK
 from tests.cli.command import call, succeed
-from tests.damage.store import problems
-from tests.damage.test_tampering import tamper
-from tests.races.between import Seam
+from tests.damage.store import flip, problems
 
 pytestmark = pytest.mark.damages_store
 
 
 @pytest.fixture
-def older(tmp_path: Path) -> dict[str, bytes]:
-    """The files of a store that went on since: its run has done one of two steps by now, and its log is empty."""
+def worked(tmp_path: Path) -> Path:
+    """A project whose run has done one of two steps; that commit is in the log alone."""
     succeed("start", "a", "--run-id", "a", "--steps", "x,y", cwd=tmp_path)
-    before = files_of(tmp_path)
-    emptied(tmp_path)
-    before["store.db"] = files_of(tmp_path)["store.db"]
-    succeed("step", "done", "x", cwd=tmp_path)
-    emptied(tmp_path)
-    return before
-
-
-def files_of(project: Path) -> dict[str, bytes]:
-    names = ("store.db", "store.db-wal", "store.db-shm")
-    return {name: (project / ".leftoff" / name).read_bytes() for name in names}
-
-
-def emptied(project: Path) -> None:
-    with leftoff.open(project / ".leftoff") as store:
+    with leftoff.open(tmp_path / ".leftoff") as store:
         store._store.truncate()  # type: ignore[attr-defined]
-
-
-def put_back(project: Path, files: dict[str, bytes]) -> None:
-    for name, data in files.items():
-        (project / ".leftoff" / name).write_bytes(data)
-
-
-class Killed(BaseException):
-    pass
-
-
-def die() -> None:
-    raise Killed
-
-
-def test_the_right_one_is_put_back(tmp_path: Path, older: dict[str, bytes]) -> None:
-    """Who was told that the store is an older one, and puts the right one back, has a whole store."""
-    right = files_of(tmp_path)
-    put_back(tmp_path, {"store.db": older["store.db"]})
-    assert "an older copy was put back" in call("ls", cwd=tmp_path).err
-    assert ["wal"] == [p["code"] for p in problems(tmp_path / ".leftoff")]
-    put_back(tmp_path, {"store.db": right["store.db"]})
-    assert [] == problems(tmp_path / ".leftoff")
-    assert ["a"] == [run["run_id"] for run in succeed("ls", "--json", cwd=tmp_path).json["runs"]]
-
-
-def test_an_older_store_that_has_all_of_its_log(tmp_path: Path, older: dict[str, bytes]) -> None:
-    """A log that is whole, and in the database already, does not tell that nothing is missing."""
-    put_back(tmp_path, older)
-    assert 4 == call("ls", cwd=tmp_path).code
-    succeed("fsck", "--repair", cwd=tmp_path)
-    assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "os.replace",
-        "leftoff.store.repair.repair.perhaps",
-        "leftoff.engine.write.salvaged.mark_in",
-        "leftoff.store.sqlite.wal_check.forget_note",
-    ],
-)
-@pytest.mark.parametrize("number", [True, False], ids=["with the number", "without"])
-def test_a_repair_that_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: bool
-) -> None:
-    """Between taking the log away and the end: that leaves no older store in silence, nor a run that does not ask."""
-    succeed("start", "a", "--run-id", "a", "--steps", "x,y", cwd=tmp_path)
-    emptied(tmp_path)
     succeed("step", "done", "x", cwd=tmp_path)
-    path = tmp_path / ".leftoff"
-    if not number:
-        (path / "lock").unlink()
-    if place == "os.replace":
-        data = bytearray((path / "store.db").read_bytes())
-        data[5 * 4096 : 6 * 4096] = bytes(4096)  # so that a new one has to be built
-        (path / "store.db").write_bytes(data)
+    return tmp_path
+
+
+def check_asks(project: Path) -> None:
+    """Every verb refuses the store until it is repaired, and the run asks before it resumes after that."""
+    assert 4 == call("ls", cwd=project).code
+    assert 4 == call("note", "more", cwd=project).code
+    assert ["wal"] == [problem["code"] for problem in problems(project / ".leftoff")]
+    told = succeed("fsck", "--repair", cwd=project).out
+    assert "salvaged: run a: " in told
+    verdict = call("verify", "a", "--json", cwd=project)
+    assert 7 == verdict.code
+    assert ["integrity.salvaged"] == [f["code"] for f in verdict.json["findings"] if f["level"] == "ask"]
+    with leftoff.open(project / ".leftoff") as store:
+        assert "repaired" in store.get("a").records["context"]
+    assert 2 == call("put", "context", "repaired", "null", "--run", "a", cwd=project).code
+    assert 7 == call("resume", "a", "--yes", cwd=project).code
+    succeed("resume", "a", "--accept", "integrity.salvaged", cwd=project)
+    assert 0 == call("verify", "a", cwd=project).code
+    assert "Clean." in succeed("fsck", cwd=project).out
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "header", "first frame"])
+def test_a_damaged_log(worked: Path, damage: str) -> None:
+    """SQLite reads a damaged log as if the commits behind the damage had never been made."""
+    log = worked / ".leftoff" / "store.db-wal"
+    data = log.read_bytes()
+    (worked / ".leftoff" / "store.db-shm").unlink()
+    if damage == "gone":
+        log.unlink()
+    elif damage in ("empty", "cut"):
+        log.write_bytes(data[: 0 if damage == "empty" else len(data) // 2])
     else:
-        (path / "store.db-wal").write_bytes(b"")
-
-    with monkeypatch.context() as patch:
-        Seam(patch).before(place, die)
-        with leftoff.open(path) as store, pytest.raises(Killed):
-            store.fsck(repair=True)
-    if place == "os.replace" and not number:
-        return  # nobody knows that there was a log
-    assert 4 == call("ls", cwd=tmp_path).code
-    succeed("fsck", "--repair", cwd=tmp_path)
-    assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
+        flip(log, 5 if damage == "header" else 100)
+    check_asks(worked)
 
 
-def test_a_repair_that_is_killed_behind_its_new_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That has no log any more that could tell what is missing, nor had this store a number: a note does."""
-    succeed("start", "a", "--run-id", "a", "--steps", "x,y", cwd=tmp_path)
-    succeed("start", "b", "--run-id", "b", cwd=tmp_path)
-    path = tmp_path / ".leftoff"
-    for table in ("version", "run"):
-        tamper(path, f"DELETE FROM {table} WHERE n = (SELECT max(n) FROM {table}) AND run > 0")
-    (path / "lock").unlink()
-    with monkeypatch.context() as patch:
-        Seam(patch).before("leftoff.store.repair.repair.perhaps", die)
-        with leftoff.open(path) as store, pytest.raises(Killed):
-            store.fsck(repair=True)
-    assert 4 == call("ls", cwd=tmp_path).code
-    succeed("fsck", "--repair", cwd=tmp_path)
-    assert 7 == call("resume", "a", "--dry-run", cwd=tmp_path).code
+def test_an_older_copy(worked: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Once the right files are put back, the store is whole."""
+    right = tmp_path_factory.mktemp("right") / "store"
+    shutil.copytree(worked / ".leftoff", right)
+    (worked / ".leftoff" / "store.db-wal").write_bytes(b"")
+    (worked / ".leftoff" / "store.db-shm").unlink()
+    assert "an older copy was put back" in call("ls", cwd=worked).err.replace("\n", " ")
+    for name in ("store.db", "store.db-wal", "store.db-shm"):
+        shutil.copy(right / name, worked / ".leftoff" / name)
+    assert [] == problems(worked / ".leftoff")
+    assert ["a"] == [run["run_id"] for run in succeed("ls", "--json", cwd=worked).json["runs"]]
 
 
 @pytest.mark.parametrize("at", [0, 19, 20, 39])
@@ -137,20 +83,3 @@ def test_a_number_that_is_damaged(tmp_path: Path, at: int) -> None:
     data[MARK + at] = ord("9")
     lock.write_bytes(data)
     succeed("ls", cwd=tmp_path)
-
-
-def test_a_store_that_is_repaired_while_it_is_opened(
-    tmp_path: Path, older: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The number that was read before is given up by then: nothing is missed by it."""
-    put_back(tmp_path, {"store.db": older["store.db"]})
-
-    def repaired() -> None:
-        turn = Turn(str(tmp_path / ".leftoff/lock"))
-        turn.take(1)
-        turn.mark(0)
-        turn.close()
-
-    Seam(monkeypatch).after("leftoff.store.sqlite.migrate.check", repaired)
-    with leftoff.open(tmp_path / ".leftoff") as store:
-        assert 1 == len(store.list())

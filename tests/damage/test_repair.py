@@ -1,9 +1,7 @@
-"""Repair sets damage aside, keeps what is whole, and loses nothing that can be read."""
+"""Repair sets damage aside and keeps the rest readable, and never makes a wrong value of it."""
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import subprocess
 import sys
@@ -15,17 +13,16 @@ import pytest
 
 import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, NoCheckpoint, NotFound, StaleEpoch, StoreUnavailable
-from leftoff.store.repair import salvage
-from leftoff.store.repair.carve import Carver
-from leftoff.store.sqlite.pages import mends
+from leftoff.store import remains
 from leftoff.store.sqlite.store import SqliteStore
+from tests.cli.command import call, succeed
 from tests.damage.store import PAGE, Outcome, Sample, everything, flip, problems, tidy
-from tests.damage.test_flips import HEADER, kinds, offsets
+from tests.damage.test_flips import damages
 from tests.damage.test_tampering import TAMPERING, tamper
 
 
 def repair(path: Path) -> leftoff.FsckReport:
-    """Repair a store; it is clean afterwards, and says so again when it is asked anew."""
+    """Repair a store; it is clean afterwards, and says so again when it is asked again."""
     with leftoff.open(path) as store:
         report = store.fsck(repair=True)
     assert [] == report.problems
@@ -40,131 +37,49 @@ def changed(sample: Sample, path: Path) -> dict[str, Outcome]:
 
 
 def check_honest(sample: Sample, path: Path) -> None:
-    """What is left is as it was: a version reads the same or is gone by name, and a head is one of the versions.
-
-    Damage is told only of values whose blob is lost: no repair brings its bytes back.
-    """
-    lost = blob_names(sample.path) - blob_names(path)
+    """What is left is as it was: a version reads the same or is gone, and a head is one of the versions."""
     for name, outcome in changed(sample, path).items():
         run_id = name.partition(":")[0].partition("@")[0]
         is_version = name.endswith(": now") or ("@" in name and ":" not in name)
-        if is_version and not isinstance(outcome, Exception):  # the head, or what marks it as salvaged
+        if is_version and not isinstance(outcome, Exception):
             assert outcome in {sample.expected[f"{run_id}@{seq}"] for seq in sample.runs[run_id]}, name
-        elif isinstance(outcome, Corrupt):
-            assert outcome.where.removeprefix("blob ") in lost, f"{name}: {outcome!r}"
         elif "@" in name or isinstance(outcome, Exception):
             assert isinstance(outcome, NotFound), f"{name}: {outcome!r}"
 
 
-def blob_names(path: Path) -> set[str]:
-    """The names of the blobs that are in their place."""
-    return {file.parent.name + file.name for file in path.glob("blobs/*/*")}
+def check_random_damage(sample: Sample, folder: Path, total: int) -> list[int]:
+    """Damage and repair the database many times; return how many runs were kept each time."""
+    data, kept = (sample.path / "store.db").read_bytes(), []
+    for number, (what, damaged) in enumerate(damages(data, total)):
+        path = sample.copy(folder / str(number) / ".leftoff")
+        (path / "store.db").write_bytes(damaged)
+        try:
+            report = repair(path)
+        except Corrupt as error:
+            assert "SQLite cannot read any table" in error.message, what
+            assert damaged == (path / "store.db").read_bytes()
+            assert not list((path / "quarantine").iterdir())
+            continue
+        assert not report.repaired or damaged == Path(report.quarantined[0]).read_bytes()
+        check_honest(sample, path)
+        with leftoff.open(path) as store:
+            kept.append(len(store.list()))
+    return kept
 
 
-def set_aside(report: leftoff.FsckReport, name: str) -> list[Path]:
-    return [Path(path) for path in report.quarantined if Path(path).name == name]
-
-
-def check_flips(sample: Sample, folder: Path, total: int) -> int:
-    """Flip a byte, repair; how often everything was back as it was. Otherwise only words about versions are missing."""
-    data = (sample.path / "store.db").read_bytes()
-    whole = 0
-    for number, offset in enumerate(offsets(data, total)):
-        path = sample.copy(folder / f"{number}" / ".leftoff")
-        flip(path / "store.db", offset, 1 << number % 8)
-        damaged = (path / "store.db").read_bytes()
-        report = repair(path)
-        assert [damaged] == [file.read_bytes() for file in set_aside(report, "store.db")]
-        left = changed(sample, path)
-        assert all(name.endswith(": history") for name in left), left
-        whole += not left
-    return whole
-
-
-def test_flipped_bytes_are_put_right(sample: Sample, tmp_path: Path) -> None:
-    """After one flipped byte everything reads as before, and the damaged file is kept."""
-    assert check_flips(sample, tmp_path, 6) >= 5
+@pytest.mark.damages_store
+def test_random_damage(sample: Sample, tmp_path: Path) -> None:
+    """After a repair the store is clean, what it has is what was written, and the damaged file is kept."""
+    kept = check_random_damage(sample, tmp_path, 10)
+    assert 3 in kept
 
 
 @pytest.mark.crash_full
+@pytest.mark.damages_store
 @pytest.mark.timeout(3600)
-def test_many_flipped_bytes_are_put_right(sample: Sample, tmp_path: Path) -> None:
-    """The same four hundred times: words about a version are lost once in a while, a value never."""
-    assert check_flips(sample, tmp_path, 400) >= 380
-
-
-def test_several_bytes_would_explain(sample: Sample, tmp_path: Path) -> None:
-    """Also where the checksum alone does not tell which byte it was, no value is lost: hashes and digests tell."""
-    data = (sample.path / "store.db").read_bytes()
-    schema = {row.pages[0] for row in carver(data).rows() if row.table == "sqlite_schema"}
-    for number in [*schema, kinds(data)["overflow"][0], kinds(data)["leaf index"][0]]:
-        path = sample.copy(tmp_path / f"{number}" / ".leftoff")
-        start = (number - 1) * PAGE
-        flip(path / "store.db", start + 7, 2)  # in the highest byte of a word
-        assert 1 < len(mends((path / "store.db").read_bytes()[start : start + PAGE]))
-        repair(path)
-        left = changed(sample, path)
-        assert all(name.endswith(": history") for name in left), f"page {number}: {left}"
-
-
-@pytest.mark.parametrize("garbage", [False, True], ids=["zeros", "garbage"])
-@pytest.mark.parametrize("kind", ["first", "map", "overflow", "leaf index", "leaf table", "inner index"])
-def test_lost_page(sample: Sample, tmp_path: Path, kind: str, garbage: bool) -> None:
-    """A page that is lost takes what was on it, and no more; what no longer fits is written down beside."""
-    rng = random.Random(kind)
-    path = sample.copy(tmp_path / ".leftoff")
-    data = (path / "store.db").read_bytes()
-    lost = rng.sample(kinds(data)[kind], min(3, len(kinds(data)[kind])))
-    damaged = bytearray(data)
-    for number in lost:
-        damaged[(number - 1) * PAGE : number * PAGE] = rng.randbytes(PAGE) if garbage else bytes(PAGE)
-    (path / "store.db").write_bytes(damaged)
-    report = repair(path)
-    check_honest(sample, path)
-    check_kept(data, set(lost), path, report)
-
-
-def carver(data: bytes) -> Carver:
-    count = len(data) // PAGE
-    return Carver(lambda n: data[(n - 1) * PAGE : n * PAGE] if 0 < n <= count else None, count)
-
-
-def check_kept(data: bytes, lost: set[int], path: Path, report: leftoff.FsckReport) -> None:
-    """Every record of the old file that has no byte on a lost page is in the new one, or in the lines beside it."""
-    before = carver(data)
-    rows = [row for row in before.rows() if row.table in ("record", "past") and lost.isdisjoint(row.pages)]
-    gone = {
-        row.values["hash"] for row in before.rows() if row.table == "value" and not lost.isdisjoint(row.pages)
-    }
-    after = carver((path / "store.db").read_bytes())
-    there = [row.values for row in after.rows() if row.table in ("record", "past")]
-    kept = {(values["collection"], values["key"], values["seq"]) for values in there}
-    for file in report.quarantined:
-        if file.endswith(".jsonl"):
-            lines = [json.loads(line) for line in Path(file).read_text().splitlines()]
-            kept |= {(line["collection"], line["key"], line["since"]) for line in lines if "key" in line}
-    hidden = {row.values["run"] for row in before.rows() if row.table == "run" and row.values["hidden"]}
-    for row in rows:
-        values = row.values
-        if values["hash"] not in gone and values["run"] not in hidden:
-            assert (values["collection"], values["key"], values["seq"]) in kept
-
-
-def test_sabotage_is_seen(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """THE DELIBERATE BREAKAGE: a repair that believes every version without adding up its records is caught."""
-    monkeypatch.setattr(salvage.Rest, "_wrong", lambda self: dict.fromkeys(self.versions, 0))
-    path = sample.copy(tmp_path / ".leftoff")
-    tamper(path, TAMPERING["a record gone"][0])
-    with leftoff.open(path) as store:
-        assert not store.fsck(repair=True).ok
-    with pytest.raises(AssertionError):
-        check_honest(sample, path)
-    repaired = sample.copy(tmp_path / "again" / ".leftoff")
-    tamper(repaired, TAMPERING["a record gone"][0])
-    monkeypatch.undo()
-    for place in (path, repaired):
-        repair(place)
-        check_honest(sample, place)
+def test_much_random_damage(sample: Sample, tmp_path: Path) -> None:
+    """The same three hundred times."""
+    check_random_damage(sample, tmp_path, 300)
 
 
 @pytest.mark.parametrize("what", TAMPERING)
@@ -173,13 +88,24 @@ def test_tampering(sample: Sample, tmp_path: Path, what: str) -> None:
     sql, code, _ = TAMPERING[what]
     path = sample.copy(tmp_path / ".leftoff")
     tamper(path, sql)
-    report = repair(path)
+    repair(path)
     check_honest(sample, path)
     if code in ("run", "blob"):
         assert {} == changed(sample, path)
-    if code == "stray":  # nothing says any more what the run was called
-        (file,) = [Path(name) for name in report.quarantined if name.endswith(".jsonl")]
-        assert file.name.startswith("run-") and "item item" in file.read_text()
+
+
+def test_sabotage_is_seen(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """THE DELIBERATE BREAKAGE: a repair that believes every version without adding up its records is caught."""
+    monkeypatch.setattr(remains.RunRemains, "_proved", lambda self: iter(self.versions))
+    path = sample.copy(tmp_path / ".leftoff")
+    tamper(path, TAMPERING["a record gone"][0])
+    with leftoff.open(path) as store:
+        assert not store.fsck(repair=True).ok
+    with pytest.raises(AssertionError):
+        check_honest(sample, path)
+    monkeypatch.undo()
+    repair(path)
+    check_honest(sample, path)
 
 
 def test_clean_store_is_left_alone(sample: Sample, tmp_path: Path) -> None:
@@ -191,30 +117,22 @@ def test_clean_store_is_left_alone(sample: Sample, tmp_path: Path) -> None:
     assert not (path / "quarantine").exists()
 
 
-def test_no_run_is_left(sample: Sample, tmp_path: Path) -> None:
-    """A run none of whose versions can be proved is left out, with all of its records beside; the others stay."""
-    path = sample.copy(tmp_path / ".leftoff")
-    tamper(
-        path,
-        "UPDATE version SET digest = zeroblob(32) WHERE run = (SELECT run FROM run WHERE run_id = 'run-0')",
-    )
-    report = repair(path)
-    with leftoff.open(path) as store:
-        assert {"fork", "run-1"} == {info.run_id for info in store.list()}
-    assert {} == {k: v for k, v in changed(sample, path).items() if not k.startswith(("run-0", "list"))}
-    (file,) = set_aside(report, "run-0.jsonl")
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    expected = json.loads(sample.expected["run-0: now"])
-    found = {
-        line["key"]: line.get("value")
-        for line in lines
-        if line.get("collection") == "knowledge" and not line["until"]
-    }
-    assert expected["knowledge"] == found
+def test_a_run_that_is_lost_is_named(project: Path) -> None:
+    """A run none of whose versions can be proved is left out; the command says which, and where its rows are."""
+    for run in ("r", "other"):
+        succeed("start", "w", "--run-id", run, cwd=project)
+        succeed("set", "x=1", "--run", run, cwd=project)
+    tamper(project / ".leftoff", "UPDATE version SET digest = zeroblob(32) WHERE run = 1")
+    told = succeed("fsck", "--repair", cwd=project).out.splitlines()
+    (lost,) = [line for line in told if line.startswith("  lost: run r: ")]
+    assert "What is left is clean. Runs lost: r." == told[-1]
+    assert Path(lost.rpartition(" is in ")[2].removesuffix(".")).name == "store.db"
+    assert "Clean." == succeed("fsck", cwd=project).out.splitlines()[-1]
+    assert (3, "1\n") == (call("show", "r", cwd=project).code, succeed("get", "x", "other", cwd=project).out)
 
 
 def test_run_that_went_back(sample: Sample, tmp_path: Path) -> None:
-    """A run whose head is lost goes on from its newest whole version, and whoever drove it before is fenced off."""
+    """A run whose head is lost continues from its newest whole version, and its driver is fenced off."""
     path = sample.copy(tmp_path / ".leftoff")
     with leftoff.open(path) as store:
         run = store.start("work", run_id="work")
@@ -227,9 +145,7 @@ def test_run_that_went_back(sample: Sample, tmp_path: Path) -> None:
         assert store.fsck(repair=True).ok
         view = store.get("work")
         assert {"a": "kept"} == dict(view.variables)
-        assert (
-            sealed.seq + 2 == view.info.row.seq
-        )  # that it was salvaged: a lost version's number is not given again
+        assert sealed.seq + 2 == view.info.row.seq  # the number of a lost version is not given again
         with pytest.raises(NoCheckpoint, match="a repair could not bring it back"):
             view.at(sealed.seq + 1)
         run.variables["c"] = 1
@@ -242,43 +158,6 @@ def test_run_that_went_back(sample: Sample, tmp_path: Path) -> None:
     assert [] == problems(path)
 
 
-# -- blobs
-
-
-@pytest.mark.parametrize("damage", ["flipped", "gone"])
-def test_lost_blobs(sample: Sample, tmp_path: Path, damage: str) -> None:
-    """Damaged files move away. The records that refer to them stay; only reading the lost content says that it is."""
-    path = sample.copy(tmp_path / ".leftoff")
-    blobs = sorted(path.glob("blobs/*/*"))
-    for blob in blobs:
-        flip(blob, 0) if damage == "flipped" else blob.unlink()
-    report = repair(path)
-    assert (len(blobs) if damage == "flipped" else 0) == len(report.quarantined)
-    assert all(path / "quarantine" / "blobs" == Path(file).parent for file in report.quarantined)
-    assert report.checked["records_without_blob"] > 0
-    with leftoff.open(path) as store:
-        run = store.get("run-0")
-        assert "noise.bin" in run.artifacts
-        assert 29 == run.variables["n"]
-        with pytest.raises(Corrupt):
-            _ = run.variables["huge"]
-    for name, outcome in changed(sample, path).items():
-        assert isinstance(outcome, (Corrupt, NotFound)), name
-
-
-def test_lost_blob_that_comes_back(sample: Sample, tmp_path: Path) -> None:
-    """The same content saved again makes every version that refers to it whole again."""
-    path = sample.copy(tmp_path / ".leftoff")
-    for blob in path.glob("blobs/*/*"):
-        blob.unlink()
-    repair(path)
-    with leftoff.open(path) as store, store.start("again") as run:
-        for name in ("noise.bin", "text.txt", "run-0.txt", "run-1.txt"):
-            run.artifact(sample.path.parent / name)
-        run.variables.update(a="run-0" * 300_000, b="run-1" * 300_000)
-    assert {"list"} == set(changed(sample, path))
-
-
 def test_what_is_out_of_sight_stays_so(sample: Sample, tmp_path: Path) -> None:
     """A run that is archived in the store, and one in its trash, are no more seen after a repair than before."""
     path = sample.copy(tmp_path / ".leftoff")
@@ -288,13 +167,76 @@ def test_what_is_out_of_sight_stays_so(sample: Sample, tmp_path: Path) -> None:
     store.write(lambda tx: tx.archive(archived.run))
     store.write(lambda tx: tx.trash(trashed.run, 1))
     store.close()
-    with open(path / "store.db", "rb+") as file:
-        file.seek(5 * PAGE)
-        file.write(bytes(4 * PAGE))  # too much to be mended: the rest is put together anew
+    tamper(path, "UPDATE run SET title = 'mine'")
     repair(path)
     assert ["run-0"] == [row.run_id for row in store.read(lambda view: view.archived())]
     assert ["run-1"] == [each.row.run_id for each in store.read(lambda view: view.trashed())]
     store.close()
+
+
+@pytest.mark.damages_store
+@pytest.mark.parametrize("left", ["nothing", "an empty file", "no header"])
+def test_nothing_is_left(sample: Sample, tmp_path: Path, left: str) -> None:
+    """If SQL can read nothing, repair says so and changes nothing: only a backup helps."""
+    path = sample.copy(tmp_path / ".leftoff")
+    data = (path / "store.db").read_bytes()
+    tidy(path / "store.db")
+    (path / "store.db").unlink()
+    if left != "nothing":
+        (path / "store.db").write_bytes(b"" if left == "an empty file" else bytes(PAGE) + data[PAGE:])
+    before = sorted(file for file in path.rglob("*") if file.is_file() and "lock" != file.name)
+    done = call("fsck", "--repair", "--store", str(path), cwd=tmp_path)
+    assert (4, True) == (done.code, "backup" in done.err)
+    tidy(path / "store.db")
+    assert before == sorted(file for file in path.rglob("*") if file.is_file() and "lock" != file.name)
+
+
+def test_work_continues(sample: Sample, tmp_path: Path) -> None:
+    """A store that was rebuilt takes new runs, new commits to old ones, prunes and another repair."""
+    path = sample.copy(tmp_path / ".leftoff")
+    for round_ in range(2):
+        tamper(path, "UPDATE run SET title = 'mine' WHERE run > 0")
+        repair(path)
+        with leftoff.open(path) as store:
+            with store.start("new") as run:
+                run.variables["x"] = list(range(3000))
+                run.do("step", str, round_)
+            back = store.resume(f"run-1@{store.get('run-1').history()[0].seq}")
+            back.append("items", {"n": round_})
+            back.finish()
+            store.prune("run-1")
+        assert [] == problems(path)
+    assert 2 == len(list((path / "quarantine").iterdir()))
+
+
+# -- blobs
+
+
+@pytest.mark.damages_store
+@pytest.mark.parametrize("damage", ["flipped", "gone"])
+def test_damaged_blobs(sample: Sample, tmp_path: Path, damage: str) -> None:
+    """Reads and fsck report them, also after a repair, which moves damaged files away; all else can be read. The same
+    content saved again makes every version whole."""
+    path = sample.copy(tmp_path / ".leftoff")
+    blobs = sorted(path.glob("blobs/*/*"))
+    for blob in blobs:
+        flip(blob, 0) if damage == "flipped" else blob.unlink()
+    done = call("fsck", "--repair", "--json", "--store", str(path), cwd=tmp_path)
+    assert 4 == done.code
+    assert {"blob"} == {problem["code"] for problem in done.json["problems"]}
+    assert (len(blobs) if damage == "flipped" else 0) == len(done.json["quarantined"])
+    with leftoff.open(path) as store:
+        run = store.get("run-0")
+        assert ("noise.bin" in run.artifacts, 29) == (True, run.variables["n"])
+        with pytest.raises(Corrupt):
+            _ = run.variables["huge"]
+    assert all(isinstance(outcome, Corrupt) for outcome in changed(sample, path).values())
+    with leftoff.open(path) as store, store.start("again") as new:
+        for name in ("noise.bin", "text.txt", "run-0.txt", "run-1.txt"):
+            new.artifact(sample.path.parent / name)
+        new.variables.update(a="run-0" * 300_000, b="run-1" * 300_000)
+    assert {"list"} == set(changed(sample, path))
+    assert [] == problems(path)
 
 
 def test_blob_in_the_trash(sample: Sample, tmp_path: Path) -> None:
@@ -306,6 +248,31 @@ def test_blob_in_the_trash(sample: Sample, tmp_path: Path) -> None:
     flip(blob, 100)
     repair(path)
     assert {} == changed(sample, path)
+
+
+@pytest.mark.damages_store
+@pytest.mark.parametrize("damage", ["flipped", "gone", "forgotten"])
+def test_a_damaged_copy_of_a_file(project: Path, damage: str) -> None:
+    """It is not taken for one that was not kept: every verb that needs it exits with 4, and nothing is restored."""
+    succeed("start", "flow", "--run-id", "r", cwd=project)
+    for text in ("one", "two"):
+        (project / "a.txt").write_text(text)
+        succeed("track", "a.txt", cwd=project)
+        succeed("save", cwd=project)
+    for blob in (project / ".leftoff" / "blobs").rglob("*/*"):
+        flip(blob, 0) if damage == "flipped" else blob.unlink()
+    if damage == "forgotten":
+        tamper(project / ".leftoff", "DELETE FROM blob")
+    for words in (
+        ("cat", "r@3:a.txt"),
+        ("diff", "r@3", "r@5"),
+        ("restore", "r@3", "a.txt", "--yes"),
+        ("export", "r", "-o", "bundle"),
+        ("fsck",),
+    ):
+        assert 4 == call(*words, cwd=project).code, words
+    assert "two" == (project / "a.txt").read_text()
+    succeed("show", "r", cwd=project)
 
 
 # -- who may
@@ -344,9 +311,8 @@ def test_refused_while_others_are_there(
 ) -> None:
     """Nothing is repaired under a process that drives a run, or has the database open; and nothing is changed."""
     path = sample.copy(tmp_path / ".leftoff")
+    tamper(path, "UPDATE run SET title = 'mine' WHERE run_id = 'run-0'")
     with another_process(path, what):
-        number = kinds((path / "store.db").read_bytes())["overflow"][0]
-        flip(path / "store.db", (number - 1) * PAGE + 50)
         before = (path / "store.db").read_bytes()
         with leftoff.open(path) as store, pytest.raises(error):
             store.fsck(repair=True)
@@ -354,46 +320,14 @@ def test_refused_while_others_are_there(
     repair(path)
 
 
-def test_command(sample: Sample, tmp_path: Path) -> None:
-    """`leftoff fsck --repair --json` names what it set aside, and ends with 0 once the store is clean."""
-    path = sample.copy(tmp_path / ".leftoff")
-    flip(path / "store.db", 5 * PAGE + 77)
-    flip(max(path.glob("blobs/*/*"), key=lambda file: file.stat().st_size), 100)
-    command = [sys.executable, "-m", "leftoff", "fsck", "--repair", "--json", "--store", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert 0 == done.returncode, done.stderr
-    said = json.loads(done.stdout)
-    assert said["ok"] and {"page", "blob"} <= {problem["code"] for problem in said["repaired"]}
-    assert all(os.path.exists(file) for file in said["quarantined"])
-    assert {"blobs"} < {Path(file).parent.name for file in said["quarantined"]}
-
-
-def test_work_goes_on(sample: Sample, tmp_path: Path) -> None:
-    """A store that was built anew takes new runs, new commits to old ones, prunes and another repair."""
-    path = sample.copy(tmp_path / ".leftoff")
-    for round_ in range(2):
-        data = bytearray((path / "store.db").read_bytes())
-        data[:HEADER] = bytes(HEADER)
-        (path / "store.db").write_bytes(data)
+@pytest.mark.damages_store
+def test_a_flip_under_one_table(sample: Sample, tmp_path: Path) -> None:
+    """A flipped bit costs at most what the digests prove to be wrong: all runs are kept, wherever it was."""
+    data, rng = (sample.path / "store.db").read_bytes(), random.Random(3)
+    for number in range(6):
+        path = sample.copy(tmp_path / str(number) / ".leftoff")
+        flip(path / "store.db", rng.randrange(2 * PAGE, len(data)), 1 << rng.randrange(8))
         repair(path)
+        check_honest(sample, path)
         with leftoff.open(path) as store:
-            with store.start("new") as run:
-                run.variables["x"] = list(range(3000))
-                run.do("step", str, round_)
-            back = store.resume(f"run-1@{store.get('run-1').history()[0].seq}")
-            back.append("items", {"n": round_})
-            back.finish()
-            store.prune("run-1")
-        assert [] == problems(path)
-        tidy(path / "store.db")
-    names = sorted(os.listdir(path / "quarantine"))
-    assert 2 == len(names)
-
-
-def test_database_gone(sample: Sample, tmp_path: Path) -> None:
-    """Where the database is gone there is nothing to keep; the blobs stay, and the store is a new one."""
-    path = sample.copy(tmp_path / ".leftoff")
-    blobs = sorted(path.glob("blobs/*/*"))
-    (path / "store.db").unlink()
-    repair(path)
-    assert blobs == sorted(path.glob("blobs/*/*"))
+            assert 3 == len(store.list())

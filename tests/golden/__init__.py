@@ -62,7 +62,7 @@ VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?Z|\+00:00)?"), "TIME"),
     (re.compile(r"(\b|(?<=_))\d{8}[-_T]\d{6}\b(-\d+\b)?"), "STAMP"),
     (re.compile(r"\b20\d{6}\b"), "DAY"),
-    (re.compile(r"\b\d+ (s|min|h|d|mo|y) ago\b|\bjust now\b"), "AGO"),
+    (re.compile(r"\b\d+ (s|seconds?|min|h|d|mo|y) ago\b|\bjust now\b"), "AGO"),
     (re.compile(r"\b\d+(\.\d+)? ?m?s\b"), "SPAN"),
     (
         re.compile(

@@ -37,11 +37,11 @@ class Hooks(Face):
         store.close()
 
     def fire(self, name: str, more: dict[str, Any]) -> bytes:
-        from leftoff.agents.hooks import run as hook
+        from leftoff.agents.hooks import hook_process as hook
 
         about = {"session_id": SESSION, "cwd": str(self.folder), "hook_event_name": name}
-        call = hook.Call("claude", anywhere=False, project=None, store=None)
-        with mock.patch.multiple(hook, bounded=lambda work, limit: work(), LIMIT=60):
+        call = hook.HookCall("claude")
+        with mock.patch.multiple(hook, HOOK_S=60, LAST_S=60):
             return hook.run_hook(call, json.dumps({**about, **more}).encode())
 
     def complaints(self) -> str:

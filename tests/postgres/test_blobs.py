@@ -146,7 +146,9 @@ def test_what_is_in_pieces_is_found_beside_a_folder(url: str, tmp_path: Path) ->
     with pytest.raises(Corrupt):
         b"".join(after.load_blob(row.hash))
     assert ["blob"] == [problem["code"] for problem in after.check()["problems"]]
-    assert [] == after.check(repair=True)["problems"]
+    assert ["blob"] == [problem["code"] for problem in after.check(repair=True)["problems"]]
+    after.save_blob([b"content"])
+    assert [] == after.check()["problems"]
     before.close()
     after.close()
 

@@ -197,10 +197,7 @@ def test_the_same_words_say_the_same(sides: list[tuple[Path, dict[str, Any]]]) -
     _play(SESSION, sides)
 
 
-@pytest.mark.parametrize("settings", ["", 'blobs = "mnt"\n'], ids=["in the store", "in a shared folder"])
-def test_the_archive_says_the_same(sides: list[tuple[Path, dict[str, Any]]], settings: str) -> None:
-    """Where machines share a folder, the archive is in there; without one, the store itself keeps it."""
-    (sides[1][0] / "leftoff.toml").write_text(settings)
+def test_the_archive_says_the_same(sides: list[tuple[Path, dict[str, Any]]]) -> None:
     _play(ARCHIVING, sides)
 
 

@@ -1,4 +1,4 @@
-"""Hooks while a server is away: what they tell is kept on this machine, and taken in once the server is back."""
+"""Hooks while a server is away: what they tell is kept on this machine, and recorded once the server is back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.hooks import run as hook
 from leftoff.engine.config.project import local_folder
-from leftoff.engine.workspace import kept_events
-from leftoff.engine.workspace.hook_order import KEPT
-from leftoff.host import this_process
+from leftoff.engine.lifecycle.spool import FOLDER
 from tests.agents.hooking import Session
 from tests.cli.command import succeed
 from tests.postgres.server import Server
@@ -50,7 +47,7 @@ class Away:
         return dict(succeed("show", run["run_id"], "--json", cwd=self.folder, LEFTOFF_STORE=self.url).json)
 
     def kept(self) -> list[Path]:
-        return sorted(Path(local_folder(self.url), KEPT).glob("*"))
+        return sorted(Path(local_folder(self.url), FOLDER).glob("[0-9]*"))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +72,7 @@ def away(server: Server, project: Path) -> Iterator[Away]:
     if not server.is_up():
         server.start()
     server.tell('DROP SCHEMA IF EXISTS "leftoff_away" CASCADE')
-    shutil.rmtree(Path(local_folder(made.url), KEPT), ignore_errors=True)
+    shutil.rmtree(Path(local_folder(made.url), FOLDER), ignore_errors=True)
 
 
 def turns(shown: dict[str, Any]) -> list[dict[str, Any]]:
@@ -130,7 +127,7 @@ def test_a_run_that_begins_meanwhile(away: Away) -> None:
     assert (1, before + 1) == (len(runs), len(away.runs()))
 
 
-def test_each_is_taken_in_once(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_is_taken_in_once(away: Away) -> None:
     """Killed between the commit and the removal of what was kept, it is tried again, and found to be there."""
     session = away.session()
     session.fire("UserPromptSubmit", prompt="build it")
@@ -151,37 +148,19 @@ def test_each_is_taken_in_once(away: Away, monkeypatch: pytest.MonkeyPatch) -> N
     assert 1 == json.dumps(found).count("no rule")
 
 
-def test_of_a_session_whose_agent_is_gone(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody comes for it but others; of one that lives they leave it alone."""
-    monkeypatch.setattr(hook, "agent_above", lambda *names: this_process())  # whatever pytest was started by
+def test_another_folder_of_the_same_store_records_them(away: Away) -> None:
+    """Whoever comes first: each event is recorded with the files of its own folder."""
     away.session().fire("UserPromptSubmit", prompt="build it")
     away.stop()
     away.session().fire("Stop", last_assistant_message="done")
     away.start()
-    away.session("other").fire("UserPromptSubmit", prompt="something else")
-    assert 1 == len(away.kept())
-    monkeypatch.setattr(kept_events.Kept, "_is_over", lambda *_: True)
     elsewhere = away.session("elsewhere")
     elsewhere.cwd = away.folder / "another"
     elsewhere.cwd.mkdir()
     (elsewhere.cwd / "leftoff.toml").touch()
-    elsewhere.fire("UserPromptSubmit", prompt="in another folder of the same store")
     assert 1 == len(away.kept())
-    away.session("third").fire("SessionStart", source="startup")
+    elsewhere.fire("UserPromptSubmit", prompt="in another folder of the same store")
     assert [] == away.kept()
     (run,) = [run for run in away.runs() if run["title"] == "build it"]
     found = succeed("show", run["run_id"], "--json", cwd=away.folder, LEFTOFF_STORE=away.url).json
     assert ["done"] == [turn["said"] for turn in turns(found)]
-
-
-def test_no_more_than_so_many(away: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it is as before: a line in the log says what was not kept."""
-    session = away.session()
-    session.fire("UserPromptSubmit", prompt="build it")
-    away.stop()
-    monkeypatch.setattr(kept_events, "MOST", 2)
-    for number in range(4):
-        session.todos(**{f"n{number}": "completed"})
-    assert 2 == len(away.kept())
-    log = Path(local_folder(away.url), "hook.log").read_text().splitlines()
-    assert [True, True, False, False] == ["kept until then" in line for line in log[-4:]]

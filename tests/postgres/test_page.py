@@ -7,7 +7,7 @@ from pathlib import Path
 from leftoff.operations import Project
 from leftoff.operations.upkeep.stores import projects_beside
 from leftoff.web.app import make_app
-from leftoff.web.projects import serve_stores
+from leftoff.web.served import serve_stores
 from tests.cli.command import call, succeed
 from tests.postgres.conftest import drop
 from tests.postgres.server import Server

@@ -10,8 +10,7 @@ import pytest
 from leftoff.engine.config.caller import Caller
 from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
 from leftoff.operations.files import Rollback, plan_rollback, rollback
-from leftoff.operations.pages.actions import act
-from leftoff.operations.pages.previews import preview
+from leftoff.operations.pages.page_actions import act, dry_run
 from leftoff.operations.upkeep.retention import archive, prune, trash, undelete
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
@@ -139,7 +138,7 @@ def test_a_look_at_a_rollback_changes_nothing(over: Path) -> None:
         assert 2 == plan_rollback(project, NOBODY, Rollback("old@2", files=True)).target.seq
     assert 0 == call("rollback", "old@2", "--dry-run", cwd=over).code
     with here(over) as project:
-        plan = preview(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True}).plan
+        plan = dry_run(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True}).plan
     assert [("old", True)] == listed(over)
     with here(over) as project:
         act(project, NOBODY, "rollback", "old", {"to": "old@2", "files": True, "plan": plan})

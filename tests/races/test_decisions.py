@@ -11,12 +11,12 @@ import pytest
 
 from leftoff.agents.mcp.tools import Tools
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.write.unmoved import Moved
 from leftoff.errors import Conflict, LeaseHeld, LeftoffError
 from leftoff.operations.approvals import Decision, decide
 from leftoff.operations.handover import hand_over
-from leftoff.operations.pages.actions import act, plan_to_prune, prune_as_seen
-from leftoff.operations.pages.previews import preview
+from leftoff.operations.pages.page_actions import act, dry_run, plan_to_prune, prune_as_seen
 from leftoff.operations.records import set_variables
 from leftoff.operations.runs import target
 from leftoff.operations.sessions import session as sessions
@@ -45,9 +45,7 @@ def paused(folder: Path, *names: str) -> None:
 
 def resumed(folder: Path) -> sessions.SessionRun:
     with here(folder) as project:
-        until = project.clock.now() * 10**6 + 60 * 10**9
-        way = sessions.Way(project.store_folder, "s1")
-        session = sessions.Session(project, Caller(), "claude", way, anywhere=False, until=until)
+        session = sessions.Session(project, Who("s1", "claude", None), "main", driven=False, anywhere=False)
         return sessions.resume(session)
 
 
@@ -118,13 +116,13 @@ def test_another_question_than_the_page_showed(project: Path) -> None:
     """It is not decided by who saw the other one."""
     ask(project, "Delete the copy?")
     with here(project) as here_:
-        plan = preview(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
+        plan = dry_run(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
     ask(project, "Delete the original?")
     said = {"step": "sign-off", "choice": "ship", "plan": plan}
     with here(project) as here_, pytest.raises(Conflict, match="asks something else"):
         act(here_, NOBODY, "approve", "r", said)
     with here(project) as here_:
-        plan = preview(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
+        plan = dry_run(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
         assert "approved" in act(here_, NOBODY, "approve", "r", {**said, "plan": plan}).told
 
 
@@ -142,13 +140,13 @@ def test_another_error_than_the_page_showed(project: Path, action: str, said: di
     succeed("start", "w", "--run-id", "r", "--steps", "a,b", cwd=project)
     succeed("step", "block", "a", "--error", "no token", cwd=project)
     with here(project) as here_:
-        plan = preview(here_, NOBODY, action, "r", {}).plan
+        plan = dry_run(here_, NOBODY, action, "r", {}).plan
     succeed("step", "block", "a", "--error", "no quota", cwd=project)
     with here(project) as here_, pytest.raises(Conflict):
         act(here_, NOBODY, action, "r", {**said, "plan": plan})
     assert "no quota" in succeed("show", "r", cwd=project).out
     with here(project) as here_:
-        plan = preview(here_, NOBODY, action, "r", {}).plan
+        plan = dry_run(here_, NOBODY, action, "r", {}).plan
         act(here_, NOBODY, action, "r", {**said, "plan": plan})
     assert "running" == succeed("show", "r", "--json", cwd=project).json["status"]
 
@@ -158,11 +156,11 @@ def test_more_errors_than_the_page_showed(project: Path) -> None:
     succeed("start", "w", "--run-id", "r", "--steps", "a,b", cwd=project)
     succeed("step", "block", "a", "--error", "no token", cwd=project)
     with here(project) as here_:
-        plan = preview(here_, NOBODY, "unblock", "r", {}).plan
+        plan = dry_run(here_, NOBODY, "unblock", "r", {}).plan
     succeed("step", "block", "b", "--error", "no quota", cwd=project)
     with here(project) as here_:
         assert "Something else blocks" in act(here_, NOBODY, "unblock", "r", {"plan": plan}).told
-        plan = preview(here_, NOBODY, "unblock", "r", {}).plan
+        plan = dry_run(here_, NOBODY, "unblock", "r", {}).plan
         assert "What blocked it is resolved." == act(here_, NOBODY, "unblock", "r", {"plan": plan}).told
 
 
@@ -206,14 +204,17 @@ def test_another_question_while_somebody_picks_the_step(project: Path) -> None:
         decide(here_, caller, Decision(("r",)))
 
 
-def test_a_run_that_is_removed_before_it_is_written_down(project: Path, seam: Seam) -> None:
-    """The decision was taken, and that is what its person hears."""
+def test_who_decided_is_in_the_same_commit(project: Path) -> None:
+    """The version that has the decision also has the record of who took it."""
     ask(project, "Ship it?")
-    seam.before(SEAMS["actions.write_down"], lambda: succeed("rm", "r", "--yes", cwd=project))
     with here(project) as here_:
-        done = act(here_, NOBODY, "approve", "r", {"step": "sign-off", "choice": "ship"})
-    assert "is approved" in done.told
-    assert 3 == call("show", "r", cwd=project).code
+        act(here_, NOBODY, "approve", "r", {"step": "sign-off", "choice": "ship"})
+    decided = succeed("log", "r", "--json", cwd=project).json["checkpoints"][0]
+    assert "approval" == decided["trigger"]
+    (record,) = (
+        succeed("show", f"r@{decided['seq']}", "--json", cwd=project).json["records"]["audit"].values()
+    )
+    assert ("approve", {"step": "sign-off", "choice": "ship"}) == (record["action"], record["said"])
 
 
 # -- what retention lets go

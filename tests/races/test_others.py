@@ -14,7 +14,7 @@ from leftoff.dialects.core.draft import Decoded
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
-from leftoff.engine.lifecycle.turns import Prompt, Turn
+from leftoff.engine.lifecycle.turns import Turn
 from leftoff.engine.read.state import Reader
 from leftoff.errors import Conflict, NoCheckpoint
 from leftoff.host import this_process
@@ -210,7 +210,7 @@ def talk(folder: Path) -> None:
         who = Who("s1", "claude", this_process())
 
         def asked(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-            Turn(Reader(project.store, tx, row.run, row.run_id), row, changes, 1).open(who, Prompt("Hello?"))
+            Turn(Reader(project.store, tx, row.run, row.run_id), row, changes, 1).open(who, "Hello?")
 
         def answered(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
             Turn(Reader(project.store, tx, row.run, row.run_id), row, changes, 2).end("completed", "Hello.")

@@ -15,7 +15,7 @@ from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.model.changes import ChangeSet
-from leftoff.model.words import SALVAGED
+from leftoff.model.words import REPAIRED
 from leftoff.operations.records import set_variables
 from leftoff.operations.reports import this_run
 from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
@@ -174,6 +174,6 @@ def salvage(folder: Path, told: str) -> None:
         row = target(project, Caller(), "r").row
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-            changes.put("context", SALVAGED, {"message": told})
+            changes.put("context", REPAIRED, {"message": told})
 
         report(project.store, this_run(row.run, "r"), make, Terms(project.now))

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.workspace.plan import Plan
+from leftoff.engine.workspace.restore_plan import Plan
 from leftoff.operations.files import Restore, Rollback, restore, rollback
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes
 
-SAVED = "leftoff.engine.workspace.reporting.ReportHand.seal"
+SAVED = "leftoff.engine.workspace.restoring.Restorer._place"
 PLACED = "leftoff.engine.workspace.restoring.put_in_place"
 
 

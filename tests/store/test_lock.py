@@ -12,13 +12,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from leftoff import files, host, lock_holder
-from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
+from leftoff import host, lock_holder
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
 from leftoff.store.sqlite import writer
@@ -138,28 +136,6 @@ def test_who_waits_gets_it(tmp_path: Path) -> None:
         os.close(fd)
 
 
-def test_one_that_moves_on_is_not_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a hurry, one and the same holder is not waited for; several who take turns are."""
-    path = tmp_path / "lock"
-    path.write_bytes(b"1")
-    holder, waits, again = (os.open(path, os.O_RDWR) for _ in range(3))
-    fcntl.flock(holder, fcntl.LOCK_EX)
-    assert not lock_within(waits, fcntl.LOCK_EX, PATIENCE, stuck=0.01)
-    os.close(waits)
-    looks: list[int] = []
-
-    def signed(fd: int) -> bytes:
-        looks.append(fd)
-        if len(looks) == 4:
-            os.close(holder)
-        return b"%d" % len(looks)
-
-    monkeypatch.setattr(files, "_content", signed)
-    assert lock_within(again, fcntl.LOCK_EX, PATIENCE, stuck=0.01)
-    assert 4 <= len(looks)
-    os.close(again)
-
-
 def test_threads_wait_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What all threads of a process have waited for in vain, none of them waits for once more."""
     store = SqliteStore(str(tmp_path / ".leftoff"))
@@ -173,8 +149,8 @@ def test_threads_wait_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             time.sleep(0.001)
         return False
 
-    monkeypatch.setattr(writer, "lock_within", in_vain)
-    with ThreadPoolExecutor(8) as pool:
+    with monkeypatch.context() as patch, ThreadPoolExecutor(8) as pool:
+        patch.setattr(writer, "lock_within", in_vain)
         done = [pool.submit(store.write, lambda tx: None) for _ in range(8)]
         assert {StoreUnavailable} == {type(one.exception()) for one in done}
     assert 2 == len(waits)
@@ -226,20 +202,6 @@ def check_hooks(project: Path, total: int, waits: str) -> None:
 def test_hooks_do_not_pile_up(project: Path) -> None:
     """Where another process is stuck in its turn, hooks return, and their processes end soon, too."""
     check_hooks(project, 4, "2")
-
-
-def test_what_a_hook_waits_for_takes_no_longer_than_one_wait(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Other events of its session, then the store: those behind it wait for all of it."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(OnItsWay, "wait", lambda *_: now.__setitem__(0, 7.5))
-    store: Any = SimpleNamespace(folder=str(project / ".leftoff"), patience=10.0)
-    workspace: Any = SimpleNamespace(store=store)
-    with OnItsWay(store.folder, "s1") as way, InOrder(workspace, "s1", way):
-        assert 2.5 == store.patience
-        way.done()
 
 
 @pytest.mark.crash_full

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -45,11 +46,17 @@ def put(store: SqliteStore, head: Head, **values: int) -> None:
 
 @pytest.fixture
 def go_back(store_path: Path, tmp_path: Path) -> Callable[[], GoBack]:
-    """Keep the store as it is now; what comes back puts it there again, under whoever has it open."""
+    """Keep the store as it is now; what comes back puts it there again, under whoever has it open. The number in `lock`
+    goes back with it, as a server that took over would not know of one."""
 
     def keep() -> GoBack:
         _over(store_path / "store.db", tmp_path / "kept")
-        return lambda: _over(tmp_path / "kept", store_path / "store.db")
+
+        def back() -> None:
+            _over(tmp_path / "kept", store_path / "store.db")
+            os.truncate(store_path / "lock", 0)
+
+        return back
 
     return keep
 

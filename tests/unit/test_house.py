@@ -22,20 +22,20 @@ MANY_PARAMETERS = {
     "leftoff.api.run.map",
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
+    "leftoff.engine.steps.unblock.unblock",
     "leftoff.model.versions.__init__",
     "leftoff.workflow.functions.decorators.step",
 }
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.
 ENVIRONMENT = {
-    "leftoff.agents.hooks.events",
     "leftoff.cli.render.screen",
     "leftoff.engine.config.caller",
     "leftoff.host",
     "leftoff.log",
     "leftoff.workflow.processes.python_step",
-    "leftoff.agents.hooks.daemon",  # puts on the environment of the terminal that a shared daemon works for
-    "leftoff.agents.hooks.seen",  # which version of the agent calls
+    "leftoff.agents.hooks.hook_process",  # the variables that Claude Code sets for its hooks
+    "leftoff.agents.hooks.hooks_seen",  # which version of the agent calls
 }
 
 

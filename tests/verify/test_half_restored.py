@@ -13,13 +13,13 @@ from tests.verify.situations import Place, codes
 
 KILLED = """
 import os, sys
-from leftoff.engine.workspace import put
-real = put.Putter.restore
-def restore(self, path, *args):
-    if path == "b":
+from leftoff.engine.workspace import restoring
+real = restoring._Writer.put
+def put(self, entry, folders):
+    if entry.path == "b":
         os._exit(9)
-    return real(self, path, *args)
-put.Putter.restore = restore
+    return real(self, entry, folders)
+restoring._Writer.put = put
 from leftoff.cli.dispatch import dispatch
 sys.exit(dispatch(sys.argv[1:]))
 """
@@ -65,7 +65,7 @@ def test_it_is_accepted(killed: Place) -> None:
 
 def test_it_goes_on_just_now(killed: Place) -> None:
     """While somebody is at it, nobody goes on, whatever they accept."""
-    with open(killed.folder / ".leftoff/restore/lock", "rb") as lock:
+    with open(killed.folder / ".leftoff/restore.lock", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = killed.verify(code=6)["findings"][0]
         assert ("files.half_restored", "refuse") == (found["code"], found["level"])

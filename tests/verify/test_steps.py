@@ -49,7 +49,7 @@ def steps_of(found: dict[str, dict[str, Any]]) -> Steps:
         return {key: payload(stored, key) for key, _, stored in rows}
 
     rows = [(key, b"", store(record)) for key, record in found.items()]
-    return Steps(rows, decode, NOW, glance=True)
+    return Steps(rows, decode, NOW)
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "a/b"]), records))

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from leftoff.web.app import make_app
-from leftoff.web.options import Options
-from leftoff.web.projects import serve_folders
+from leftoff.web.served import PageOptions, serve_folders
 
 T = TypeVar("T")
 TOKEN = "token-of-the-tests"
@@ -45,7 +44,7 @@ class Client:
     """A browser that has signed in, or (``ask``) anybody at all."""
 
     def __init__(self, *folders: Path, signed_in: bool = True, **options: Any) -> None:
-        self.options = Options(token=TOKEN, key=b"k" * 32, **options)
+        self.options = PageOptions(token=TOKEN, key=b"k" * 32, **options)
         self.app = make_app(serve_folders([str(folder) for folder in folders]), self.options)
         self._runner = asyncio.Runner()
         self.cookie = ""

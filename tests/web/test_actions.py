@@ -11,11 +11,10 @@ import pytest
 from starlette.routing import Route
 
 from leftoff.host import user
-from leftoff.web.jobs import Check
+from leftoff.web.background import StoreCheck
 from tests.cli.command import call, succeed
 from tests.cli.people import story
 from tests.cli.runs import release, started
-from tests.seams import SEAMS
 from tests.web.client import Client, serving
 
 WAITS = 7
@@ -311,7 +310,7 @@ def test_fork_and_archive(page: Client, tmp_path: Path) -> None:
     )
     assert [] == audit(tmp_path, run) and ["fork"] == [each[0] for each in audit(tmp_path, "fork-of-it")]
     do(page, tmp_path, run, "archive")
-    assert (tmp_path / ".leftoff" / "archive" / f"{run}.leftoff").exists()
+    assert shown(tmp_path, run)["archived"]
     assert ["archive"] == [each[0] for each in audit(tmp_path, run)]
     assert 409 == page.post(f"/p/{tmp_path.name}/runs/fork-of-it/do/archive").status
 
@@ -432,9 +431,9 @@ def test_a_check_that_fails_inside_is_over(
     def breaks(*args: object, **named: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(SEAMS["jobs.fsck"], breaks)
+    monkeypatch.setattr("leftoff.web.background.fsck", breaks)
     served = next(iter(page.app.state.projects))
-    check = Check(served, lambda key: None)
+    check = StoreCheck(served, lambda key: None)
     check.run()
     told = check.to_json()
     assert not told["running"] and "RuntimeError" in str(told["error"]) and "secret" not in str(told["error"])

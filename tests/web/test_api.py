@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
-from starlette.routing import Route
 
-from leftoff.operations.pages.actions import ACTIONS
 from tests.cli.command import call, succeed
 from tests.cli.runs import release, started
 from tests.web.client import Client, serving
@@ -81,24 +77,6 @@ def test_steps_by_the_page(tmp_path: Path) -> None:
     assert [f"s{number}" for number in range(25)] == found and 25 == answer["steps"]["pending"]
 
 
-def test_described(page: Client, tmp_path: Path) -> None:
-    """The document names every route below /api, and no other."""
-    paths = page.api("GET", "/api/openapi.json").json["paths"]
-    described = {(path, method.upper()) for path, methods in paths.items() for method in methods}
-    there = {
-        (re.sub(r"{(\w+):\w+}", r"{\1}", route.path), method)
-        for route in cast(list[Route], page.app.routes)
-        if getattr(route, "path", "").startswith("/api/")
-        for method in (getattr(route, "methods", None) or ())
-        if method != "HEAD"
-    }
-    spread = set()
-    for path, method in there:
-        for action in ACTIONS if "{action}" in path else [""]:
-            spread.add((path.replace("{action}", action), method))
-    assert spread - {("/api/openapi.json", "GET")} == described
-
-
 def test_several_projects(tmp_path: Path) -> None:
     """One page, each project under a name of its own."""
     folders = [tmp_path / "one" / "same", tmp_path / "two" / "same"]
@@ -113,17 +91,6 @@ def test_several_projects(tmp_path: Path) -> None:
             assert [f"run-{number}"] == [run["run_id"] for run in found]
         shown = page.get("/").text
         assert all(f"/p/{key}/runs/run-{number}" in shown for number, key in enumerate(keys))
-
-
-def test_metrics(page: Client, tmp_path: Path) -> None:
-    """Each line is one that Prometheus reads; the numbers are those of the store."""
-    lines = page.api("GET", "/metrics").text.splitlines()
-    pattern = r'# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? \d+'
-    assert [] == [line for line in lines if not re.fullmatch(pattern, line)]
-    name = tmp_path.name
-    assert f'leftoff_runs{{project="{name}",status="running"}} 1' in lines
-    assert f'leftoff_steps{{project="{name}",status="completed"}} 2' in lines
-    assert f'leftoff_up{{project="{name}"}} 1' in lines
 
 
 HOSTILE_FILES = {
@@ -180,7 +147,6 @@ def test_one_of_several_is_damaged(tmp_path: Path) -> None:
         answer = page.get("/")
         assert 200 == answer.status and "run-of-good" in answer.text and "leftoff.toml:1:1" in answer.text
         assert 400 == page.get("/p/bad/runs/run-of-bad").status
-        assert 'leftoff_up{project="bad"} 0' in page.api("GET", "/metrics").text
     with serving(bad) as page:
         assert 400 == page.get("/").status
     (bad / "leftoff.toml").unlink()  # what every test ends with opens its stores

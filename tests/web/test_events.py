@@ -14,9 +14,8 @@ import pytest
 from leftoff.operations import Project
 from leftoff.operations.pages.changed_since import Happened, since
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.web.events import WAITING, Hub, _stream, positions
-from leftoff.web.options import Limits
-from leftoff.web.projects import serve_folders
+from leftoff.web.live_events import WAITING, Hub, event_stream, positions
+from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.command import succeed
 from tests.cli.runs import started
 from tests.seams import SEAMS
@@ -55,7 +54,7 @@ def test_a_commit_is_told(tmp_path: Path) -> None:
 
     async def listen() -> list[dict[str, Any]]:
         hub = _hub(tmp_path)
-        streams = [_stream(hub, "") for _ in range(3)]
+        streams = [event_stream(hub, "") for _ in range(3)]
         for stream in streams:
             await anext(stream)
         await anext(streams[0])  # it watches
@@ -80,7 +79,7 @@ def test_nothing_is_missed(tmp_path: Path) -> None:
     started(second)
 
     async def missed(cursor: str) -> dict[str, Any]:
-        stream = _stream(_hub(first, second), cursor)
+        stream = event_stream(_hub(first, second), cursor)
         try:
             return await _next(stream)
         finally:
@@ -114,7 +113,7 @@ def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     async def listen() -> int:
         hub = _hub(tmp_path)
-        streams = [_stream(hub, "") for _ in range(50)]
+        streams = [event_stream(hub, "") for _ in range(50)]
         for stream in streams:
             await anext(stream)
         await anext(streams[0])  # it watches
@@ -137,7 +136,7 @@ def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_more_pages_than_there_may_be(tmp_path: Path) -> None:
     """One too many is told to come back later."""
-    with serving(tmp_path, limits=Limits(streams=0)) as page:
+    with serving(tmp_path, limits=PageLimits(streams=0)) as page:
         answer = page.get("/api/events")
         assert 503 == answer.status and "busy" == answer.json["error"]["code"]
 

@@ -16,7 +16,6 @@ from leftoff.operations.pages.overview import Overview, RunFilter, overview
 from leftoff.operations.steps import report_step
 from tests.cli.command import call, succeed
 from tests.cli.runs import release, started
-from tests.seams import SEAMS
 from tests.web.client import serving
 from tests.web.night import MINUTE, Night, a_night
 
@@ -202,7 +201,7 @@ def test_how_to_go_on_is_ready_to_copy(tmp_path: Path, monkeypatch: pytest.Monke
     with serving(folder) as page:
         path = f"/p/{next(iter(page.app.state.projects)).key}/runs/{run}/go"
         assert f"cd {escape(shlex.quote(str(folder)))}" in page.get(path).text.replace("&#39;", "&#x27;")
-        monkeypatch.setattr(SEAMS["go.MOST"], 3)
+        monkeypatch.setattr("leftoff.web.run_screens.MOST_BRIEFED", 3)
         without = page.get(path).text
         assert 'id="brief"' not in without and f'href="{path}?brief=1"' in without
         assert 'id="brief"' in page.get(f"{path}?brief=1").text

@@ -8,11 +8,20 @@ from typing import Any
 import pytest
 
 from leftoff.operations.pages.one_run import Node, Tried
-from leftoff.web.views import ansi, graph, history, markdown, timeline
-from leftoff.web.views.compare import side_by_side
-from leftoff.web.views.previews import MOST, preview
-from leftoff.web.views.trees import compared, tree
-from leftoff.web.views.words import duration, roughly, size
+from leftoff.web import diagrams
+from leftoff.web.diagrams import graph_boxes, graph_lines, history_points, timeline_rows
+from leftoff.web.page_text import (
+    MOST_SHOWN,
+    coloured,
+    compared,
+    duration_words,
+    file_preview,
+    markdown_blocks,
+    rough_duration,
+    size_words,
+    tree,
+)
+from leftoff.web.run_screens import side_by_side
 
 MINUTE = 60_000
 NIGHT = 10 * 60 * MINUTE
@@ -31,20 +40,20 @@ def _tried(
 def test_a_night_does_not_squash_the_work() -> None:
     """What was idle for long gets a small fixed width, and says how long it was."""
     evening, morning = _tried(0, 5 * MINUTE), _tried(NIGHT, NIGHT + 5 * MINUTE, number=2)
-    (row,), scale = timeline.draw([evening, morning], NIGHT + 5 * MINUTE)
+    (row,), scale = timeline_rows([evening, morning], NIGHT + 5 * MINUTE)
     assert scale is not None
     (gap,) = scale.gaps()
     assert "9 h 55 min idle" == gap.label
-    assert timeline.GAP == gap.width
+    assert diagrams._GAP == gap.width
     assert all(bar.width > 450 for bar in row.bars)
-    assert row.bars[1].x + row.bars[1].width == pytest.approx(timeline.WIDTH)
+    assert row.bars[1].x + row.bars[1].width == pytest.approx(diagrams.WIDTH)
 
 
 def test_a_short_pause_is_shown_as_it_was() -> None:
     """A gap that is short against the work is not compressed."""
-    (row,), scale = timeline.draw([_tried(0, 30 * MINUTE), _tried(31 * MINUTE, 60 * MINUTE)], 60 * MINUTE)
+    (row,), scale = timeline_rows([_tried(0, 30 * MINUTE), _tried(31 * MINUTE, 60 * MINUTE)], 60 * MINUTE)
     assert scale is not None and [] == scale.gaps()
-    assert row.bars[1].x == pytest.approx(31 / 60 * timeline.WIDTH, abs=0.1)
+    assert row.bars[1].x == pytest.approx(31 / 60 * diagrams.WIDTH, abs=0.1)
 
 
 def test_each_attempt_is_a_bar_of_its_own() -> None:
@@ -54,7 +63,7 @@ def test_each_attempt_is_a_bar_of_its_own() -> None:
         _tried(MINUTE, 2 * MINUTE, number=2),
         _tried(0, None, "running", "b"),
     ]
-    rows, _ = timeline.draw(tries, 3 * MINUTE)
+    rows, _ = timeline_rows(tries, 3 * MINUTE)
     assert ["a", "b"] == [row.step for row in rows]
     assert "a: attempt 1 failed, 1 min; attempt 2 completed, 1 min" == rows[0].label
     assert "b: attempt 1 running, 3 min" == rows[1].label
@@ -63,18 +72,18 @@ def test_each_attempt_is_a_bar_of_its_own() -> None:
 def test_what_took_no_time_is_still_seen() -> None:
     """And nothing lies beyond the edge."""
     tries = [_tried(n * MINUTE, n * MINUTE, step=str(n)) for n in range(200)]
-    rows, _ = timeline.draw(tries, 200 * MINUTE)
+    rows, _ = timeline_rows(tries, 200 * MINUTE)
     for row in rows:
         for bar in row.bars:
-            assert bar.width >= timeline.LEAST and bar.x + bar.width <= timeline.WIDTH + 0.1
+            assert bar.width >= diagrams._LEAST and bar.x + bar.width <= diagrams.WIDTH + 0.1
 
 
 def test_waiting_for_a_person_stretches_nothing() -> None:
     """A wait over the night is seen, but it is no work: the scale is that of the work."""
-    rows, scale = timeline.draw([_tried(0, MINUTE), _tried(MINUTE, None, "waiting", "ok?")], NIGHT)
+    rows, scale = timeline_rows([_tried(0, MINUTE), _tried(MINUTE, None, "waiting", "ok?")], NIGHT)
     assert scale is not None and [(0, MINUTE)] == scale.spans
     assert "ok?: attempt 1 waits for a decision, 9 h 59 min" == rows[1].label
-    assert [] == timeline.draw([], 0)[0]
+    assert [] == timeline_rows([], 0)[0]
 
 
 # -- the graph
@@ -87,23 +96,23 @@ def test_boxes_stand_by_levels() -> None:
         Node("b", "b", 1, ["a"], "running"),
         Node("c", "c", 1, ["a"], "pending"),
     ]
-    a, b, c = graph._boxes(nodes)
+    a, b, c = graph_boxes(nodes)
     assert a.x < b.x == c.x and b.y < c.y
-    assert 2 == len(graph._lines([a, b, c]))
+    assert 2 == len(graph_lines([a, b, c]))
 
 
 def test_items_are_one_box_with_their_counts() -> None:
     """However many there are."""
-    (box,) = graph._boxes([Node("a", HOSTILE, 0, [], "running", {"completed": 99_000, "failed": 1_000})])
+    (box,) = graph_boxes([Node("a", HOSTILE, 0, [], "running", {"completed": 99_000, "failed": 1_000})])
     assert "99000 completed, 1000 failed" in box.label
     assert ["completed", "failed"] == [word for _, _, word in box.parts]
-    assert len(box.title) <= graph.LETTERS
+    assert len(box.title) <= diagrams._LETTERS
 
 
 def test_a_long_row_is_wrapped() -> None:
     """A run whose steps follow each other is no wider than a page."""
     nodes = [Node(str(n), str(n), n, [str(n - 1)] if n else [], "pending") for n in range(12)]
-    boxes = graph._boxes(nodes)
+    boxes = graph_boxes(nodes)
     assert max(box.x for box in boxes) < 1200
     assert 3 == len({box.y for box in boxes})
 
@@ -112,7 +121,7 @@ def test_a_long_row_is_wrapped() -> None:
 
 
 def _lanes(parents: dict[int, int | None]) -> dict[int, int]:
-    found = history._points([{"seq": seq} for seq in sorted(parents, reverse=True)], parents, {})
+    found = history_points([{"seq": seq} for seq in sorted(parents, reverse=True)], parents, {})
     return {point.about["seq"]: point.lane for point in found}
 
 
@@ -182,7 +191,7 @@ def test_sides_of_a_diff() -> None:
 )
 def test_colours(text: str, expected: list[tuple[str, str]]) -> None:
     """Colours are classes; nothing else that a terminal obeys is left."""
-    assert expected == ansi.parts(text)
+    assert expected == coloured(text)
 
 
 # -- files
@@ -213,22 +222,22 @@ class _File:
 )
 def test_previews(name: str, data: bytes, kind: str) -> None:
     """By name where it is text, by bytes where it is a picture; nothing that could run is more than text."""
-    assert kind == preview(name, _File(data), str)["kind"]
+    assert kind == file_preview(name, _File(data), str)["kind"]
 
 
 def test_only_the_beginning_of_a_long_file() -> None:
     """Also where a character is cut in two; and secrets are masked."""
-    found = preview(
-        "a.txt", _File(b"x" * (MOST - 1), "ä".encode(), b"more"), lambda text: text.replace("x", "y")
+    found = file_preview(
+        "a.txt", _File(b"x" * (MOST_SHOWN - 1), "ä".encode(), b"more"), lambda text: text.replace("x", "y")
     )
-    assert found["cut"] and "y" * (MOST - 1) == found["text"]
+    assert found["cut"] and "y" * (MOST_SHOWN - 1) == found["text"]
 
 
 def test_markdown() -> None:
     """Blocks and parts; what looks like HTML is text."""
     table = f"| x | y |\n|---|---|\n| 1 | {HOSTILE} |\n"
     text = f"# One *two*\n\n- a `b`\n- **c**\n  goes on\n\n{table}\n```sh\n# no heading\n```\n> said"
-    found = markdown.blocks(text)
+    found = markdown_blocks(text)
     assert ["heading", "item", "item", "row", "row", "code", "quote"] == [block.kind for block in found]
     assert [("", "One "), ("em", "two")] == found[0].parts
     assert [("strong", "c"), ("", " "), ("", "goes on")] == found[2].parts
@@ -253,7 +262,7 @@ def test_markdown() -> None:
 )
 def test_durations(seconds: float | None, words: str) -> None:
     """The two largest units."""
-    assert words == duration(seconds)
+    assert words == duration_words(seconds)
 
 
 @pytest.mark.parametrize(
@@ -262,17 +271,17 @@ def test_durations(seconds: float | None, words: str) -> None:
 )
 def test_estimates_are_rough(seconds: float, words: str) -> None:
     """The largest unit alone."""
-    assert words == roughly(seconds)
+    assert words == rough_duration(seconds)
 
 
 def test_sizes() -> None:
     """In units of a thousand."""
     assert ["0 bytes", "999 bytes", "1.0 KB", "150 KB", "1.5 GB"] == [
-        size(n) for n in (0, 999, 1000, 150_000, 1.5e9)
+        size_words(n) for n in (0, 999, 1000, 150_000, 1.5e9)
     ]
 
 
 def test_a_log_that_wants_to_hide_something() -> None:
     """A title that does not end hides its line alone; a colour with too many digits is none."""
-    assert [("", "a\nsecond")] == ansi.parts("a\x1b]0;title\nsecond")
-    assert [("", "x")] == ansi.parts("\x1b[" + "9" * 5000 + "mx")
+    assert [("", "a\nsecond")] == coloured("a\x1b]0;title\nsecond")
+    assert [("", "x")] == coloured("\x1b[" + "9" * 5000 + "mx")

@@ -116,12 +116,15 @@ def test_a_run_id_is_one_run_for_ever(store: leftoff.Store, calls: Calls) -> Non
 def test_what_an_archived_run_did_is_not_done_again(
     store: leftoff.Store, calls: Calls, project: Path
 ) -> None:
-    """Its id is taken: that is an error, until it is brought back with its result."""
+    """Its result is read, and it stays archived. In the trash its id is taken: that is an error until it is back."""
     crawl = make(calls)
     crawl.run(["a"], store=store, run_id="mine")
     calls.clear()
     succeed("archive", "mine", "--store", store.location, cwd=project)
-    with pytest.raises(leftoff.Conflict, match="is archived"):
+    assert (1, []) == (crawl.run(["a"], store=store, run_id="mine"), calls)
+    assert [] == list(store.list())
+    store.remove("mine")
+    with pytest.raises(leftoff.Conflict, match="is in the trash"):
         crawl.run(["a"], store=store, run_id="mine")
     succeed("undelete", "mine", "--store", store.location, cwd=project)
     assert (1, []) == (crawl.run(["a"], store=store, run_id="mine"), calls)

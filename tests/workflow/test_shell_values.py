@@ -205,6 +205,34 @@ def test_nested_words(folder: Path, word: str, value: str) -> None:
     assert [] == os.listdir(folder)
 
 
+PIECES = [
+    "{{ x }}", " ", "\n", "'", '"', "`", "$(", ")", "(", "((", "))", "$((", "${y:-", "${#y}", "}", "; ", "| cat ", "#",
+    "\\", "$'", "case a in a) ", " esac", ";; ", "<<EOF", "<<'EOF'", "<<-EOF", "\nEOF\n", "\n\tEOF\n", "y=", "y=(",
+    "if true; then ", "fi", "for i in ", "; do ", "done", "<(", ">&2 ", "it's", "\\\n", "<<<", "$y", "1 << 2", '"$(',
+    ')"', '"${y:-', 'echo "{{ x }}"', "echo '{{ x }}'", "echo $(echo {{ x }})\n", "cat <<EOF\n{{ x }}\nEOF\n",
+    "echo {{ x }}\n",
+]  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=10).map("".join))
+def test_any_script(folder: Path, text: str) -> None:
+    """In any script a value is refused, or a plain word means what it would mean if it were written there."""
+    text = f"{text} {{{{ x }}}}"
+    try:
+        script, held = Templates().shell(text, {"x": "word"}, "w")
+    except BadTemplate:
+        return
+    plain, quiet, env = (
+        text.replace("{{ x }}", "word"),
+        {**_QUIET, "check": False},
+        {"PATH": os.environ["PATH"]},
+    )
+    if subprocess.run(["bash", "-n", "-c", plain], **quiet).returncode == 0:
+        wanted = subprocess.run(["bash", "-c", plain], cwd=folder, env=env, **quiet).stdout
+        assert wanted == subprocess.run(["bash", "-c", script], cwd=folder, env=env | held, **quiet).stdout
+
+
 _QUIET: Any = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 60, "check": True}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -15,20 +13,20 @@ from tests.cli.command import Called, call, environment, succeed
 # What happens after so many files were put in their place: it is killed, or somebody writes to the last file.
 HOOKED = """
 import os, sys
-from leftoff.engine.workspace import put
-real, count = put.Putter.restore, [int(sys.argv[1])]
-def restore(self, path, *args):
+from leftoff.engine.workspace import restoring
+real, count = restoring._Writer.put, [int(sys.argv[1])]
+def put(self, entry, folders):
     if not count[0]:
         if sys.argv[2] == "kill":
             os._exit(9)
         if sys.argv[2] == "fail":
-            raise OSError(1, "Operation not permitted", ".leftoff-temp")
-    real(self, path, *args)
+            raise restoring.Interrupted(entry.path, "cannot be restored: Operation not permitted")
+    real(self, entry, folders)
     count[0] -= 1
     if not count[0] and sys.argv[2] == "write":
         with open(os.path.join(self.project, "f4"), "w") as file:
             file.write("precious\\n")
-put.Putter.restore = restore
+restoring._Writer.put = put
 from leftoff.cli.dispatch import dispatch
 sys.exit(dispatch(sys.argv[3:]))
 """
@@ -66,6 +64,10 @@ class Cut:
     def words(self) -> list[str]:
         return [(self.folder / name).read_text().split()[0] for name in FILES]
 
+    def half_restored(self) -> dict[str, str]:
+        found: dict[str, str] = self.run("status", "--json").json["half_restored"]
+        return found
+
     def steps(self) -> list[str]:
         return [step["status"] for step in self.run("show", "r", "--json").json["step_records"]]
 
@@ -86,22 +88,49 @@ def test_another_rollback_came_between(cut: Cut, between: list[str]) -> None:
 
 
 def test_a_run_that_went_on_is_not_taken_back(cut: Cut) -> None:
-    """Restoring one file, long after: the rest stays as it is, the run too, and it is said."""
+    """Restoring one file, long after: the rest stays as it is, the run too, and the rollback is still reported."""
     cut.killed()
     cut.run("step", "done", "c")
-    cut.run("finish")
-    done = cut.run("restore", f"r@{cut.first}", "f3", "--yes")
+    cut.run("restore", f"r@{cut.first}", "f3", "--yes")
     assert ["one", "one", "one", "two"] == cut.words()
     assert ["completed"] * 3 == cut.steps()
-    assert "given up" in done.err
+    assert {"r": f"leftoff rollback r@{cut.first} --files"} == cut.half_restored()
+    cut.run("rollback", f"r@{cut.first}", "--files", "--yes")
+    assert ({}, ["one"] * 4) == (cut.half_restored(), cut.words())
 
 
-def test_something_else_first_completes_it(cut: Cut) -> None:
-    """As long as nothing came between, another call completes it before it does its own; that is said."""
+def test_the_relative_name_of_a_version_stays(cut: Cut) -> None:
+    """`~N` does not count the version that was made before the kill: the same call completes it."""
+    assert 9 == cut.hooked(2, "kill", "rollback", "r~1", "--files").returncode
+    done = cut.run("rollback", "r~1", "--files")
+    assert (["one"] * 4, True) == (cut.words(), "now complete" in done.err)
+    assert ["rollback", "rollback_begin", "rollback_begin"] == [entry["trigger"] for entry in cut.log()[:3]]
+
+
+def test_undone_while_it_is_open(cut: Cut) -> None:
+    """A rollback to the version that was made first brings the present back, and nothing is open then."""
     cut.killed()
-    done = cut.run("restore", f"r@{cut.first}", "f3", "--yes")
-    assert ["one"] * 4 == cut.words()
-    assert "completed first" in done.err
+    saved = cut.log()[0]
+    assert "rollback_begin" == saved["trigger"]
+    cut.run("rollback", str(saved["checkpoint_id"]), "--files", "--yes")
+    assert ({}, ["two"] * 4) == (cut.half_restored(), cut.words())
+
+
+def test_single_files(cut: Cut) -> None:
+    """A restore that was killed is reported with the files that it was given, and completed by the same call."""
+    words = ("restore", f"r@{cut.first}", *FILES)
+    assert 9 == cut.hooked(2, "kill", *words).returncode
+    assert {"r": " ".join(("leftoff", *words))} == cut.half_restored()
+    cut.run(*words)
+    assert ({}, ["one"] * 4) == (cut.half_restored(), cut.words())
+    assert ["completed", "completed", "pending"] == cut.steps()
+
+
+def test_a_fork_is_not_half_restored(cut: Cut) -> None:
+    """It has the records of its source, but its files were not touched."""
+    cut.killed()
+    cut.run("fork", "r", "--run-id", "other")
+    assert ["r"] == [*cut.half_restored()]
 
 
 def test_a_file_that_is_written_to_meanwhile(cut: Cut) -> None:
@@ -112,7 +141,7 @@ def test_a_file_that_is_written_to_meanwhile(cut: Cut) -> None:
     assert "precious" == cut.words()[3]
     cut.run("rollback", f"r@{cut.first}", "--files", "--yes")
     assert ["one"] * 4 == cut.words()
-    saved = [entry["seq"] for entry in cut.log() if entry["note"] == "before a rollback"]
+    saved = [entry["seq"] for entry in cut.log() if entry["trigger"] == "rollback_begin"]
     assert "precious\n" in [call("cat", f"r@{seq}:f4", cwd=cut.folder).out for seq in saved]
 
 
@@ -127,10 +156,10 @@ def test_an_error_half_way(cut: Cut) -> None:
 
 
 def test_nothing_of_it_is_left(cut: Cut) -> None:
-    """After all of it no journal and no half written file is there."""
+    """After all of it no half written file is there."""
     cut.killed()
+    assert [] != [path.name for path in cut.folder.iterdir() if path.name.startswith(".leftoff-")]
     cut.run("rollback", f"r@{cut.first}", "--files")
-    assert ["lock"] == os.listdir(cut.folder / ".leftoff/restore")
     assert [] == [path.name for path in cut.folder.iterdir() if path.name.startswith(".leftoff-")]
 
 
@@ -146,32 +175,3 @@ def test_what_was_not_kept_cannot_be_restored(tmp_path: Path) -> None:
     done = call("restore", "r", "big", "small", "--yes", cwd=tmp_path)
     assert (3, True) == (done.code, "big (its content was not kept)" in done.err), str(done)
     assert ("y", "one\n") == ((tmp_path / "big").read_text(), (tmp_path / "small").read_text())
-
-
-def test_a_journal_that_is_damaged_is_not_carried_out(cut: Cut) -> None:
-    """Whichever bit is flipped: no other file, content or mode is put anywhere; without it, the same call does all."""
-    cut.killed()
-    journal, draw = cut.folder / ".leftoff/restore/r.json", random.Random(7)
-    data = journal.read_bytes()
-    for at in draw.sample(range(len(data)), 20):
-        flipped = bytearray(data)
-        flipped[at] ^= 1 << draw.randrange(8)
-        journal.write_bytes(flipped)
-        done = call("rollback", f"r@{cut.first}", "--files", "--yes", cwd=cut.folder)
-        assert (4, ["one", "one", "two", "two"]) == (done.code, cut.words()), str(done)
-        assert "Move the journal away" in done.err
-    journal.unlink()
-    cut.run("rollback", f"r@{cut.first}", "--files", "--yes")
-    assert ["one"] * 4 == cut.words()
-
-
-def test_the_journal_of_another_run_in_its_place(cut: Cut) -> None:
-    """It is not taken for none: that files are half restored is told, and not forgotten."""
-    cut.killed()
-    journal = cut.folder / ".leftoff/restore/r.json"
-    cut.run("start", "x", "--run-id", "other")
-    journal.rename(journal.with_name("other.json"))
-    for verb in (("verify", "other", "--json"), ("resume", "other", "--dry-run", "--json")):
-        found = call(*verb, cwd=cut.folder).json["findings"]
-        assert "files.half_restored" in [one["code"] for one in found], verb
-    assert 4 == call("rollback", "other@1", "--files", cwd=cut.folder).code

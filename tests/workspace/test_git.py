@@ -10,7 +10,7 @@ import pytest
 import leftoff
 from tests.cli.command import call, succeed
 from tests.cli.runs import started
-from tests.workspace.trees import git, repository, tree
+from tests.workspace.trees import begun, git, repository, tree
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_dirty_state_comes_back(repo: Path) -> None:
     assert dirty == tree(repo)
     git(repo, "gc", "-q", "--prune=now")
     succeed("rollback", first, "--files", cwd=repo)
-    succeed("rollback", "@~1", "--files", cwd=repo)
+    succeed("rollback", begun(repo), "--files", cwd=repo)
     assert dirty == tree(repo), "git gc cannot lose what leftoff captured"
 
 
@@ -98,7 +98,7 @@ def test_what_was_made_since_the_last_checkpoint_needs_a_yes(repo: Path) -> None
     assert 7 == result.code and "delete  fresh" in result.err, str(result)
     succeed("rollback", first, "--files", "--yes", cwd=repo)
     assert not (repo / "fresh").exists()
-    succeed("rollback", "@~1", "--files", cwd=repo)
+    succeed("rollback", begun(repo), "--files", cwd=repo)
     assert "never recorded\n" == (repo / "fresh").read_text()
 
 
@@ -189,7 +189,7 @@ def test_no_commit_yet(tmp_path: Path) -> None:
     assert "created" == files(tmp_path)["f"]["status"]
     succeed("rollback", first, "--files", cwd=tmp_path)
     assert {} == tree(tmp_path)
-    succeed("rollback", "@~1", "--files", cwd=tmp_path)
+    succeed("rollback", begun(tmp_path), "--files", cwd=tmp_path)
     assert "f\n" == (tmp_path / "f").read_text()
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import call, succeed
 from tests.cli.runs import driven, started
 from tests.cli.terminal import Terminal
-from tests.workspace.trees import git, tree
+from tests.workspace.trees import begun, git, tree
 
 
 def saved(cwd: Path) -> str:
@@ -54,7 +54,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert ["bytes", "goes", "link", "text", "tool"] == [one["path"] for one in found["files"]["restore"]]
     assert ["new/folder/file"] == [one["path"] for one in found["files"]["delete"]]
     log = succeed("log", "--json", cwd=tmp_path).json["checkpoints"]
-    assert ["rollback", "manual"] == [entry["trigger"] for entry in log[:2]]
+    assert ["rollback", "rollback_begin"] == [entry["trigger"] for entry in log[:2]]
     assert log[2]["digest"] == log[0]["digest"], "the records are those of the checkpoint"
     succeed("rollback", log[1]["checkpoint_id"], "--files", cwd=tmp_path)
     assert now == tree(tmp_path)
@@ -119,15 +119,15 @@ def test_a_person_is_asked(answer: str, code: int, tmp_path: Path) -> None:
 
 
 def test_files_that_were_there_before_are_kept(tmp_path: Path) -> None:
-    """A file that was not tracked then, but was there, is not deleted: nobody knows what it was."""
+    """A file that was not tracked then, but was last written before, is not deleted."""
     (tmp_path / "old").write_text("older than the run")
+    time.sleep(0.05)
     run = started(tmp_path)
     checkpoint = saved(tmp_path)
-    (tmp_path / "old").write_text("changed in the run")
     succeed("track", "old", cwd=tmp_path)
     found = succeed("rollback", checkpoint, "--files", "--json", cwd=tmp_path).json["files"]
     assert (["old"], []) == ([one["path"] for one in found["keep"]], found["delete"])
-    assert "changed in the run" == (tmp_path / "old").read_text()
+    assert "older than the run" == (tmp_path / "old").read_text()
     assert run in succeed("ls", cwd=tmp_path).out
 
 
@@ -175,7 +175,7 @@ def test_a_file_for_a_folder_and_back(tmp_path: Path) -> None:
     now = tree(tmp_path)
     succeed("rollback", checkpoint, "--files", cwd=tmp_path)
     assert then == tree(tmp_path)
-    succeed("rollback", "@~1", "--files", cwd=tmp_path)
+    succeed("rollback", begun(tmp_path), "--files", cwd=tmp_path)
     assert now == tree(tmp_path)
 
 
@@ -208,7 +208,7 @@ def test_a_large_file_that_must_go_is_saved_whole(tmp_path: Path) -> None:
     succeed("track", "f", cwd=tmp_path)
     succeed("rollback", checkpoint, "--files", cwd=tmp_path)
     assert "small" == (tmp_path / "f").read_text()
-    succeed("rollback", "@~1", "--files", cwd=tmp_path)
+    succeed("rollback", begun(tmp_path), "--files", cwd=tmp_path)
     assert "large " * 100 == (tmp_path / "f").read_text()
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.workspace import stat
-from leftoff.engine.workspace.stat import hashed, look, take, unchanged
+from leftoff.engine.workspace import file_state
+from leftoff.engine.workspace.file_state import hashed, look, take, unchanged
 
 
 def settle(path: Path) -> None:
     """Wait until what is written to the file from now on gets another time."""
-    while stat.tick() <= path.stat().st_ctime_ns:
+    while file_state.tick() <= path.stat().st_ctime_ns:
         time.sleep(0.001)
 
 
@@ -35,7 +35,7 @@ def test_unchanged_files_are_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     settle(path)
     for number in range(1000):
         entries[str(number)] = about(tmp_path / str(number))
-    monkeypatch.setattr(stat, "open_file", lambda *_, **__: pytest.fail("a file was opened"))
+    monkeypatch.setattr(file_state, "open_file", lambda *_, **__: pytest.fail("a file was opened"))
     assert {"same"} == set(look(str(tmp_path), entries).values())
 
 
@@ -85,8 +85,8 @@ def test_a_file_changed_while_it_was_hashed_is_dirty(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("first")
     changed = path.stat().st_ctime_ns
-    assert stat.facts(path.stat(), changed) is None
-    assert stat.facts(path.stat(), changed + 1) is not None
+    assert file_state.facts(path.stat(), changed) is None
+    assert file_state.facts(path.stat(), changed + 1) is not None
     assert not unchanged({"size": 5, "hash": "x", "seen": None}, path.stat())
 
     def growing(chunks: Any) -> int:
@@ -106,8 +106,8 @@ def test_times_in_whole_seconds_need_two_of_them(tmp_path: Path) -> None:
     whole = os.stat_result(
         (*st[:9], 1000, *st[10:]), {"st_ctime_ns": 1000 * 10**9, "st_mtime_ns": 1000 * 10**9}
     )
-    assert stat.facts(whole, 1001 * 10**9) is None
-    assert stat.facts(whole, 1003 * 10**9) is not None
+    assert file_state.facts(whole, 1001 * 10**9) is None
+    assert file_state.facts(whole, 1003 * 10**9) is not None
 
 
 def test_deep_hashes_everything(tmp_path: Path) -> None:

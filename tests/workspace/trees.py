@@ -7,7 +7,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from tests.cli.command import environment
+from tests.cli.command import environment, succeed
 
 Tree = dict[str, tuple[str, int, bytes]]
 
@@ -54,3 +54,9 @@ def repository(folder: Path, **files: str) -> Path:
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "--allow-empty", "-m", "first")
     return folder
+
+
+def begun(cwd: Path) -> str:
+    """The newest version that has the files as they were before a rollback; its id."""
+    log = succeed("log", "--json", cwd=cwd).json["checkpoints"]
+    return next(str(entry["checkpoint_id"]) for entry in log if entry["trigger"] == "rollback_begin")

@@ -25,7 +25,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, Terms, commit_apart, new_token
 from leftoff.engine.write.head import gone, need_known
-from leftoff.engine.write.salvaged import mark_rewound
+from leftoff.engine.write.rewound import mark_rewound
 from leftoff.errors import Invalid, Pruned, Rewound
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.find import Target
 from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.workspace.at_checkpoint import look_around
+from leftoff.engine.workspace.tracking import look_around, track_given
 from leftoff.errors import NeedsPerson
 
 if TYPE_CHECKING:
     from leftoff.api.buffer import Buffer
     from leftoff.api.store import Store as Owner
-    from leftoff.engine.workspace.plan import Plan
+    from leftoff.engine.workspace.restore_plan import Plan
     from leftoff.engine.workspace.restoring import Agree, Restorer
     from leftoff.model.versions import Version
 
@@ -45,8 +45,6 @@ class FilesMixin:
 
     def track(self, *paths: Any) -> list[dict[str, Any]]:
         """Remember files as they are now, with a copy; durable with the next commit. What is recorded of each."""
-        from leftoff.engine.workspace.tracking import track_given
-
         row = self._buffer.store.read(self._buffer.row)
         found = track_given(self._owner._project.workspace(), row, [os.fsdecode(path) for path in paths])
         with self._buffer.lock:
@@ -70,17 +68,17 @@ class FilesMixin:
         """
         version = self._version(ref)
         with self._buffer.committing:
-            restorer, target = self._restorer(version)
+            restorer = self._restorer(version)
             if files:
-                restorer.rollback(target, str(ref), _agree(yes))
+                restorer.rollback(_agree(yes))
             else:
-                restorer.hand.back(target.seq)
+                restorer.back()
             self._buffer.refresh()
             if self.status != "running":  # it is driven, whatever that version says
                 with self._buffer.lock:
                     status_changes(self._buffer.pending, "running", self._buffer.clock.now())
                 self._buffer.commit(None)
-        return restorer.hand.version or version
+        return restorer.version or version
 
     def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
         """Single files as they were at a version; those that had to be restored or deleted."""
@@ -89,22 +87,19 @@ class FilesMixin:
         version = self._version(ref)
         names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]
         with self._buffer.committing:
-            restorer, target = self._restorer(version)
-            done = restorer.restore(target, str(ref), names, _agree(yes))
+            done = self._restorer(version).restore(names, _agree(yes))
             self._buffer.refresh()
-        return [entry.path for entry in done.plan.touched] if done.plan is not None else names
+        return [entry.path for entry in done.plan.touched]
 
-    def _restorer(self, version: Version) -> tuple[Restorer, Target]:
-        """Who brings files and records back, under the lease of this process; and to where."""
-        from leftoff.engine.workspace.reporting import ReportHand
+    def _restorer(self, version: Version) -> Restorer:
+        """Return what brings files and records back to a version, under the lease of this process."""
         from leftoff.engine.workspace.restoring import Restorer
 
         buffer = self._buffer
         buffer.must_drive()
         self.commit()
         target, now = Target(buffer.store.read(buffer.row), version), buffer.clock.now
-        hand = ReportHand(buffer.store, target, now, guard=buffer.guard)
-        return Restorer(buffer.store, self._owner.project, buffer.redactor, now, hand), target
+        return Restorer(buffer.store, self._owner.project, buffer.redactor, now, target, guard=buffer.guard)
 
 
 def _agree(yes: bool) -> Agree:

@@ -194,6 +194,7 @@ def tell(error: LeftoffError, *, as_json: bool) -> None:
     parts = [f"leftoff: {error.message}", *_listed(error), *([error.hint] if error.hint else [])]
     if isinstance(error, BadDefinition):  # one line per problem
         parts = [line for part in parts for line in part.split("\n")]
+    parts += error.paste.splitlines()
     try:
         sys.stderr.write(printable("".join(f"{_short(clean(part))}\n" for part in parts)))
     except OSError:
@@ -201,7 +202,8 @@ def tell(error: LeftoffError, *, as_json: bool) -> None:
     if as_json:
         from leftoff.model.codec import text
 
-        about = {"code": error.code, "message": printable(error.whole), "hint": printable(error.hint)}
+        hint = f"{error.hint}\n{error.paste}" if error.paste else error.hint
+        about = {"code": error.code, "message": printable(error.whole), "hint": printable(hint)}
         try:
             out(safe_json(text({"error": about})))
         except OSError:

@@ -8,7 +8,7 @@ from leftoff.cli.render.text import clean
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.engine.workspace.plan import Entry, Plan
+    from leftoff.engine.workspace.restore_plan import Entry, Plan
 
 MOST = 200  # lines of a plan, before it is carried out
 HINT = "--yes restores them; the current content is saved first, as a checkpoint."

@@ -1,1 +1,1 @@
-"""Values only: records, runs, versions, state, codec, digest, upgrades. Nothing here does I/O or asks the time."""
+"""Values only: records, runs, versions, state, codec, digest. Nothing here does I/O or asks the time."""

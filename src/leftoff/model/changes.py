@@ -40,7 +40,6 @@ DELETE, PUT, APPEND = "delete", "put", "append"
 
 _KNOWN = frozenset(COLLECTIONS)
 LAST = 99_999_999  # the order of a step that has none
-LOST_STEP = ("pending", LAST)  # what is kept beside a step whose record lay in a blob that is lost
 _JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
 _MARKED = '{"redacted":true}'  # how a mark, and whatever looks like one, is encoded
 _LONG = 1000

@@ -55,16 +55,12 @@ def tagged(digest: bytes) -> str:
 def checkpoint_id(run_id: str, seq: int, digest: bytes) -> str:
     """64 hex characters, of which people use any unique prefix of at least four: there is a letter in it, so that it is
     no number."""
-    made = _first_id(run_id, seq, digest)
+    made = sha256(f"{run_id}:{seq}:{digest.hex()}".encode()).hexdigest()
     while made[:4].isdigit():
         made = sha256(made.encode()).hexdigest()
     return made
 
 
 def is_checkpoint_id(text: str | None, run_id: str, seq: int, digest: bytes) -> bool:
-    """Whether an id follows from a version; older ones may begin with four digits."""
-    return text in (checkpoint_id(run_id, seq, digest), _first_id(run_id, seq, digest))
-
-
-def _first_id(run_id: str, seq: int, digest: bytes) -> str:
-    return sha256(f"{run_id}:{seq}:{digest.hex()}".encode()).hexdigest()
+    """Return whether an id follows from a version."""
+    return text == checkpoint_id(run_id, seq, digest)

@@ -24,6 +24,9 @@ COLLECTIONS = (
     "audit",
 )
 
+ROLLBACK_BEGIN = "rollback_begin"  # a trigger: files are about to be restored; `~N` does not count it
+RESTORING = "restoring"  # a key of `run`: the restore of files that was begun, until it is complete
+
 TRIGGERS = (
     "step_complete",
     "phase_transition",
@@ -41,6 +44,7 @@ TRIGGERS = (
     "manual",
     "external",
     "rollback",
+    ROLLBACK_BEGIN,
 )
 
 RUN_STATUS = ("running", "paused", "blocked", "failed", "completed", "abandoned")
@@ -60,8 +64,8 @@ STEP_ENDED = ("completed", "skipped")
 # In a step's record: it was done, and is to be done again, so that what needs it may be done already.
 ONCE_MORE = "once_more"
 
-# The record of `context` that marks a run of which a repair could not prove everything.
-SALVAGED = "salvaged"
+# The record of `context` that marks a run that lost versions in a repair, or may have: resuming it asks.
+REPAIRED = "repaired"
 
 # The record of `context` that holds the issue that a run works on, as it was read last.
 ISSUE = "issue_snapshot"
@@ -70,7 +74,7 @@ ISSUE = "issue_snapshot"
 AS_WRITTEN = ("as-written:", "order:")
 
 # Records of `context` by which leftoff knows what to execute, bring back or ask: its own, and nobody else's to put.
-_OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty", SALVAGED)
+_OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty", REPAIRED)
 
 
 def is_own(collection: str, key: str) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.write.audit import Audit
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 class Decision(Fields):
     """A decision to record. ``words``: the run and the step, as far as somebody named them. ``choice``: without one,
     the only option that does not reject, or `approve`; of others a person chooses. ``seen``: what stands for the
-    question that they were shown."""
+    question that they were shown. ``audit``: recorded in the same commit."""
 
     words: Sequence[str] = ()
     choice: str | None = None
     note: str | None = None
     seen: str | None = None
+    audit: Audit | None = None
 
 
 class Decided(Fields):
@@ -84,7 +86,7 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     note = project.redactor.mask(decision.note) if decision.note else None
     options = _phase_options(project, row, step)
     choice, seen = _chosen(project, caller, row, step, decision, options)
-    said = approvals.Decision(choice, user(), project.now, note, options, seen)
+    said = approvals.Decision(choice, user(), project.now, note, options, seen, decision.audit)
 
     find, guard = this_run(row.run, row.run_id), guard_of(caller)
     done = approvals.decide(project.store, find, step, said, scrubber=project.redactor, guard=guard)
@@ -239,6 +241,7 @@ def unblock(
     ref: str | None = None,
     step: str | None = None,
     seen: int | None = None,
+    audit: Audit | None = None,
 ) -> Unblocked:
     """What blocks a run, or one step of it, is resolved. ``seen``: as far as it was there at that version."""
     from leftoff.engine.steps.unblock import unblock as clear
@@ -251,6 +254,6 @@ def unblock(
     found = whole_run(project, caller, ref, Deciding(caller, project.now, blocked))
     path = step_of(project, found.row, step) if step else None
     find = this_run(found.row.run, found.row.run_id)
-    done = clear(project.store, find, path, project.now, seen=seen, scrubber=project.redactor)
+    done = clear(project.store, find, path, project.now, seen=seen, scrubber=project.redactor, audit=audit)
     say_active_again(project, found.row)
     return Unblocked(info(project, done.done.row), done.done.version is not None, done.steps)

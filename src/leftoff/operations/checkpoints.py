@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from leftoff.engine.read.diff import Diff
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.workspace.differences import FileDiff
+    from leftoff.engine.workspace.file_versions import FileDiff
+    from leftoff.engine.write.audit import Audit
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def save(project: Project, caller: Caller, trigger: str = "manual", note: str | None = None) -> Version:
     """Seal a checkpoint: always a new one, whether anything changed or not."""
-    from leftoff.engine.workspace.at_checkpoint import look_around
+    from leftoff.engine.workspace.tracking import look_around
     from leftoff.engine.write.commit import Seal
 
     masked = project.redactor.mask(note) if note else None
@@ -204,8 +205,7 @@ def compare(
 def _contents(project: Project, left: Target, right: Target, wanted: list[str]) -> dict[str, FileDiff]:
     """What changed in the files that the two versions know."""
     from leftoff.engine.read.diff import file_records, is_among
-    from leftoff.engine.workspace.copies import CopiesThen
-    from leftoff.engine.workspace.differences import FileSide, file_diffs
+    from leftoff.engine.workspace.file_versions import FileSide, file_diffs
 
     there = project.seen_from(right.row)
     sides = []
@@ -213,8 +213,7 @@ def _contents(project: Project, left: Target, right: Target, wanted: list[str]) 
         known = file_records(project.store, side.row.run, side.row.run_id, side.seq)
         known = {path: about for path, about in known.items() if not wanted or is_among(path, wanted)}
         name = f"{side.row.run_id}@{side.seq}" if side.version is not None else "now"
-        copies = CopiesThen(project.store, (side.row.run, side.row.run_id, side.seq))
-        sides.append(FileSide(copies, there.folder, name, known, now=side.version is None))
+        sides.append(FileSide(project.store, there.folder, name, known, now=side.version is None))
     return file_diffs(sides[0], sides[1], project.redactor)
 
 
@@ -225,6 +224,7 @@ class Fork(Fields):
     branch: str | None = None
     run_id: str | None = None
     variables: Mapping[str, Any] | None = None
+    audit: Audit | None = None
 
 
 class Forked(Fields):
@@ -240,13 +240,13 @@ class Forked(Fields):
 def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
     from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
-    from leftoff.operations.runs import info, target, tell_lost
+    from leftoff.operations.runs import info, target
 
     source, branch = target(project, caller, wanted.ref, current(project, caller)), wanted.branch
     on = project.store.read(_free_branch) if branch is None else branch
-    request = ForkRequest(on, wanted.run_id, dict(wanted.variables or {}), scrubber=project.redactor)
+    variables = dict(wanted.variables or {})
+    request = ForkRequest(on, wanted.run_id, variables, scrubber=project.redactor, audit=wanted.audit)
     head = usage_errors(lambda: fork_paused(project.store, source, request, project.now))
-    tell_lost(project, head)
     return Forked(info(project, head), source)
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.steps.artifacts import Captured
-    from leftoff.engine.workspace.plan import Entry, Plan
-    from leftoff.engine.workspace.read import FileThen
+    from leftoff.engine.workspace.file_versions import FileThen
+    from leftoff.engine.workspace.restore_plan import Entry, Plan
     from leftoff.engine.workspace.restoring import Agree, Outcome, Restorer
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Reported
@@ -65,8 +65,8 @@ def track(project: Project, caller: Caller, paths: list[str], *, git: bool = Fal
 
 def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> FileThen:
     """A file as a version has it. ``path``: relative to the project, or with ./ to the current folder."""
+    from leftoff.engine.workspace.file_versions import FileThen
     from leftoff.engine.workspace.paths import check_path, given_path
-    from leftoff.engine.workspace.read import FileThen
 
     here = path.startswith(("./", "../", "/"))
     path = given_path(project.folder, path) if here else check_path(path, "REF:PATH")
@@ -81,12 +81,10 @@ def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> Fil
 
 def restorer(project: Project, caller: Caller, target: Target, guard: Guard | None = None) -> Restorer:
     """Who brings files back. ``guard``: of whoever drives the run himself."""
-    from leftoff.engine.workspace.reporting import ReportHand
     from leftoff.engine.workspace.restoring import Restorer
 
-    now = project.clock.now
-    hand = ReportHand(project.store, target, now, session=caller.session, guard=guard or guard_of(caller))
-    return Restorer(project.store, project.folder, project.redactor, now, hand)
+    now, guard = project.clock.now, guard or guard_of(caller)
+    return Restorer(project.store, project.folder, project.redactor, now, target, caller.session, guard)
 
 
 class Restore(Fields):
@@ -176,18 +174,16 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     if request.ref is None:
         project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
     project.move_to_worktree(found.row)
-    done = restorer(project, caller, found).restore(found, ref, paths, agree)
+    done = restorer(project, caller, found).restore(paths, agree)
     say_active_again(project, found.row)
-    if done.done and done.before:
-        project.say(f"leftoff: {done.before}")
-    if done.done and done.plan is not None and done.plan.lost:
+    if done.done and done.plan.lost:
         raise _lost(done.plan, ref, "Whatever else was named is restored.")
     return Restored(info(project, found.row), len(paths), done)
 
 
 def _lost(plan: Plan, ref: str, rest: str) -> NotFound:
     """Files that should be as they were, and cannot be. ``rest``: what was done all the same."""
-    from leftoff.engine.workspace.plan import WHY_NOT_KEPT
+    from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT
 
     names = "; ".join(f"{entry.path} ({entry.why})" for entry in plan.lost[:_SHOWN])
     more = f" and {len(plan.lost) - _SHOWN} more" if len(plan.lost) > _SHOWN else ""
@@ -214,9 +210,9 @@ class RolledBack(Fields):
     @property
     def changed(self) -> bool:
         """Not where the run was there already, and every file as it was then."""
-        outcome = self.outcome
-        files = outcome is not None and (outcome.plan is None or bool(outcome.before))
-        return files or self.run.row.seq != self.target.row.seq
+        return (
+            self.outcome is not None and self.outcome.completed
+        ) or self.run.row.seq != self.target.row.seq
 
     @property
     def lost(self) -> NotFound | None:
@@ -243,7 +239,7 @@ class RollbackPlan(Fields):
 
 def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
     """Look, and do nothing."""
-    from leftoff.engine.workspace.plan import make_plan
+    from leftoff.engine.workspace.restore_plan import make_plan
     from leftoff.operations.execution.stop import left_running
 
     found = _back_to(project, caller, request)
@@ -254,7 +250,7 @@ def plan_rollback(project: Project, caller: Caller, request: Rollback) -> Rollba
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
     """Where a rollback goes."""
     from leftoff.engine.read.find import need_only_carrier
-    from leftoff.engine.workspace.good import last_good
+    from leftoff.engine.workspace.restore_plan import last_good
 
     fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
     found = target(project, caller, request.ref, Deciding(caller, project.now, fit))
@@ -285,9 +281,7 @@ def rollback(
         _rollback_records(project, caller, found)
         say_active_again(project, found.row)
         return RolledBack(info(project, found.row), found)
-    named = request.ref or found.row.run_id
-    ref = f"--good {named}" if request.good else named
-    outcome = restorer(project, caller, found).rollback(found, ref, agree)
+    outcome = restorer(project, caller, found).rollback(agree)
     say_active_again(project, found.row)
     return RolledBack(info(project, found.row), found, outcome, outcome.done)
 
@@ -302,6 +296,4 @@ def _rollback_records(project: Project, caller: Caller, target: Target) -> None:
 
 def difference(project: Project, plan: Plan, entry: Entry) -> str:
     """What somebody changed in a file that a plan would overwrite or delete."""
-    from leftoff.engine.workspace.differences import difference
-
-    return difference(project.folder, plan, entry, project.redactor)
+    return plan.difference(project.folder, entry, project.redactor)

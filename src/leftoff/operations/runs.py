@@ -159,12 +159,3 @@ def info(project: Project, row: Known) -> RunInfo:
     if found is None:
         raise gone(row.run_id)
     return found
-
-
-def tell_lost(project: Project, row: Known) -> None:
-    """Say what is known to be lost of a run that is handed on."""
-    from leftoff.engine.read.lost import lost_parts, told
-
-    parts = project.store.read(lambda view: lost_parts(view, row.run))
-    if parts:
-        project.say(f"leftoff: {told(row.run_id, parts)}")

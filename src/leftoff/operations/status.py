@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.workspace.journal import CutShort
+    from leftoff.engine.workspace.restoring import HalfRestored
     from leftoff.store.rows import RunRow
 
 _TIMED = 10  # runs whose time is told where none is the current one
@@ -24,10 +24,10 @@ class Status(Fields):
     """The project, its store, the current run and all that are not finished, at one moment.
 
     ``why_none``: why there is no current run. ``times``, ``checkpoints``: of the current run, where there is none of
-    those that were touched last; the time used, and the newest checkpoint. ``cut_short``: rollbacks that were killed
-    before all files were in their place, by run. ``problems``: which files of the protocol could not be kept in step,
-    and why. ``trash``: how many runs lie there, and their bytes. ``waiting``: how many events of agents found the store
-    out of reach, and wait for the next one that does not.
+    those that were touched last; the time used, and the newest checkpoint. ``half_restored``: rollbacks that were
+    killed before all files were in their place, by run. ``problems``: which files of the protocol could not be kept in
+    step, and why. ``trash``: how many runs lie there, and their bytes. ``waiting``: how many events of agents found the
+    store out of reach, and wait for the next one that does not.
     """
 
     project: str
@@ -39,7 +39,7 @@ class Status(Fields):
     current: RunInfo | None
     why_none: str
     times: dict[str, dict[str, float | None]]
-    cut_short: dict[str, CutShort]
+    half_restored: dict[str, HalfRestored]
     problems: list[str]
     checkpoints: dict[str, dict[str, Any]]
     trash: tuple[int, int] = (0, 0)
@@ -56,7 +56,7 @@ class Status(Fields):
             "times": self.times,
             "checkpoint": self.checkpoints.get(self.current.run_id) if self.current is not None else None,
             "checkpoints": self.checkpoints,
-            "half_restored": {run: found.command for run, found in self.cut_short.items()},
+            "half_restored": {run: found.command for run, found in self.half_restored.items()},
             "problems": self.problems,
             "trash": {"runs": self.trash[0], "bytes": self.trash[1]},
             "events_waiting": self.waiting,
@@ -67,11 +67,11 @@ class Status(Fields):
 def status(project: Project, caller: Caller) -> Status:
     """Where this is."""
     from leftoff.engine.config.git_head import git_branch
+    from leftoff.engine.lifecycle.spool import Spool
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.history import latest
     from leftoff.engine.read.timing import timing
-    from leftoff.engine.workspace import kept_events
-    from leftoff.engine.workspace.journal import cut_short
+    from leftoff.engine.workspace.restoring import half_restored
     from leftoff.model.words import UNFINISHED
 
     store, folder = project.store, project.folder
@@ -79,7 +79,7 @@ def status(project: Project, caller: Caller) -> Status:
     row, why_none = _current_or_why(project, caller)
     current = info(project, row) if row is not None else None
     timed = [current] if current is not None else runs[:_TIMED]
-    found = {run.run_id: cut_short(store, folder, run.row.run, run.run_id) for run in runs}
+    found = {run.run_id: half_restored(store, run.row) for run in runs}
     return Status(
         project=folder,
         store=store.name,
@@ -91,10 +91,10 @@ def status(project: Project, caller: Caller) -> Status:
         why_none=why_none,
         times={run.run_id: timing(store, run.row, project.now) for run in timed},
         checkpoints={run.run_id: last for run in timed if (last := latest(store, Target(run.row, None)))},
-        cut_short={run_id: short for run_id, short in found.items() if short},
+        half_restored={run_id: short for run_id, short in found.items() if short},
         problems=store.follower.problems() if store.follower is not None else [],
         trash=_in_trash(project),
-        waiting=kept_events.count(project.store_folder),
+        waiting=len(Spool(project.store_folder).names()),
     )
 
 

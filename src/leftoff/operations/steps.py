@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.steps.next_step import NextStep
     from leftoff.engine.steps.reports import StepReport
-    from leftoff.engine.workspace.at_checkpoint import Surroundings
+    from leftoff.engine.workspace.tracking import Surroundings
     from leftoff.engine.write.commit import Seal
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
@@ -79,7 +79,7 @@ def _looked_around(
         blobs += capture_outputs(project.workspace(at), said, list(outputs))
     if said.action == "start":
         return row, None, blobs
-    from leftoff.engine.workspace.at_checkpoint import look_around
+    from leftoff.engine.workspace.tracking import look_around
 
     around = look_around(project, row, issue=_ends_phase(project, row, said))
     return row, around, blobs + around.blobs

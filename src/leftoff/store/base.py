@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]
-    Doubt = Callable[["Tx", dict[str, Any], list[str]], None]
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
 VALUE_MAX = 1 << 20  # larger ones are blobs
@@ -299,7 +298,7 @@ class Tx(View):
 
     def put(self, run: int, record: Record, existed: bool, step: tuple[str, str, int] | None = None) -> None:
         """Make this the live record; what was there (``existed``) stays readable at older versions. ``step``: status,
-        ord and leaf of a step. A blob that the record refers to must be known and present, or noted as lost."""
+        ord and leaf of a step. A blob that the record refers to must be known and present."""
         raise NotImplementedError
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
@@ -363,10 +362,6 @@ class Tx(View):
         """A blob whose file is durable (or is in this store's trash, from where it comes back)."""
         raise NotImplementedError
 
-    def lose_blob(self, hash: bytes, at: int) -> None:
-        """Note that a blob which a record is about to name is gone for good, unless it is known here."""
-        raise NotImplementedError
-
     def tables(self) -> WritableTables:
         raise NotImplementedError
 
@@ -393,8 +388,6 @@ class Store:
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``
     patience = 30.0
-    #: seconds after which another process that had its turn all the time is not waited for any longer
-    stuck = 1e6
     #: who keeps a protocol's files in step with it; ``None``: nobody
     follower: Follower | None = None
     #: who hears how much a check has looked at so far
@@ -479,11 +472,9 @@ class Store:
         """Make the store, or bring its schema up to date; not while somebody drives a run with older code."""
         self.write(lambda tx: None)
 
-    def check(self, *, repair: bool = False, doubt: Doubt | None = None) -> dict[str, Any]:
-        """fsck of bytes and rows: ``checked`` (counts), ``problems`` and ``quarantined``.
-
-        ``doubt``: marks a run that may have lost versions, given what is told of it and what was set aside. Called
-        before the repair is over: one that is cut short is still to be done."""
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        """Check bytes and rows: return ``checked`` (counts), ``problems`` and ``quarantined``. With ``repair`` also
+        ``repaired``, and ``salvaged``: by run what could not be proved. Such a run asks before it resumes."""
         raise NotImplementedError
 
     def close(self, *, soon: bool = False) -> None:

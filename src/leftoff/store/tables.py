@@ -37,7 +37,7 @@ COPIED = ("record", "past", "version", "alias", "attempt", "lease", "meta")
 #: how many rows there are in all of them
 COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in COPIED)}"
 #: names in `meta` that describe the store itself
-OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "min_reader", "min_writer")
+OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema")
 #: names in `meta` that are not copied
 OURS = (*OWN_FACTS, FACT + COPYING)
 

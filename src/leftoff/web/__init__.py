@@ -1,6 +1,5 @@
-"""The page: every run in a browser, live, and what a person may decide; a face over operations alone.
+"""The page of `leftoff serve`: runs in a browser, live, and an HTTP API for programs.
 
-``app`` puts the routes together, ``security`` stands in front of all of them, ``screens`` are the pages (a view each,
-in ``views``, and a template each), ``events`` the stream that makes pages live, ``server`` the process. Nothing here
-knows a store; whatever is a rule is an operation.
+``app`` puts the routes behind ``guard``. ``screens`` renders pages from the values that ``overview_screens``,
+``run_screens`` and ``diagrams`` compute. ``page_posts`` and ``page_api`` call the actions of ``operations.pages``.
 """

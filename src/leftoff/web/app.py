@@ -7,7 +7,6 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -15,16 +14,12 @@ from starlette.staticfiles import StaticFiles
 
 from leftoff._version import __version__
 from leftoff.errors import LeftoffError
-from leftoff.web import actions, api, events, files, screens
-from leftoff.web.actions import Said
-from leftoff.web.events import Hub
-from leftoff.web.failures import failed, refused
-from leftoff.web.jobs import Jobs
-from leftoff.web.measures import metrics
-from leftoff.web.options import Options
-from leftoff.web.projects import Projects
-from leftoff.web.security import Guard
-from leftoff.web.verdicts import Verdicts
+from leftoff.web import live_events, page_api, page_posts, raw_files, screens
+from leftoff.web.background import StoreChecks, Verdicts
+from leftoff.web.guard import middleware
+from leftoff.web.live_events import Hub
+from leftoff.web.page_posts import Said
+from leftoff.web.served import PageOptions, Projects
 
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="{fill}"/>'
@@ -33,8 +28,8 @@ _ICON = (
 )
 
 
-class Static(StaticFiles):
-    """Our own files: a browser keeps them, and asks whether they are still the same."""
+class StaticPages(StaticFiles):
+    """Our own files. A browser stores them, and asks whether they are still the same."""
 
     def file_response(self, *args: Any, **named: Any) -> Response:
         response = super().file_response(*args, **named)
@@ -42,45 +37,42 @@ class Static(StaticFiles):
         return response
 
 
-def make_app(projects: Projects, options: Options) -> Starlette:
-    """The application of what is served."""
+def make_app(projects: Projects, options: PageOptions) -> Starlette:
     app = Starlette(
         routes=_routes(options),
-        middleware=[Middleware(Guard, options=options)],
-        exception_handlers={LeftoffError: failed, HTTPException: refused},
+        middleware=middleware(options),
+        exception_handlers={LeftoffError: screens.error_answer, HTTPException: screens.http_error_answer},
     )
     app.state.projects = projects
     app.state.options = options
-    app.state.templates = screens.environment()
+    app.state.templates = screens.template_environment()
     app.state.hub = hub = Hub(projects, options.limits.streams)
     app.state.said = Said()
-    app.state.jobs = Jobs(hub.tell_all)
+    app.state.checks = StoreChecks(hub.tell_all)
     app.state.verdicts = Verdicts()
     return app
 
 
-def _routes(options: Options) -> list[BaseRoute]:
-    static = Static(directory=os.path.join(screens.HERE, "static"))
+def _routes(options: PageOptions) -> list[BaseRoute]:
     return [
-        *screens.routes(),
-        *events.routes(),
-        *files.routes(),
-        *([] if options.read_only else actions.routes()),
-        *api.routes(read_only=options.read_only),
-        Route("/metrics", metrics, name="metrics"),
+        *screens.screen_routes(),
+        *live_events.event_routes(),
+        *raw_files.raw_routes(),
+        *([] if options.read_only else page_posts.post_routes()),
+        *page_api.api_routes(read_only=options.read_only),
         Route("/healthz", healthz, name="healthz"),
         Route("/favicon.svg", favicon, name="favicon"),
-        Mount("/static", static, name="static"),
+        Mount("/static", StaticPages(directory=os.path.join(screens.HERE, "static")), name="static"),
     ]
 
 
 def healthz(request: Request) -> Response:
-    """Whether the server answers; what it serves is not said."""
+    """Say that the server answers, and nothing about what it serves."""
     return JSONResponse({"ok": True, "version": __version__})
 
 
 def favicon(request: Request) -> Response:
-    """The icon; ``?need=3``: how many runs need a person."""
+    """Return the icon. ``?need=3``: how many runs need a person."""
     need = request.query_params.get("need", "0")
     number = int(need) if need.isascii() and need.isdigit() and len(need) < 6 else 0
     text = "l" if not number else str(number) if number < 10 else "9+"

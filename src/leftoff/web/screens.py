@@ -1,8 +1,8 @@
-"""The pages: which view and which template make each, at which path.
+"""The pages: at which path each is, which function computes its values, and which template renders them.
 
-A page is rendered whole, and works without a script. What may change while it is open stands in elements with an ``id``
-and the attribute ``data-live``: on an event the script asks for the same URL with the header ``X-Leftoff-Partial: 1``,
-is given the block ``main`` alone, and replaces those elements whose text differs.
+A page is rendered whole and works without a script. Elements that may change while it is open have an ``id`` and the
+attribute ``data-live``: on an event the script asks for the same URL with the header ``X-Leftoff-Partial: 1``, gets the
+block ``main`` alone, and replaces those elements whose text differs.
 """
 
 from __future__ import annotations
@@ -10,39 +10,51 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from importlib import import_module
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from leftoff._version import __version__
 from leftoff.errors import LeftoffError
-from leftoff.web.asking import asked, options_of, projects_of, urls
-from leftoff.web.views.words import FILTERS
+from leftoff.operations import Project
+from leftoff.web.diagrams import graph_screen, history_screen, timeline_screen
+from leftoff.web.guard import NotOurs
+from leftoff.web.overview_screens import home_screen, store_screen
+from leftoff.web.page_text import FILTERS
+from leftoff.web.run_screens import (
+    compare_screen,
+    files_screen,
+    go_on_screen,
+    run_screen,
+    session_screen,
+    step_screen,
+)
+from leftoff.web.served import ScreenRequest, projects_of, screen_request, served_by, urls
 
 HERE = os.path.dirname(__file__)
-PARTIAL = "x-leftoff-partial"
+_PARTIAL = "x-leftoff-partial"
 
-# Of a run: the last part of the path, and which module of `views` and which template make it.
-OF_RUN = {
-    "": "run",
-    "timeline": "timeline",
-    "graph": "graph",
-    "history": "history",
-    "compare": "compare",
-    "session": "session",
-    "artifacts": "artifacts",
-    "step": "step",
-    "go": "go",
+# The path of each screen below a run; its name is also that of the template.
+_Screen = Callable[[Project, ScreenRequest], dict[str, Any]]
+_OF_RUN: dict[str, tuple[str, _Screen]] = {
+    "run": ("", run_screen),
+    "timeline": ("/timeline", timeline_screen),
+    "graph": ("/graph", graph_screen),
+    "history": ("/history", history_screen),
+    "compare": ("/compare", compare_screen),
+    "session": ("/session", session_screen),
+    "artifacts": ("/artifacts", files_screen),
+    "step": ("/step", step_screen),
+    "go": ("/go", go_on_screen),
 }
-OF_PROJECT = {"store": "store"}
 
 
-def environment() -> Environment:
-    """The templates; every value is escaped."""
+def template_environment() -> Environment:
+    """Return the templates; every value is escaped."""
     made = Environment(
         loader=FileSystemLoader(os.path.join(HERE, "templates")),
         autoescape=True,
@@ -55,32 +67,34 @@ def environment() -> Environment:
 
 
 def render(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page. Besides ``context`` every template has ``url`` (see `asking.urls`), ``static`` (the path of a file of
-    `static`), ``csrf`` (what each form carries as the hidden field of that name), ``read_only``, ``partial`` (whether
-    the block ``main`` alone is wanted), ``cursor`` (where the stream of events goes on), ``told`` (what came of an
-    action, on the page that follows it), ``served`` (all projects) and ``version``; those of one project have ``here``,
-    that one, and ``job``, how far its last check is (see `jobs.Check.to_json`), if there was one."""
-    url, here = urls(request), context.pop("here", None)
+    """Return a page. In addition to ``context``, every template has these values:
+
+    ``url`` (see `served.urls`), ``static`` (the path of a file of `static`), ``csrf`` (each form carries it as a hidden
+    field), ``read_only``, ``partial`` (only the block ``main`` is wanted), ``cursor`` (where the stream of events
+    continues), ``told`` (the result of the action before), ``served`` (all projects), ``version``, ``here`` (the
+    project, if the page is of one) and ``job`` (the last check of that project's store).
+    """
+    url, here, state = urls(request), context.pop("here", None), request.app.state
     session = request.scope.get("leftoff")
-    page = request.app.state.templates.get_template(template).render(
+    page = state.templates.get_template(template).render(
         url=url,
         static=lambda name: url("static", path=name),
         csrf=session.csrf if session is not None else "",
-        read_only=options_of(request).read_only,
-        partial=PARTIAL in request.headers,
+        read_only=state.options.read_only,
+        partial=_PARTIAL in request.headers,
         served=list(projects_of(request)),
         version=__version__,
-        told=request.app.state.said.get(request.query_params.get("said", "")),
-        job=request.app.state.jobs.of(here.key) if here is not None else None,
+        told=state.said.get(request.query_params.get("said", "")),
+        job=state.checks.of(here.key) if here is not None else None,
         here=here,
         **{"cursor": "", **context},
     )
-    # Half a character, as JSON may have it, is shown as ?
+    # A lone surrogate, which JSON may hold, is shown as ?
     return HTMLResponse(page.encode(errors="replace"), status)
 
 
-def home(request: Request) -> Response:
-    """All runs of all that is served. One of several that cannot be read is told, and the others are shown."""
+def _home(request: Request) -> Response:
+    """Show all runs of all projects. If one of several cannot be read, the page says so and shows the others."""
     served, hub = projects_of(request), request.app.state.hub
     with ExitStack() as stack:
         places, cursors, troubled = [], [], []
@@ -93,35 +107,63 @@ def home(request: Request) -> Response:
                 if len(served) == 1:
                     raise
                 troubled.append((one, error))
-        found = _view("home")(places, asked(request))
+        found = home_screen(places, screen_request(request))
         return render(request, "home.html", cursor=",".join(cursors), troubled=troubled, **found)
 
 
-def _screen(name: str) -> Callable[[Request], Response]:
-    view, template = _view(name), f"{name}.html"
-
+def _route(path: str, name: str, screen: _Screen) -> Route:
     def show(request: Request) -> Response:
-        served = projects_of(request).of(request.path_params["project"])
+        served = served_by(request)
         with served.open() as project:
             cursor = request.app.state.hub.cursor([(served, project)])
-            found = view(project, asked(request))
-            return render(request, template, cursor=cursor, here=served, **found)
+            found = screen(project, screen_request(request))
+            return render(request, f"{name}.html", cursor=cursor, here=served, **found)
 
-    show.__name__ = name
-    return show
-
-
-def _view(name: str) -> Callable[..., dict[str, Any]]:
-    found: Callable[..., dict[str, Any]] = import_module(f"leftoff.web.views.{name}").view
-    return found
+    return Route(path, show, name=name)
 
 
-def routes() -> list[Route]:
-    """The pages, by name: ``home``; ``run``, ``timeline`` and so on (project, run); ``store`` (project)."""
-    found = [Route("/", home, name="home")]
-    for part, name in OF_RUN.items():
-        path = "/p/{project}/runs/{run}" + (f"/{part}" if part else "")
-        found.append(Route(path, _screen(name), name=name))
-    for part, name in OF_PROJECT.items():
-        found.append(Route(f"/p/{{project}}/{part}", _screen(name), name=name))
-    return found
+def screen_routes() -> list[Route]:
+    return [
+        Route("/", _home, name="home"),
+        *(_route("/p/{project}/runs/{run}" + path, name, screen) for name, (path, screen) in _OF_RUN.items()),
+        _route("/p/{project}/store", "store", store_screen),
+    ]
+
+
+# -- errors
+
+_STATUS = {1: 500, 2: 400, 3: 404, 4: 422, 5: 409, 6: 409, 7: 409, 8: 503}  # by the command's exit code
+_SAID = {
+    400: ("bad_request", "The request cannot be read."),
+    404: ("not_found", "There is nothing at this address."),
+    405: ("method", "This address does not take that method."),
+}
+
+
+def error_answer(request: Request, error: Exception) -> Response:
+    """Answer with an error of an operation."""
+    assert isinstance(error, LeftoffError)
+    about = {"code": error.code, "message": error.whole, "hint": error.hint}
+    return _error(request, 403 if isinstance(error, NotOurs) else _STATUS.get(error.exit_code, 500), about)
+
+
+def http_error_answer(request: Request, error: Exception) -> Response:
+    """Answer with an error of Starlette: no route, a wrong method, a body that is too long."""
+    assert isinstance(error, HTTPException)
+    code, message = _SAID.get(error.status_code, ("refused", str(error.detail)))
+    response = _error(request, error.status_code, {"code": code, "message": message, "hint": ""})
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _error(request: Request, status: int, about: dict[str, Any]) -> Response:
+    """Return an error as JSON to programs, as a page to people."""
+    path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+    if path.startswith("/api/"):
+        return JSONResponse({"error": about}, status)
+    is_form = request.method == "POST" and "action" in request.path_params
+    back = urls(request)("ask", **request.path_params) if is_form else ""
+    try:
+        return render(request, "error.html", status, number=status, error=about, back=back)
+    except Exception:  # a defect of the page itself
+        return PlainTextResponse(f"{about['message']}\n{about['hint']}\n", status)

@@ -11,7 +11,6 @@ from leftoff.errors import Corrupt, NotFound, StoreUnavailable
 from leftoff.model.codec import sha256
 from leftoff.model.values import blob_stored
 from leftoff.store.base import Store, View
-from leftoff.store.lost import lost_blobs, named_blob
 from leftoff.store.rows import BlobRow
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import Scribe, facts
@@ -33,10 +32,6 @@ CONTENTS = {
 
 
 BLOB = "hash size stored encoding"
-
-
-def lost_blobs_of(store: Store) -> set[bytes]:
-    return set(store.read(lost_blobs))
 
 
 class BlobRules(Rules):
@@ -120,25 +115,6 @@ class BlobRules(Rules):
                 scribe.commit({("artifact", "f"): blob_stored(bytes(32)), ("note", "n"): 1}, blobs=blobs)
         scribe.verify()
         assert None is store.read(lambda v: v.blob(bytes(32)))
-
-    def test_reference_to_what_is_lost(self, store: Store) -> None:
-        """A record may refer to a blob that is noted as lost; one that is known is not lost, and one that is saved
-        again is known, and noted no more."""
-        scribe, noted = Scribe(store), sha256(NOISE).digest()
-        known = refer(scribe, "known", TEXT)
-        for hash in (noted, known.hash):
-            store.write(lambda tx, hash=hash: tx.lose_blob(hash, 5))  # type: ignore[misc]
-        assert {noted} == lost_blobs_of(store)
-        scribe.commit({("artifact", "f"): blob_stored(noted)})
-        scribe.verify()
-        assert (None, True) == store.read(
-            lambda view: (named_blob(view, noted, "f"), named_blob(view, known.hash, "known") is not None)
-        )
-        with pytest.raises(Corrupt):
-            store.read(lambda view: named_blob(view, bytes(32), "nothing"))
-        store.sweep()
-        refer(scribe, "again", NOISE)
-        assert (NOISE, set()) == (b"".join(store.load_blob(noted)), lost_blobs_of(store))
 
     def test_kept_while_referred_to(self, store: Store) -> None:
         """A blob stays as long as any readable version refers to it, and no longer."""

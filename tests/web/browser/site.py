@@ -12,9 +12,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from leftoff.web.app import make_app
-from leftoff.web.options import Options
-from leftoff.web.projects import serve_folders
-from leftoff.web.server import Server, listen
+from leftoff.web.page_server import PageServer, open_port
+from leftoff.web.served import PageOptions, serve_folders
 
 CHROMIUM = "/usr/bin/chromium"
 QUIETLY = (
@@ -51,7 +50,7 @@ class Site:
 
     def __init__(self, folders: Sequence[Path], **options: Any) -> None:
         self._folders = [str(folder) for folder in folders]
-        self._options = Options(token=TOKEN, key=b"k" * 32, **options)
+        self._options = PageOptions(token=TOKEN, key=b"k" * 32, **options)
         self._port = 0
         self.start()
 
@@ -60,11 +59,11 @@ class Site:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        sock = listen("127.0.0.1", self._port)
+        sock = open_port("127.0.0.1", self._port)
         self._port = sock.getsockname()[1]
         ready = threading.Event()
         app = make_app(serve_folders(self._folders), self._options)
-        self._server = Server(app, self._options.limits, ready.set)
+        self._server = PageServer(app, self._options.limits, ready.set)
         self._thread = threading.Thread(target=self._server.run, args=([sock],), daemon=True)
         self._thread.start()
         assert ready.wait(PATIENCE_MS / 1000)

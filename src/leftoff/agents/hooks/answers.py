@@ -1,24 +1,20 @@
-"""What a hook may print: context for the agent, as the one JSON document that its event allows."""
+"""The answers of hooks: context for the agent, as the one JSON document that the event allows."""
 
 from __future__ import annotations
 
 from leftoff.engine.read.quoting import named, quoted, tame
 from leftoff.engine.resume.finding import REFUSE, RESUME
+from leftoff.errors import LeftoffError
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of
-from leftoff.operations.sessions.session import brief, source_of_run
+from leftoff.operations.sessions.session import Session, SessionRun, brief, source_of_run
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.errors import LeftoffError
-    from leftoff.operations.sessions.session import Session, SessionRun
-
-_FOUND = 500  # characters of a finding, which tells what stands in records
+_FOUND = 500  # characters of a finding
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens
 
 
 def context(event: str, told: str) -> bytes:
-    """The answer that adds a text to what the agent knows."""
+    """Return the answer that gives the agent a text."""
     about = {"hookEventName": event, "additionalContext": tame(told)}
     return text({"hookSpecificOutput": about}).encode("utf-8", "replace") + b"\n"
 
@@ -34,15 +30,15 @@ _FAULTS = {
 
 
 def fault(error: LeftoffError, *, kept: bool = False) -> str:
-    """One line about why leftoff does not work here, and what a person can do; nothing that is no such fault. Not in
-    the words of what is damaged, which may be anybody's. ``kept``: what is told meanwhile is not lost."""
+    """Return one line about why leftoff does not work here, and what a person can do; empty for any other error. It
+    does not quote the file that is wrong, which others may have written. ``kept``: events meanwhile are not lost."""
     what = _FAULTS.get(error.code, "")
     later = " What happens meanwhile is kept on this machine, and taken in once it can be." if kept else ""
     return what and f"leftoff cannot keep the progress of this session in this folder: {what}{later}"
 
 
 def begun(session: Session, found: SessionRun) -> str:
-    """What a session that begins is told: its own run, or one that nobody works on; and what is wrong here."""
+    """Return what a session that begins is told: its own run, or one that nobody works on, and what is wrong here."""
     wrong = fault(found.fault) if found.fault is not None else ""
     if found.open:
         return whole_brief(session, found, wrong and f"{wrong}\n\n")
@@ -51,7 +47,7 @@ def begun(session: Session, found: SessionRun) -> str:
 
 
 def resumed(session: Session, found: SessionRun) -> str:
-    """What a session is told that was asked to go on: everything about its run, or why it cannot have one."""
+    """Return what a session is told after "resume": everything about its run, or why it cannot have one."""
     findings = found.report.findings if found.report is not None else []
     if found.run is None:
         assert found.offered is not None
@@ -68,14 +64,14 @@ def resumed(session: Session, found: SessionRun) -> str:
 
 
 def whole_brief(session: Session, found: SessionRun, said: str = "") -> str:
-    """Everything that a session must know of its run. ``said``: what was found when it was taken."""
+    """Return everything that a session must know of its run. ``said``: what was found when it was taken."""
     assert found.run is not None
     head = f"leftoff keeps the progress of this session as run {found.run.run_id}.\n\n{said[:2000]}"
     return head + brief(session, found.run, LIMITS[session.who.agent] - len(head))
 
 
 def offer(session: Session, found: SessionRun) -> str:
-    """One line about a run that nobody works on; of one that came from elsewhere, nothing that it says itself."""
+    """Return one line about a run that nobody works on. It quotes nothing of a run that came from elsewhere."""
     row = found.offered
     assert row is not None
     counts = counts_of(row.counts)

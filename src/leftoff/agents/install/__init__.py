@@ -1,5 +1,5 @@
-"""Setting an agent up: hooks, the MCP server, a skill and two commands, merged into what its user has already.
+"""Set up a coding agent: hooks, the MCP server, a skill and two commands, and remove them again.
 
-Settings files belong to people. They are changed as text, never written anew: comments, order, indentation and line
-ends stay, and taking everything out again leaves the bytes that were there before.
+``recipes`` says what each agent needs and where. ``settings_text`` edits the text of a settings file. ``install_plan``
+computes every change first, then writes. ``install_check`` reports whether the hooks fire.
 """

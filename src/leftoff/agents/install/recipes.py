@@ -1,10 +1,12 @@
-"""What each agent wants, and where: one recipe per agent, as data."""
+"""What leftoff installs for each agent, and where: one recipe per agent, as data."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from typing import Any
+
+from leftoff.agents.install.settings_text import SettingsEntries, Switch
 
 SKILL = """---
 name: leftoff
@@ -29,7 +31,7 @@ In this session a run is kept by itself: what was asked, the todo list as its st
 Every verb explains itself: `leftoff help VERB`. Secrets are not stored.
 """
 
-# Their names begin with ours: every agent has a command of its own for resuming, which must not be hidden.
+# The prefix avoids hiding an agent's own command, such as /resume.
 COMMANDS = {
     "leftoff-checkpoint": (
         "Save a checkpoint of this session's progress",
@@ -48,17 +50,17 @@ COMMANDS = {
 }
 
 
-def markdown_command(name: str) -> str:
+def _markdown_command(name: str) -> str:
     about, text = COMMANDS[name]
     return f"---\ndescription: {about}\n---\n\n{text}"
 
 
-def skill_command(name: str) -> str:
+def _skill_command(name: str) -> str:
     about, text = COMMANDS[name]
     return f"---\nname: {name}\ndescription: {about} (leftoff)\n---\n\n{text}"
 
 
-def toml_command(name: str) -> str:
+def _toml_command(name: str) -> str:
     about, text = COMMANDS[name]
     return f'description = "{about}"\nprompt = """\n{text.replace(chr(92), chr(92) * 2)}"""\n'
 
@@ -99,17 +101,15 @@ _EVENTS: dict[str, dict[str, str | None]] = {
         "BeforeAgent": None,
         "BeforeTool": "write_file|replace",
         "AfterTool": "write_file|replace|write_todos|run_shell_command",
-        "PreCompress": "manual",  # the other kind comes before each request, whether anything is compressed or not
+        "PreCompress": "manual",  # the automatic one fires before each request, also if nothing is compressed
         "AfterAgent": None,
         "SessionEnd": None,
     },
 }
-# The todo list, where the agent has one that is switched off: the file it is switched on in, the setting, its value.
-_SWITCHES: dict[str, tuple[str, tuple[str, ...], Any]] = {
-    "claude": ("settings", ("env", "CLAUDE_CODE_ENABLE_TODO_TOOLS"), "1"),
-    "codex": ("servers", ("tools", "update_plan", "enabled"), True),
-}
-# What the agent itself asks or says before it runs hooks or starts the server, and what to do about it.
+# The setting that turns the agent's todo list on, if it is off by default.
+_CLAUDE_TODO = Switch(("env", "CLAUDE_CODE_ENABLE_TODO_TOOLS"), "1")
+_CODEX_TODO = Switch(("tools", "update_plan", "enabled"), True)
+# What the agent asks before it runs hooks or starts the server, and what to answer.
 _TRUST = {
     "claude": """\
 Claude Code asks two things the first time: "Is this a project you created or one you trust?", then
@@ -121,30 +121,26 @@ then "Hooks need review"; choose "Trust all and continue". It asks again when th
 Gemini CLI exits with 55 in a folder that it does not trust: "Gemini CLI is not running in a trusted directory."
 Start `gemini` here once and trust it; in scripts, --skip-trust or GEMINI_CLI_TRUST_WORKSPACE=true.""",
 }
-# These look for a project's settings only in the folder that they are started in.
+# These agents read a project's settings only in the folder that they are started in.
 _AT_THE_TOP = {"claude": "Claude Code", "gemini": "Gemini CLI"}
 _FOLDERS = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini"}
 _HOOKS = {"claude": "settings.json", "codex": "hooks.json", "gemini": "settings.json"}
 
 
 class Recipe:
-    """One agent, in one project or for one user."""
+    """What to install for one agent, in a project or in the user's home (``base``)."""
 
     def __init__(self, agent: str, base: str, command: str, *, user: bool) -> None:
         self.agent = agent
-        self.base = base  # the project's folder, or the user's home
+        self.base = base
         self.user = user
         self.command = command
         self.folder = os.path.join(base, _FOLDERS[agent])
-
-    @property
-    def settings(self) -> str:
-        """The file that hooks are in."""
-        return os.path.join(self.folder, _HOOKS[self.agent])
+        self.settings = os.path.join(self.folder, _HOOKS[agent])  # the file with the hooks
 
     @property
     def conditions(self) -> str:
-        """What must be so before the agent runs the hooks, for whoever uses it."""
+        """Tell the user what the agent will ask before it runs the hooks."""
         told = _TRUST[self.agent]
         if self.user or self.agent not in _AT_THE_TOP:
             return told
@@ -153,12 +149,28 @@ class Recipe:
             f"`leftoff install {self.agent} --user` is for all."
         )
 
-    def hooks(self) -> dict[str, dict[str, Any]]:
-        """For each event the entry that calls leftoff."""
+    def entries(self) -> dict[str, SettingsEntries]:
+        """Return our entries for each settings file, by path."""
+        server = {"command": self.command, "args": ["mcp"]}
+        if self.agent == "gemini":
+            return {self.settings: SettingsEntries("gemini", self._hooks(), server)}
+        if self.agent == "codex":
+            config = os.path.join(self.folder, "config.toml")
+            return {
+                self.settings: SettingsEntries("codex", self._hooks()),
+                config: SettingsEntries("codex", server=server, switch=_CODEX_TODO),
+            }
+        servers = os.path.join(self.base, ".claude.json" if self.user else ".mcp.json")
+        return {
+            self.settings: SettingsEntries("claude", self._hooks(), switch=_CLAUDE_TODO),
+            servers: SettingsEntries("claude", server=server),
+        }
+
+    def _hooks(self) -> dict[str, dict[str, Any]]:
         out: dict[str, dict[str, Any]] = {}
         for event, matcher in _EVENTS[self.agent].items():
-            entry = {"hooks": [self._hook(event)]}
-            out[event] = {"matcher": matcher, **entry} if matcher else dict(entry)
+            group = {"hooks": [self._hook(event)]}
+            out[event] = {"matcher": matcher, **group} if matcher else dict(group)
         return out
 
     def _hook(self, event: str) -> dict[str, Any]:
@@ -170,35 +182,14 @@ class Recipe:
         timeout = seconds * 1000 if self.agent == "gemini" else seconds
         return {"type": "command", "command": line, "timeout": timeout}
 
-    def switch(self) -> tuple[str, tuple[str, ...], Any] | None:
-        """The file, the setting and the value that switch the agent's todo list on; ``None`` where there is none."""
-        if self.agent not in _SWITCHES:
-            return None
-        file, at, value = _SWITCHES[self.agent]
-        return getattr(self, file), at, value
-
-    # -- the MCP server
-
-    @property
-    def servers(self) -> str:
-        """The file that MCP servers are in."""
-        if self.agent == "claude":
-            return os.path.join(self.base, ".claude.json" if self.user else ".mcp.json")
-        return os.path.join(self.folder, "config.toml" if self.agent == "codex" else "settings.json")
-
-    def server(self) -> dict[str, Any]:
-        return {"command": self.command, "args": ["mcp"]}
-
-    # -- files of our own
-
     def files(self) -> dict[str, str]:
-        """The skill and the commands, by path."""
+        """Return the text of the skill and the commands, by path."""
         out = {os.path.join(self.folder, "skills", "leftoff", "SKILL.md"): SKILL}
         for name in COMMANDS:
             if self.agent == "gemini":
-                out[os.path.join(self.folder, "commands", f"{name}.toml")] = toml_command(name)
-            elif self.agent == "codex":  # it has no commands of a project's, but shows skills as $NAME
-                out[os.path.join(self.folder, "skills", name, "SKILL.md")] = skill_command(name)
+                out[os.path.join(self.folder, "commands", f"{name}.toml")] = _toml_command(name)
+            elif self.agent == "codex":  # it has no commands in a project, but shows skills as $NAME
+                out[os.path.join(self.folder, "skills", name, "SKILL.md")] = _skill_command(name)
             else:
-                out[os.path.join(self.folder, "commands", f"{name}.md")] = markdown_command(name)
+                out[os.path.join(self.folder, "commands", f"{name}.md")] = _markdown_command(name)
         return out

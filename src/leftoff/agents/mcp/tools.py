@@ -14,7 +14,6 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from leftoff.agents.hooks.events import AGENTS
 from leftoff.agents.mcp.resume import not_now, resume_run, verify_resume
 from leftoff.agents.mcp.words import told
 from leftoff.engine.steps.reports import STATUS, StepReport
@@ -27,6 +26,7 @@ from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Caller, Project, checkpoints, records, run_list, runs
 from leftoff.operations import steps as step_reports
 from leftoff.operations.lifecycle import Start, finish, start
+from leftoff.operations.sessions.hook_events import AGENTS
 
 INSTRUCTIONS = (
     "leftoff records the progress of long work, so that it can be resumed after a crash, after a compaction or in a "

@@ -36,9 +36,9 @@ def run(args: Args, ctx: Context) -> int:
     import tempfile
 
     if args.serve:
-        from leftoff.cli.verbs.serve import installed
+        from leftoff.cli.verbs.serve import need_page
 
-        installed()  # before anybody waits for it
+        need_page()  # before anybody waits for it
     with tempfile.TemporaryDirectory(prefix="leftoff-demo-") as folder:
         story = Story(folder, ctx.project.now, quiet=args.json)
         story.tell()

@@ -29,11 +29,11 @@ def run(args: Args, ctx: Context) -> int:
     if args.json:
         ctx.emit(report.to_json())
     else:
-        ctx.out(page(report, ctx.project.store.name))
+        ctx.out(page(report, ctx.project.store.name, repair=args.repair))
     return 0 if report.ok else 4
 
 
-def page(report: FsckReport, location: str) -> str:
+def page(report: FsckReport, location: str, *, repair: bool) -> str:
     looked = ", ".join(
         f"{number} {what.replace('_', ' ')}" for what, number in report.checked.items() if number
     )
@@ -45,7 +45,10 @@ def page(report: FsckReport, location: str) -> str:
     if report.ok and report.checked:
         lines.append(_now_clean(report) if report.salvaged else "Clean.")
     elif report.problems:
-        lines.append(f"{len(report.problems)} problem(s). `leftoff fsck --repair` keeps what is whole.")
+        cure = "`leftoff fsck --repair` keeps what is whole."
+        if repair:
+            cure = "Restore a backup of these files, or save the same content again."
+        lines.append(f"{len(report.problems)} problem(s). {cure}")
     return "\n".join(lines)
 
 

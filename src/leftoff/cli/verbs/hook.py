@@ -20,7 +20,8 @@ SPEC = Spec(
     "files, and checkpoints at the end of a turn and before a compaction. `leftoff install` sets an agent "
     "up to call it.\n\n"
     "Prints context for the agent if the event has room for it (the brief of an unfinished run). Always "
-    "exits 0 within a second; errors are logged in .leftoff/hook.log.",
+    "exits 0; errors are logged in .leftoff/hook.log. An event that cannot be recorded now waits in "
+    ".leftoff/spool; the next hook or command records it.",
     usage="claude|codex|gemini",
     least=1,
     most=1,
@@ -41,9 +42,9 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage(f"There are no hooks for {args.rest[0]!r}.", hint=f"One of {', '.join(AGENTS)}.")
     if sys.stdin.isatty():
         raise Usage("`leftoff hook` reads an event on stdin.", hint="`leftoff install claude` sets it up.")
-    from leftoff.agents.hooks.run import Call, run_hook
+    from leftoff.agents.hooks.hook_process import HookCall, run_hook
 
-    call = Call(args.rest[0], anywhere=args.user, project=args.project, store=args.store)
+    call = HookCall(args.rest[0], anywhere=args.user, project=args.project, store=args.store)
     answer = run_hook(call, sys.stdin.buffer.read())
     try:
         sys.stdout.buffer.write(answer)

@@ -1,4 +1,4 @@
-"""``leftoff install``: set an agent up, or take everything out again."""
+"""``leftoff install``: set up an agent, or remove everything again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import os
 import shutil
 import sys
 
-from leftoff.cli.options import Opt, Spec
+from leftoff.agents.install.install_check import check_install
+from leftoff.agents.install.install_plan import FileChange, InstallPlan
+from leftoff.agents.install.recipes import Recipe
+from leftoff.cli.context import Context
+from leftoff.cli.options import Args, Opt, Spec
 from leftoff.cli.render.text import clean, clean_lines
 from leftoff.errors import Usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.agents.install.files import Change
-    from leftoff.agents.install.recipes import Recipe
-    from leftoff.cli.context import Context
-    from leftoff.cli.options import Args
 
 AGENTS = ("claude", "codex", "gemini")
 
@@ -23,8 +20,9 @@ SPEC = Spec(
     "install",
     "Set up an agent for this project: hooks that record the progress of its sessions, the MCP server, a "
     "skill, the commands leftoff-checkpoint and leftoff-resume, and its todo list if that is off. The "
-    "changes are shown and applied. Existing settings stay, including comments and order; installing "
-    "twice changes nothing, and --uninstall restores the files.\n\n"
+    "changes are shown and applied. Existing settings stay. A JSON file with comments is left alone: "
+    "leftoff prints what to paste into it. Installing twice changes nothing, and --uninstall restores the "
+    "files.\n\n"
     "--check reports whether the hooks fire: exit 0 if they do, 3 if they are not installed, 7 if none "
     "has been seen yet.",
     usage="claude|codex|gemini",
@@ -44,9 +42,6 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.agents.install.plan import Plan
-    from leftoff.agents.install.recipes import Recipe
-
     agent = args.rest[0]
     if agent not in AGENTS:
         raise Usage(f"leftoff cannot set up {agent!r}.", hint=f"One of {', '.join(AGENTS)}.")
@@ -56,10 +51,10 @@ def run(args: Args, ctx: Context) -> int:
     recipe = Recipe(agent, base, _command(), user=args.user)
     if args.check:
         return _check(recipe, ctx)
-    plan = Plan(recipe, uninstall=args.uninstall)
+    plan = InstallPlan(recipe, uninstall=args.uninstall)
     changes = plan.changes
     if not args.dry_run:
-        plan.apply()  # before it is shown: whoever reads only the first lines has it installed, too
+        plan.apply()  # before it is shown: a pager or `head` may end the output early
     if args.json:
         shown = [{"path": c.path, "action": c.action, "diff": c.diff(), "note": c.note} for c in changes]
         ctx.emit({"agent": agent, "user": args.user, "dry_run": args.dry_run, "files": shown})
@@ -70,9 +65,7 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def _check(recipe: Recipe, ctx: Context) -> int:
-    from leftoff.agents.install.check import check
-
-    found = check(recipe, ctx.project.store_folder)
+    found = check_install(recipe, ctx.project.store_folder)
     if ctx.args.json:
         ctx.emit(found.to_json())
     else:
@@ -93,7 +86,7 @@ def _command() -> str:
     return os.path.abspath(found)
 
 
-def _show(changes: list[Change], ctx: Context) -> None:
+def _show(changes: list[FileChange], ctx: Context) -> None:
     for change in changes:
         if change.action != "keep":
             ctx.out(clean_lines(change.diff().rstrip("\n")))
@@ -101,7 +94,7 @@ def _show(changes: list[Change], ctx: Context) -> None:
             ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
 
 
-def _tell(recipe: Recipe, changes: list[Change], args: Args, ctx: Context) -> None:
+def _tell(recipe: Recipe, changes: list[FileChange], args: Args, ctx: Context) -> None:
     number = sum(change.action != "keep" for change in changes)
     if not number:
         ctx.say("leftoff: nothing to change.")

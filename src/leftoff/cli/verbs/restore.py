@@ -37,9 +37,9 @@ def run(args: Args, ctx: Context) -> int:
     if not done.outcome.done:
         return said_no(ctx)
     plan = done.outcome.plan
-    if plan is None and not args.json:
+    if done.outcome.completed and not args.json:
         ctx.say("leftoff: a restore that had been cut short is now complete.")
-    elif plan is not None and not args.json:
+    elif not args.json:
         number = len(plan.touched)
         ctx.say(f"leftoff: {f'{number} of {done.named} files' if number else 'nothing was'} restored.")
     return ctx.answer(done)

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.workspace.plan import Plan
+    from leftoff.engine.workspace.restoring import Outcome
     from leftoff.host import Process
     from leftoff.operations.files import Rollback, RolledBack
 
@@ -106,7 +106,7 @@ def _told(ctx: Context, done: RolledBack) -> None:
     own = target.version is not None and target.version.seq == seq and target.version.id
     ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
     if outcome is not None:
-        _told_files(ctx, outcome.before, outcome.plan)
+        _told_files(ctx, now.run_id, outcome)
     if seq == target.row.seq:
         ctx.say("leftoff: it was already there.")
     else:
@@ -118,11 +118,9 @@ def _told(ctx: Context, done: RolledBack) -> None:
             ctx.say(f"leftoff: the run is {now.status} at that version; {again}.")
 
 
-def _told_files(ctx: Context, before: str, plan: Plan | None) -> None:
-    if before:
-        ctx.say(f"leftoff: {before}")
-    if plan is None:
+def _told_files(ctx: Context, run_id: str, outcome: Outcome) -> None:
+    if outcome.completed:
         ctx.say("leftoff: a rollback that had been cut short is now complete.")
-    else:
-        restored, deleted = len(plan.of("restore")), len(plan.of("delete"))
-        ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.")
+    restored, deleted = len(outcome.plan.of("restore")), len(outcome.plan.of("delete"))
+    undo = f" `leftoff rollback {run_id}@{outcome.saved} --files` undoes that." if outcome.saved else ""
+    ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.{undo}")

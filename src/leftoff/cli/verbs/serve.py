@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import Opt, Spec
+import secrets
+import webbrowser
+from typing import Any
+
+from leftoff.cli.context import Context
+from leftoff.cli.options import Args, Opt, Spec
+from leftoff.engine.config.project import find_project
 from leftoff.errors import Unsupported, Usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from leftoff.cli.context import Context
-    from leftoff.cli.options import Args
+from leftoff.operations.upkeep.stores import projects_beside
 
 SPEC = Spec(
     "serve",
@@ -36,22 +36,21 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    import secrets
+    need_page()
+    from leftoff.web import app, page_server, served
 
-    web = installed()
     port = _port(args.port)
     _check_host(args)
-    projects = _projects(args, ctx, web)
-    options = web.Options(
-        **web.secrets_of(ctx.caller, projects, read_only=args.read_only),
+    projects = _projects(args, ctx, served)
+    options = served.PageOptions(
+        **page_server.secrets_of(ctx.caller, projects, read_only=args.read_only),
         hosts=tuple(args.allow_host),
         base=_base(args.base_path),
         read_only=args.read_only,
         once=secrets.token_urlsafe(24) if args.open else "",
     )
-    sock = web.listen(args.host or "127.0.0.1", port)
-    address = web.address(sock, options)
-    app = web.make_app(projects, options)
+    sock = page_server.open_port(args.host or "127.0.0.1", port)
+    address = page_server.page_address(sock, options)
 
     def ready() -> None:
         if args.json:
@@ -59,33 +58,26 @@ def run(args: Args, ctx: Context) -> int:
         else:
             _tell(ctx, args, f"{address}?token={options.token}")
         if args.open:
-            import webbrowser
-
             webbrowser.open(f"{address}?token={options.once}")
 
     try:
-        web.serve(app, sock, options.limits, ready)
+        page_server.serve_page(app.make_app(projects, options), sock, options.limits, ready)
     except KeyboardInterrupt:
         pass
     ctx.say("leftoff: the page is closed; runs go on.")
     return 130
 
 
-def installed() -> Any:
+def need_page() -> None:
+    """Raise ``Unsupported`` if the extra `web` is not installed."""
     try:
-        from leftoff.web import serving
+        from leftoff.web import app, page_server  # noqa: F401
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in (
-            "starlette",
-            "uvicorn",
-            "jinja2",
-            "anyio",
-        ):
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2", "anyio"):
             raise
         raise Unsupported(
             "The page needs packages that are not installed.", hint="pip install 'leftoff[web]'"
         ) from None
-    return serving
 
 
 def _port(given: str | None) -> int:
@@ -97,7 +89,7 @@ def _port(given: str | None) -> int:
 
 
 def _base(given: str | None) -> str:
-    """Without a slash at its end."""
+    """Return the path without a slash at its end."""
     path = (given or "").rstrip("/")
     if path and (not path.startswith("/") or "//" in path or set(path) & set("?#%\\ ")):
         raise Usage(
@@ -107,7 +99,9 @@ def _base(given: str | None) -> str:
 
 
 def _check_host(args: Args) -> None:
-    """An address that others reach needs a name under which they may ask: all others are refused."""
+    """Raise ``Usage`` if other machines can reach the address and no name is allowed for them, or any name is."""
+    if any("*" in name for name in args.allow_host):
+        raise Usage("--allow-host is a name, not a pattern.", hint="Give it once for each name.")
     if args.host not in (None, "127.0.0.1", "::1", "localhost") and not args.allow_host:
         raise Usage(
             f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
@@ -116,20 +110,13 @@ def _check_host(args: Args) -> None:
         )
 
 
-def _projects(args: Args, ctx: Context, web: Any) -> Any:
-    """The folders that are named; or this one, or all projects of the server that its store is on."""
-    from leftoff.operations.upkeep.stores import projects_beside
-
+def _projects(args: Args, ctx: Context, served: Any) -> Any:
+    """Return the folders that are named; else this project, or all projects of the server that its store is on."""
     beside = {} if args.rest else projects_beside(ctx.project)
     if beside:
-        return web.serve_stores(ctx.project.folder, beside)
-    return web.serve_folders(_folders(args, ctx), args.store)
-
-
-def _folders(args: Args, ctx: Context) -> list[str]:
-    from leftoff.engine.config.project import find_project
-
-    return [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
+        return served.serve_stores(ctx.project.folder, beside)
+    folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
+    return served.serve_folders(folders, args.store)
 
 
 def _tell(ctx: Context, args: Args, url: str) -> None:

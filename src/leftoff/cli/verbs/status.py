@@ -58,7 +58,7 @@ def page(found: Status, screen: Screen) -> list[Line]:
     from leftoff.cli.render.run_list import run_list
 
     lines = _facts(found, screen)
-    for short in found.cut_short.values():
+    for short in found.half_restored.values():
         complete = "" if short.busy else f" `{short.command}` completes it."
         lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
     for problem in found.problems:

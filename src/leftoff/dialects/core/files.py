@@ -7,7 +7,7 @@ import os
 from leftoff.clock import iso
 from leftoff.dialects.core.repairs import shown
 from leftoff.engine.steps.artifacts import hash_file
-from leftoff.engine.workspace.capturing import DELETED, WAS
+from leftoff.engine.workspace.tracking import DELETED, WAS
 from leftoff.errors import StoreUnavailable
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ from leftoff.dialects.core.reading import read_bytes, read_document
 from leftoff.dialects.core.repairs import Repairs
 from leftoff.engine.retention.policy import ALL, DEFAULT, Keep, Policy
 from leftoff.errors import Invalid
-from leftoff.model.words import TRIGGERS
+from leftoff.model.words import ROLLBACK_BEGIN, TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SWITCHES = {
     "conflict_events": ("conflict_start", "conflict_resolved"),
 }
 #: triggers that somebody asked for: they are sealed whatever is switched off
-ASKED = ("manual", "user_interrupt", "session_end", "rollback", "external")
+ASKED = ("manual", "user_interrupt", "session_end", "rollback", ROLLBACK_BEGIN, "external")
 
 EXAMPLE: dict[str, Any] = {
     "checkpoint": {

@@ -16,10 +16,10 @@ from leftoff.dialects.crunch.config import load as load_config
 from leftoff.dialects.crunch.files import CrunchFiles
 from leftoff.dialects.crunch.parts import PHASES, phase_at_work
 from leftoff.engine.retention.policy import phase
-from leftoff.engine.workspace.issues import KEY as SNAPSHOT
 from leftoff.errors import LeftoffError
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import slug
+from leftoff.model.words import ISSUE as SNAPSHOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

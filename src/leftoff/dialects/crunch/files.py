@@ -15,7 +15,7 @@ from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
 from leftoff.dialects.mirror.memory import digest
 from leftoff.engine.retention.policy import dropped, policy
 from leftoff.engine.steps.lifecycle import put as put_step
-from leftoff.engine.workspace.issues import STATE_LABEL
+from leftoff.engine.workspace.issue_tracker import STATE_LABEL
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.engine.write.commit import Seal
 from leftoff.model.changes import PUT

@@ -12,7 +12,7 @@ from leftoff.dialects.core.times import read_time
 from leftoff.dialects.core.words import run_words, step_words
 from leftoff.dialects.sitebuilder.files import SitebuilderFiles
 from leftoff.engine.read.definition import KEY as DEFINITION
-from leftoff.engine.workspace.surroundings import DIRTY
+from leftoff.engine.workspace.git import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.times import millis

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
 STORES = "stores"  # in the user's own folder: what is a fact of this machine about stores on servers
-_HURRY_S, _STUCK_S = 10.0, 2.0  # seconds: what one in a hurry waits for others, and for the same one of them
 _told: set[tuple[str, str]] = set()  # what was said of settings that are not used
 
 
@@ -213,8 +212,8 @@ class Project:
         self.say = say
         self.clock = clock
         self.at = clock.now()  # when the call began
-        self.hurries = False  # whether others who write are not waited for where they seem to be stuck
-        self.takes_in_edits = True  # whether what others did to the files of a protocol is taken in first
+        # Whether waiting hook events, and what others did to the files of a protocol, are taken in first.
+        self.takes_in_edits = True
         self.met: int | None = None  # the run that was looked at last: a report is most likely about it
         self._given = store
         self._settings: Settings | None = None
@@ -271,6 +270,9 @@ class Project:
                 CALLER.pass_on_store(self._store.location)
             self._be_patient()
             if self.takes_in_edits:
+                folder = local_folder(location)
+                if os.path.isdir(os.path.join(folder, "spool")):
+                    seams.drain_before_reading(self, folder)
                 self.take_in_edits()
         return self._store
 
@@ -278,8 +280,6 @@ class Project:
         """How long a write waits for other processes: as the environment says, or the settings."""
         store, told = self.store, CALLER.lock_timeout
         store.patience = self.settings.lock_timeout if told is None else told
-        if self.hurries:
-            store.patience, store.stuck = min(store.patience, _HURRY_S), _STUCK_S
 
     def take_in_edits(self) -> None:
         """What others did to the files of the protocol that the project follows is taken in."""
@@ -330,8 +330,14 @@ class Project:
         if home == self.folder:
             return self
         self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
-        there = Project(home, self._given, self.say, self.clock)
+        return self.elsewhere(home, self.say)
+
+    def elsewhere(self, folder: str, say: Callable[..., None]) -> Project:
+        """Return the project as seen from a folder that has the same store. ``say``: who hears of problems there."""
+        there = Project(folder, self._given, say, self.clock)
         there._store = self.store
+        if folder == self.folder:
+            there._settings = self.settings
         return there
 
     def git_facts(self) -> dict[str, Any]:
@@ -342,7 +348,7 @@ class Project:
 
     def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
         """What a new run remembers of the world around it: what is not committed, and its issue."""
-        from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
+        from leftoff.engine.workspace.git import DIRTY, dirty_paths
 
         dirty = dirty_paths(self.folder)
         known: dict[str, Any] = {DIRTY: dirty} if dirty is not None else {}
@@ -352,9 +358,9 @@ class Project:
         """An issue as its tracker has it now, as `context` records; ``branch``: git's, of the run that it is for."""
         if not issue:
             return {}
-        from leftoff.engine.workspace.issues import take
+        from leftoff.engine.workspace.issue_tracker import take_issue
 
-        return take(self.settings, self.folder, issue, branch, self.now)
+        return take_issue(self.settings, self.folder, issue, branch, self.now)
 
     def workspace(self, at: int | None = None, redactor: Redactor | None = None) -> Workspace:
         """The project's files as they are now. ``at``: the moment that records of them name."""

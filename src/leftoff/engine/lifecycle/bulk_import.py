@@ -14,7 +14,6 @@ from leftoff.host import this_process
 from leftoff.model.changes import APPEND, NOTHING, PUT, Change, ChangeSet, Spread
 from leftoff.model.digest import MASK
 from leftoff.model.fields import Fields
-from leftoff.model.upgrades import current as current_schema
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.pace import Pace
 
@@ -53,16 +52,13 @@ def imported_versions(
 ) -> list[ImportedVersion]:
     """Versions, each given whole, as what each changes."""
     out: list[ImportedVersion] = []
-    before: Records = {("run", "schema"): current_schema()} if current_schema() > 1 else {}
-    first = ChangeSet(scrubber)
-    for (collection, key), value in before.items():
-        first.put(collection, key, value)
+    before: Records = {}
     for records, at, seal in versions:
-        changes = first if not out else ChangeSet(scrubber)
+        changes = ChangeSet(scrubber)
         for address, value in records.items():
             if address not in before or before[address] != value:
                 changes.put(*address, value)
-        for address in before.keys() - records.keys() - {("run", "schema")}:
+        for address in before.keys() - records.keys():
             changes.delete(*address)
         out.append(ImportedVersion(changes, at, seal))
         before = records

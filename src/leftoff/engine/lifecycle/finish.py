@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.lifecycle.turns import close
-from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
+from leftoff.engine.workspace.git import dirty_paths, remember_git
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import refuse_driven, release
 from leftoff.engine.write.report import report

@@ -8,14 +8,13 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
 from leftoff.engine.lifecycle.origin import heir
-from leftoff.engine.read.state import Reader, facts_of, is_lost, need_version, proved_version, whole
+from leftoff.engine.read.state import facts_of, need_version, proved_version, whole
 from leftoff.engine.retention.export import forget
 from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import Seal, Terms, add_version, save_blobs, set_card
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import free, take
-from leftoff.engine.write.upgrade import upgrade_changes
 from leftoff.errors import Corrupt
 from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.read.find import Target
+    from leftoff.engine.write.audit import Audit
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
@@ -52,6 +52,7 @@ class ForkRequest(Fields):
     variables: Mapping[str, Any] = {}
     status: str = "running"
     scrubber: Scrubber | None = None
+    audit: Audit | None = None
 
 
 def fork(
@@ -64,11 +65,10 @@ def fork(
     opening.mask_names(given)
     for key, value in wanted.variables.items():
         given.put("variable", key, value)
-    records, changes = store.read(
-        lambda view: _copied(store, view, target, opening.branch, wanted.status, at)
-    )
-    changes.changes.update(given.changes)
-    changes, blobs = save_blobs(store, changes)
+    if wanted.audit is not None:
+        wanted.audit.put(given, at)
+    records = store.read(lambda view: _copied(store, view, target, opening.branch, wanted.status, at))
+    changes, blobs = save_blobs(store, given)
     records, large = _in_blobs(store, records)
     head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
     copy = _Copy(head, large)
@@ -99,10 +99,8 @@ def fork_paused(store: Store, target: Target, wanted: ForkRequest, at: int) -> H
     return head
 
 
-def _copied(
-    store: Store, view: View, target: Target, branch: str, status: str, at: int
-) -> tuple[list[Copied], ChangeSet]:
-    """The records to copy, in order, changed where a fork differs; and what brings them to the current schema."""
+def _copied(store: Store, view: View, target: Target, branch: str, status: str, at: int) -> list[Copied]:
+    """The records to copy, in order, changed where a fork differs."""
     run, seq = target.row.run, target.seq
     _, records = proved_version(view, run, target.row.run_id, seq)
     out = {address: record.stored for address, record in records.items()}
@@ -112,12 +110,11 @@ def _copied(
     for key, value in own.items():
         out["run", key] = encoded(value)
     for (collection, key), stored in out.items():
-        if collection == "step" and not is_lost(view, stored):
+        if collection == "step":
             out[collection, key] = _at_rest(store, view, key, stored)
-    copied = [
+    return [
         (*address, out[address], facts_of(store, view, *address, out[address])) for address in sorted(out)
     ]
-    return copied, upgrade_changes(Reader(store, view, run, target.row.run_id, seq))
 
 
 def _at_rest(store: Store, view: View, key: str, stored: bytes) -> bytes:

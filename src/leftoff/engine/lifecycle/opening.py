@@ -11,7 +11,6 @@ from leftoff.engine.write.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
-from leftoff.model.upgrades import current as current_schema
 from leftoff.model.words import ISSUE, UNFINISHED, in_words
 
 TYPE_CHECKING = False
@@ -100,8 +99,6 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
         "created_at": iso(at),
         **opening.facts,
     }
-    if current_schema() > 1:
-        facts["schema"] = current_schema()
     for key, value in facts.items():
         if value is not None:
             changes.put("run", key, value)

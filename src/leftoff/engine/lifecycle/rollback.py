@@ -7,10 +7,10 @@ from leftoff.engine.read.state import facts_of, proved_version
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms, add_version, commit_in
 from leftoff.engine.write.head import gone
-from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
 from leftoff.model.codec import store as stored_bytes
+from leftoff.model.words import RESTORING
 from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
@@ -27,20 +27,22 @@ def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_G
     """Make the run's records what they were at version ``seq``."""
     version = store.write(lambda tx: rollback_in(store, tx, head, seq, at, guard))
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
-    bring_up(store, head, at, guard)  # the old version may have been written in an old schema
     return version
 
 
 def is_there(view: View, row: RunRow, seq: int) -> bool:
     """Whether a run is at that version, with nothing to be put back: one that somebody has to drive would be paused."""
-    if row.seq != seq or row.status != "running":
-        return bool(row.seq == seq)
+    if row.seq != seq or RESTORING in row.card:
+        return False
+    if row.status != "running":
+        return True
     return view.row(row.run, "context", KEY) is None and row.card.get("program") is None
 
 
 def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
     """The part inside the transaction."""
     target, wanted = proved_version(tx, head.run, head.run_id, seq)
+    wanted.pop(("run", RESTORING), None)  # whatever restore was begun then, this one is complete
     save_present(tx, head, at, guard)
     now = tx.head(head.run)
     if now is None:

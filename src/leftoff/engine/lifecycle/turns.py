@@ -1,7 +1,7 @@
-"""Turns of a session: what was asked, what was done, where it stopped. A turn is work.
+"""Turns of a session: what the user asked, what the agent did, where it stopped.
 
-A prompt opens a turn. It ends well, in an error of the agent's service, or is interrupted; one whose session died stays
-as it was. Each is a record of the run, in order. The run's own record names the last one while there is something to
+A prompt opens a turn. It ends well, or with an error of the agent's service, or is interrupted. If its session dies, it
+stays open. Each turn is a record of the run. The run's own record names the last one while there is something to
 continue (`open_turn`): the last turn did not end well, or an earlier one did not and nothing was done since.
 """
 
@@ -32,32 +32,22 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
-_MOST_FILES = 200  # names that a turn keeps; the rest are counted
+_MOST_FILES = 200  # names that are stored of a turn; the rest are counted
 _MOST_FAILURES = 20
-_OTHERS = 200  # runs that are looked at for who else is at work
 _LAST = "\U0010ffff"  # after every key
 
 
-class Prompt(Fields):
-    """What a session is asked. ``transcript``: the file in which the agent keeps what it says, where that is known.
-    ``git_head``: the commit that is checked out."""
-
-    text: str
-    transcript: str = ""
-    git_head: str | None = None
-
-
 class Unclaimed(Fields):
-    """Files that changed in a turn while so many others were at work, and that nobody says are theirs."""
+    """Files that changed in a turn while so many other sessions were at work, and that no session reported."""
 
     paths: list[str]
     others: int
 
 
 class Turn:
-    """The last turn of a run, while something is open; what is put into the change set is told of it here.
+    """The last turn of a run, while something is open. The methods put its record into a change set.
 
-    ``record`` is ``None`` where there is none.
+    ``record`` is ``None`` if there is no such turn.
     """
 
     def __init__(self, reader: Reader, row: RunRow, changes: ChangeSet, at: int) -> None:
@@ -80,13 +70,14 @@ class Turn:
     def _put(self) -> None:
         self._changes.put("turn", self.key, self.record)
 
-    def open(self, who: Who, prompt: Prompt) -> None:
-        """The next turn begins. One that has not ended was interrupted."""
+    def open(self, who: Who, prompt: str, transcript: str = "", git_head: str | None = None) -> None:
+        """Begin the next turn. One that has not ended was interrupted. ``transcript``: the file in which the agent
+        writes what it says, if that is known. ``git_head``: the commit that is checked out."""
         self.end(INTERRUPTED)
         first = self.first
         self.key = next_key(self._reader.view, self._row.run)
         self.record = {
-            "prompt": prompt.text,
+            "prompt": prompt,
             "status": RUNNING,
             "agent": who.agent,
             "session": who.session,
@@ -94,10 +85,10 @@ class Turn:
             "seq": self._row.seq + 1,
             **({"continues": first} if first else {}),
         }
-        if prompt.transcript:
-            self.record["transcript"] = prompt.transcript
-        if prompt.git_head is not None:
-            self.record["git_head"] = prompt.git_head
+        if transcript:
+            self.record["transcript"] = transcript
+        if git_head is not None:
+            self.record["git_head"] = git_head
         self._put()
         self._changes.put("run", OPEN_TURN, self.key)
 
@@ -132,13 +123,13 @@ class Turn:
         return isinstance(began, int) and any(step.seq > began for step in steps)
 
     def say(self, words: str) -> None:
-        """The agent said something, and the turn is not over."""
+        """Store what the agent said in a turn that is not over."""
         if self.record is not None and words:
             self.record["said"] = words
             self._put()
 
     def changed(self, paths: list[str], unclaimed: Unclaimed | None = None) -> None:
-        """Files were changed in the turn; and some while others were at work, nobody knows by whom."""
+        """Add files that were changed in the turn."""
         if self.record is None:
             return
         added = self._add("files", paths)
@@ -149,7 +140,7 @@ class Turn:
             self._put()
 
     def _add(self, name: str, paths: list[str]) -> bool:
-        """Put paths into a list of the turn, as far as there is room; whether there were any new ones."""
+        """Add paths to a list of the turn, as far as there is room. Return whether any was new."""
         assert self.record is not None
         known = self.record.get(name) or []
         fresh = [path for path in dict.fromkeys(paths) if path not in known]
@@ -161,7 +152,7 @@ class Turn:
         return bool(fresh)
 
     def failed(self, command: str, error: str) -> None:
-        """A command failed in the turn. Of many, the last are kept."""
+        """Add a command that failed in the turn. Of many, the last are stored."""
         if self.record is not None:
             known = self.record.get("failed") or []
             self.record["failed"] = [*known, {"command": command, "error": error}][-_MOST_FAILURES:]
@@ -169,117 +160,68 @@ class Turn:
 
     @property
     def only_talked(self) -> bool:
-        """Whether nothing at all was committed since the turn began."""
+        """Whether nothing was committed since the turn began."""
         return self.record is None or self.record.get("seq") == self._row.seq
 
 
 def next_key(view: View, run: int) -> str:
-    """The key of a run's next turn: its number, so that keys are in order."""
+    """Return the key of a run's next turn: its number, so that keys are in order."""
     last = view.last_key(run, "turn", "", _LAST) or "0"
     return f"{int(last) + 1 if last.isdigit() else 1:06d}"
 
 
+def last_turn(reader: Reader) -> tuple[str, dict[str, Any]]:
+    """Return the key and the record of a run's last turn; both empty if it has none."""
+    key = reader.view.last_key(reader.run, "turn", "", _LAST) or ""
+    value = reader.value("turn", key)
+    return key, value.plain if value is not None and isinstance(value.plain, dict) else {}
+
+
 def close(row: RunRow, changes: ChangeSet) -> None:
-    """Put into a change set that no turn of the run is open any more."""
+    """Put into a change set that no turn of the run is open."""
     if row.card.get(OPEN_TURN):
         changes.delete("run", OPEN_TURN)
 
 
 def close_cut_off(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> None:
-    """Close a turn that was cut off, as somebody reported a step of its run: from now on the steps say what is left.
-    One that an agent is working on stays open."""
+    """Close a turn that was cut off, because a step of its run was reported: now the steps say what is left. If an
+    agent is working on the turn, it stays open."""
     turn = Turn(Reader(store, tx, row.run, row.run_id), row, changes, at)
     if not turn.is_running or lease_state(tx.lease(row.run), at) not in (ALIVE, "unknown"):
         turn.end(INTERRUPTED)
         close(row, changes)
 
 
-def is_talk(reader: Reader) -> bool:
-    """Whether a run has nothing but turns that ended well, in which nothing was changed and nothing failed."""
-    if set(reader.collections()) - {"run", "turn", "file", "context"}:
-        return False
-    turns = reader.plain("turn").values()
-    return all(
-        turn.get("status") == COMPLETED and not any(map(turn.get, ("files", "unclaimed", "failed")))
-        for turn in turns
-    )
-
-
 def drop_talk(store: Store, ended: list[RunRow]) -> None:
-    """A session that only talked, and was answered, leaves no run."""
+    """Delete the runs of sessions that only talked: all turns ended well, nothing was changed and nothing failed."""
     for row in ended:
-        if row.workflow == SESSION and is_spent(row) and not sum(counts_of(row.counts).values()):
-            _drop_talk(store, row)
+        if row.workflow != SESSION or not is_spent(row) or sum(counts_of(row.counts).values()):
+            continue
+        try:
+            store.remove(row.run, lambda view, row=row: _need_talk(store, view, row))  # type: ignore[misc]
+        except Conflict:
+            pass
 
 
-def _drop_talk(store: Store, row: RunRow) -> None:
-    def allowed(view: View) -> None:
-        there = view.run_row(row.run)
-        done = there is not None and there.status == "completed"
-        if not (done and is_talk(Reader(store, view, row.run, row.run_id))):
-            raise Conflict(f"Run {row.run_id} has something to keep.")
-
-    try:
-        store.remove(row.run, allowed)
-    except Conflict:
-        pass
+def _need_talk(store: Store, view: View, row: RunRow) -> None:
+    """Raise ``Conflict`` if a run has anything but talk, or is not completed any more."""
+    reader, there = Reader(store, view, row.run, row.run_id), view.run_row(row.run)
+    is_talk = not set(reader.collections()) - {"run", "turn", "file", "context"} and all(
+        turn.get("status") == COMPLETED and not any(map(turn.get, ("files", "unclaimed", "failed")))
+        for turn in reader.plain("turn").values()
+    )
+    if there is None or there.status != "completed" or not is_talk:
+        raise Conflict(f"Run {row.run_id} has something to keep.")
 
 
-# -- whose a changed file is
-
-
-class Others:
-    """The turns of other sessions that went on since a moment, in the same folder.
-
-    A workflow that somebody runs there is no session: most often, the agent itself has started it in its shell.
-    """
-
-    def __init__(self, store: Store, view: View, row: RunRow, since: int, now: int) -> None:
-        self._view, self._since, self._now = view, since, now
-        self.turns: list[dict[str, Any]] = []
-        for one in view.list_runs({}, _OTHERS):
-            if one.run != row.run and not (one.session and one.session == row.session):
-                turn = self._at_work(store, one)
-                if turn is not None:
-                    self.turns.append(turn)
-
-    @property
-    def sessions(self) -> set[str]:
-        return {str(turn.get("session")) for turn in self.turns}
-
-    @property
-    def claimed(self) -> set[str]:
-        """The files that their turns have."""
-        return {path for turn in self.turns for path in turn.get("files") or ()}
-
-    def _at_work(self, store: Store, row: RunRow) -> dict[str, Any] | None:
-        """The last turn of a run, where that went on since then; else ``None``."""
-        if row.updated_at < self._since and not self._lives(row):
-            return None
-        key = self._view.last_key(row.run, "turn", "", _LAST) or ""
-        value = Reader(store, self._view, row.run, row.run_id).value("turn", key)
-        turn = value.plain if value is not None and isinstance(value.plain, dict) else {}
-        return turn if turn and (turn.get("status") == RUNNING or self._ended_since(row, key)) else None
-
-    def _lives(self, row: RunRow) -> bool:
-        if row.status not in UNFINISHED:
-            return False
-        return lease_state(self._view.lease(row.run), self._now) in (ALIVE, "unknown")
-
-    def _ended_since(self, row: RunRow, key: str) -> bool:
-        found = self._view.record(row.run, "turn", key)
-        version = self._view.version(row.run, found.seq) if found is not None else None
-        return version is not None and version.at >= self._since
-
-
-# -- a session that goes on in another run
+# -- a session that continues in another run
 
 
 def move_turn(store: Store, tx: Tx, session: str, run: int, at: int) -> list[RunRow]:
-    """A session has started or taken a run: what it is doing belongs there from now on.
+    """Move the open turn of a session to the run that it has started or taken.
 
-    The run that it got by itself, and that has no steps, is over; its turn, what is known of files, and the lease go to
-    the other one. Those that are over are returned.
+    The session's automatic run, if it has no steps, is completed. Its turn, its file records and its lease go to the
+    other run. Return the completed runs.
     """
     rows = tx.list_runs({"session": session, "workflow": SESSION, "status": UNFINISHED})
     rows = [row for row in rows if row.run != run and not sum(counts_of(row.counts).values())]

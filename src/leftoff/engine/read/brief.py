@@ -15,7 +15,8 @@ from leftoff.engine.read.quoting import LINE, named, quoted, short, shown, tame,
 from leftoff.engine.read.show import inner_steps
 from leftoff.engine.read.state import Beginning
 from leftoff.engine.steps.approvals import how
-from leftoff.engine.workspace.surroundings import DIRTY, git_moved, look_at_files
+from leftoff.engine.workspace.file_state import look_at_files
+from leftoff.engine.workspace.git import DIRTY, git_moved
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.model.ids import shown_step, step_word
 from leftoff.model.words import AS_WRITTEN, FINISHED

@@ -10,7 +10,7 @@ from leftoff.engine.write.head import need_store
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
 from leftoff.model.fields import Fields
 from leftoff.model.ids import LEAST, NEVER, is_hex, is_id_prefix, parse_ref
-from leftoff.model.words import UNFINISHED
+from leftoff.model.words import ROLLBACK_BEGIN, UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,12 +169,16 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
     """The version of a run that a REF names, whatever is before its mark."""
     if ref.back is not None:
         view.need_all_checkpoints(row.run)
-        sealed = view.versions(row.run, sealed=True, limit=ref.back + 1)
-        if len(sealed) <= ref.back:
-            raise NoCheckpoint(
-                f"Run {row.run_id} has {len(sealed)} checkpoint(s); {ref.text} is further back."
-            )
-        return sealed[ref.back]
+        limit = ref.back + 1
+        while True:
+            sealed = view.versions(row.run, sealed=True, limit=limit)
+            counted = [version for version in sealed if version.trigger != ROLLBACK_BEGIN]
+            if len(counted) > ref.back:
+                return counted[ref.back]
+            if len(sealed) < limit:
+                message = f"Run {row.run_id} has {len(counted)} checkpoint(s); {ref.text} is further back."
+                raise NoCheckpoint(message)
+            limit *= 2
     assert ref.at is not None
     if ref.seq == NEVER:
         raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.")

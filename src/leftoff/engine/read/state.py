@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
-from leftoff.model.changes import LOST_STEP, step_facts
+from leftoff.model.changes import step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, holes, payload
 from leftoff.model.digest import MASK, sum_of, term
-from leftoff.model.frozen import marks
-from leftoff.model.upgrades import check as check_schema
-from leftoff.model.upgrades import current as current_schema
-from leftoff.model.upgrades import upgrade
 from leftoff.model.values import after, blob_about, blob_of, gather, index_key, is_typed, item_prefix
-from leftoff.model.words import SALVAGED
+from leftoff.model.words import REPAIRED
 from leftoff.store.rows import Record, misplaced
 
 TYPE_CHECKING = False
@@ -90,7 +86,7 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
         raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {newest}.")
     before, after = view.around(run, seq)
     left = ", ".join(f"{run_id}@{near}" for near in (before, after) if near is not None)
-    if view.row(run, "context", SALVAGED) is not None:
+    if view.row(run, "context", REPAIRED) is not None:
         why = "a repair could not bring it back, or it was pruned"
         raise NoCheckpoint(f"Version {seq} of run {run_id} is gone: {why}. Still there around it: {left}.")
     _refuse_lost(view, run, run_id, seq)
@@ -141,40 +137,19 @@ def _proved(
 def whole(store: Store, view: View, stored: bytes, what: str) -> bytes:
     """Stored bytes; those that are a blob themselves are read from it, as the snapshot that has them knows it."""
     if stored[:1] == BLOB and len(stored) == 33:
-        from leftoff.store.lost import named_blob
-
-        row = named_blob(view, stored[1:], f"the blob that holds {what}")
+        row = view.blob(stored[1:])
         if row is None:
-            raise _lost(what, stored[1:])
+            message = f"The store does not know the blob that holds {what} any more."
+            raise Corrupt(message, where=f"blob {stored[1:].hex()}")
         return b"".join(store.load_blob(row.hash, row))
     return stored
-
-
-def _lost(what: str, hash: bytes) -> Corrupt:
-    error = Corrupt(
-        f"{what} is lost: its bytes are known to be gone.",
-        where=f"blob {hash.hex()}",
-        hint="No repair brings them back. Set it again, or go back to a version that has it (`leftoff log`).",
-    )
-    error.lost = True
-    return error
 
 
 def facts_of(store: Store, view: View, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
     """What the store keeps beside a step: its status and order; ``None`` for any other record."""
     if collection != "step":
         return None
-    if is_lost(view, stored):
-        return LOST_STEP
     return step_facts(key, payload(whole(store, view, stored, f"step/{key}"), f"step/{key}"))
-
-
-def is_lost(view: View, stored: bytes) -> bool:
-    """Whether a value lay in a blob that is known to be lost."""
-    from leftoff.store.lost import named_blob
-
-    hash = stored[1:]
-    return stored[:1] == BLOB and len(hash) == 32 and named_blob(view, hash, f"the blob {hash.hex()}") is None
 
 
 class Reader:
@@ -192,7 +167,6 @@ class Reader:
                 seq = None
         self._seq = seq
         self._then: dict[str, dict[str, Record]] | None = {} if seq is not None else None  # once it is proved
-        self._schema: int | None = None
 
     def raw(self, collection: str) -> dict[str, Record]:
         """Stored records by key, in key order."""
@@ -258,7 +232,7 @@ class Reader:
 
     def beginnings(self, most: int) -> dict[str, Any]:
         """The variables as people see them; of a long list of the newest version, only so many entries are read."""
-        if self._seq is not None or not self.is_current:
+        if self._seq is not None:
             return self.plain("variable")
         records = self.raw("variable")
         return {key: self._beginning(key, record, most) for key, record in records.items()}
@@ -275,8 +249,6 @@ class Reader:
 
     def redacted_variables(self) -> list[str]:
         """The variables in which something is redacted; entries are looked at one by one."""
-        if not self.is_current:
-            return [key for key, value in self.values("variable").items() if value.holes]
         heads: dict[str, str] = {}
         out: set[str] = set()
         for key, record in self.raw("variable").items():
@@ -293,18 +265,13 @@ class Reader:
 
     def plain_of(self, collection: str, rows: Iterable[Row]) -> dict[str, Any]:
         """Rows that were read already (of any collection but variables), decoded; `Corrupt` where one is lost."""
-        current, out = self.is_current, {}
+        out = {}
         for key, hash, stored in rows:
-            if current and stored[:1] == JSON:
+            if stored[:1] == JSON:
                 out[key] = payload(stored, key)
             else:
                 out[key] = self._value(Record(collection, key, 0, hash, stored)).plain
         return out
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the records were written with the current schema."""
-        return self.schema == current_schema()
 
     def _variables(self, records: dict[str, Record]) -> dict[str, Value]:
         items: dict[str, list[Record]] = {}
@@ -328,7 +295,7 @@ class Reader:
             plain, paths = gather(head.key, head.stored, pairs)
         except Corrupt as error:
             return Lost(error, newest)
-        return self._made("variable", head.key, plain, paths, newest)
+        return Value(plain, paths, newest)
 
     def _whole(self, record: Record) -> bytes:
         where = f"{record.collection}/{record.key} of run {self.run_id}"
@@ -344,30 +311,7 @@ class Reader:
                 plain, paths = payload(stored, where), holes(stored)
         except Corrupt as error:
             return Lost(error, record.seq)
-        return self._made(record.collection, record.key, plain, paths, record.seq)
-
-    def _made(self, collection: str, key: str, plain: Any, paths: list[list[Any]], seq: int) -> Value:
-        """As the current schema has it, if this run was written with an older one. Entries follow their variable."""
-        schema = self.schema
-        if schema == current_schema() or collection == "item":
-            return Value(plain, paths, seq)
-        plain = upgrade(schema, collection, key, plain)
-        return Value(plain, marks(plain), seq)
-
-    @property
-    def schema(self) -> int:
-        """The schema that the records were written with."""
-        if self._schema is None:
-            self._schema = self._read_schema()
-        return self._schema
-
-    def _read_schema(self) -> int:
-        record = (
-            self.view.record(self.run, "run", "schema")
-            if self._seq is None
-            else self.raw("run").get("schema")
-        )
-        return check_schema(payload(record.stored, "run/schema") if record is not None else 1, self.run_id)
+        return Value(plain, paths, record.seq)
 
 
 def read(store: Store, run: int, run_id: str, collection: str, seq: int | None = None) -> dict[str, Value]:

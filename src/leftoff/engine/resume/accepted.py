@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.workspace.issues import put, take
+from leftoff.engine.workspace.issue_tracker import put_issue, take_issue
 from leftoff.engine.workspace.tracking import Found, track
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.commit import Terms
@@ -36,9 +36,9 @@ def keep_accepted(project: Project, report: Report, answers: Answers) -> None:
     """What the run goes on in spite of is how it shall be from now on."""
     world = report.world
     if any(finding.code == "files.half_restored" for finding in report.findings):
-        from leftoff.engine.workspace.journal import forget
+        from leftoff.engine.workspace.restoring import forget_restore
 
-        forget(world.store, world.project, world.row.run, world.run_id)
+        forget_restore(world.store, world.project, world.row)
     kept = [finding for finding in report.findings if answers.keep(finding)]
     if world.is_head and kept:
         _take_in(world, kept, project.now, project.redactor)
@@ -52,7 +52,7 @@ def _take_in(world: World, findings: list[Finding], at: int, redactor: Redactor)
     seen: dict[str, Any] = {}
     if any(finding.code in ("issue.labels", "issue.body", "issue.closed") for finding in findings):
         branch = world.facts.get("git_branch")
-        seen = take(world.settings, world.project, str(world.facts.get("issue") or ""), branch, at)
+        seen = take_issue(world.settings, world.project, str(world.facts.get("issue") or ""), branch, at)
     cleared = [finding.clears for finding in findings if finding.clears]
     if not (found.captured or outputs or seen or cleared):
         return
@@ -61,7 +61,7 @@ def _take_in(world: World, findings: list[Finding], at: int, redactor: Redactor)
         found.put(changes, row.seq + 1)
         for got in outputs:
             got.put(changes)
-        put(changes, seen)
+        put_issue(changes, seen)
         for collection, key in cleared:
             known = tx.row(row.run, collection, key) is not None
             if known and is_seen(tx, row.run, collection, key, world.row.seq):

@@ -22,7 +22,6 @@ CODES: dict[str, str] = {
     "integrity.digest": REFUSE,
     "integrity.record": REFUSE,
     "integrity.blob": REFUSE,
-    "integrity.schema": REFUSE,
     "integrity.fields": REFUSE,
     "integrity.incomplete_write": ASK,
     "integrity.salvaged": ASK,

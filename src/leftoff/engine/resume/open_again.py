@@ -9,7 +9,6 @@ from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import need_free, take
-from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 
 TYPE_CHECKING = False
@@ -63,8 +62,7 @@ def go_on(
     scrubber: Scrubber | None,
     opening: Opening | None = None,
 ) -> None:
-    """Make a run that was found ready to be driven: its records in today's schema, nothing in flight any more."""
-    bring_up(store, head, at, guard)
+    """Make a run that was found ready to be driven: nothing is in flight any more."""
 
     def work(tx: Tx) -> Any:
         """Looking and writing in one transaction: a step that is reported done meanwhile stays done."""

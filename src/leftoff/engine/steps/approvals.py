@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.steps.lifecycle import Steps
+    from leftoff.engine.write.audit import Audit
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet, Scrubber
@@ -102,7 +103,7 @@ def how(run_id: str, step: str, verb: str = "approve") -> str:
 class Decision(Fields):
     """What a person says of a step. ``choice`` None approves, where it is clear what that means. ``options``: of a
     phase of a protocol, which may be no step that asked, what can be chosen. ``seen``: what stands for the question
-    that they were shown."""
+    that they were shown. ``audit``: recorded in the same commit, if the decision is new."""
 
     choice: str | None
     by: str
@@ -110,6 +111,7 @@ class Decision(Fields):
     note: str | None = None
     options: Sequence[str] = ()
     seen: str | None = None
+    audit: Audit | None = None
 
 
 def decide(
@@ -136,15 +138,18 @@ def decide(
             found.need(decision.seen)
         if decision.options and not found.waits:
             taken[:] = [_of_phase(step, decision)]
-            return _put_phase(changes, step, found.approval, decision.but(choice=taken[0]))
-        wanted = found.wanted(decision.choice)
-        taken[:] = [wanted]
-        if found.decided(wanted):
-            return None
-        if found.due(decision.at):
-            late.append(found.too_late())
-            return _expire(store, tx, row, changes, found, decision.at)
-        return _put(store, tx, row, changes, found, decision.but(choice=wanted))
+            seal = _put_phase(changes, step, found.approval, decision.but(choice=taken[0]))
+        else:
+            taken[:] = [found.wanted(decision.choice)]
+            if found.decided(taken[0]):
+                return None
+            if found.due(decision.at):
+                late.append(found.too_late())
+                return _expire(store, tx, row, changes, found, decision.at)
+            seal = _put(store, tx, row, changes, found, decision.but(choice=taken[0]))
+        if seal is not None and decision.audit is not None:
+            decision.audit.put(changes, decision.at, step=step, choice=taken[0])
+        return seal
 
     done = report(store, find, make, Terms(decision.at, guard), scrubber=scrubber)
     if late:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
+from leftoff.engine.workspace.file_state import hash_file, hashed, open_file, take
 from leftoff.engine.workspace.paths import is_own
-from leftoff.engine.workspace.stat import hash_file, hashed, open_file, take
 from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.values import blob_stored

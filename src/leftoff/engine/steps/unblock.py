@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from leftoff.engine.write.audit import Audit
     from leftoff.engine.write.report import Find, Reported
     from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.store.base import Store, Tx
@@ -38,6 +39,7 @@ def unblock(
     *,
     seen: int | None = None,
     scrubber: Scrubber | None = None,
+    audit: Audit | None = None,
 ) -> Unblocked:
     """The blocked steps (or one of them) are to be done, their errors cleared; the run is blocked no more.
 
@@ -52,6 +54,8 @@ def unblock(
             _clear_errors(reader, changes, seen)
         if not changes.changes:
             return None
+        if audit is not None:
+            audit.put(changes, at)
         return Seal("manual", cleared[0] if cleared else None, f"unblocked by {user()}")
 
     return Unblocked(report(store, find, make, Terms(at), scrubber=scrubber), cleared)

@@ -1,10 +1,9 @@
-"""The files of a project, as a run knows them: captured, compared, put back.
+"""The files of a project, as a run knows them: tracked, compared, restored.
 
-A file is known by one record, `file/PATH`: its hash, size and mode (or where a symbolic link points to), what became of
-it (created, modified, deleted), and a copy of its content in the store. So a version of a run also says what its files
-were, and going back to it can bring them back.
+A run knows a file by one record, `file/PATH`: its hash, size and mode (or the target of a link), what became of it
+(created, modified, deleted), and a copy of its content in the store. So a version of a run is also a manifest of its
+files, and a rollback can restore them.
 
-Three rules hold everywhere. Nothing is ever written to, or read from, a path that leads out of the project. Nothing is
-overwritten or deleted whose content was not saved first, durably. And what was begun is finished: before the first
-file is touched, a journal says what will be done, and whoever comes next completes it.
+Two rules hold everywhere. Nothing is written to, or read from, a path that leads out of the project. Nothing is
+overwritten or deleted whose content was not saved first, durably.
 """

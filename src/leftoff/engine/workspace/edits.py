@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import by_time
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.artifacts import Captured, relative
-from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
-from leftoff.engine.workspace.content import recorded
+from leftoff.engine.workspace.file_state import recorded
 from leftoff.engine.workspace.paths import is_own
 from leftoff.engine.workspace.tracking import (
     BEFORE,
+    FileTracker,
     Found,
     keep_first,
     look_again,
     look_at_git,
+    next_status,
     tracked_of,
     withheld_outputs,
 )
+from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import LeftoffError, NotFound
+from leftoff.model.changes import ChangeSet
+from leftoff.model.hashing import long_sha256 as sha256
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from leftoff.engine.workspace.workspace import Workspace
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Save, Store, Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.store.base import Save
 
 
 def inside(folder: str, paths: list[str]) -> list[str]:
-    """Those of the paths that are the project's own, and not the store's, as records name them.
+    """Return those of the paths that are the project's own, and not the store's, as records name them.
 
-    Whoever writes to a link writes to what it points to: so that is one of them, too.
+    A tool that writes to a link writes to its target, so that is one of them, too.
     """
     top, found = os.path.realpath(folder), []
     for path in paths:
@@ -46,23 +47,16 @@ def inside(folder: str, paths: list[str]) -> list[str]:
     return [name for name in names if not os.path.isabs(name) and not is_own(name)]
 
 
-class Peeked:
-    """A file as it was at a moment, in memory: what its record says, and its content where that is to be kept."""
+class Peeked(NamedTuple):
+    """A file as it was at a moment, in memory: its record, and its content if that is to be stored."""
 
-    def __init__(self, got: Captured, data: bytes | None) -> None:
-        self.path = got.key
-        self.about = got.about
-        self.data = data
+    path: str
+    about: dict[str, Any]
+    data: bytes | None
 
 
-def peek(workspace: Workspace, paths: list[str], until: int) -> list[Peeked]:
-    """The files as they are, read before anything waits for the store: the agent does not wait for that.
-
-    One that is not there counts as not being there. ``until``: when the agent goes on, in nanoseconds.
-    """
-    from leftoff.model.hashing import long_sha256 as sha256
-    from leftoff.store.rows import BlobRow
-
+def peek(workspace: Workspace, paths: list[str]) -> list[Peeked]:
+    """Return the files as they are, without the store. A file that is not there counts as deleted."""
     contents: dict[bytes, bytes] = {}
 
     def keep(chunks: Iterable[bytes]) -> BlobRow:
@@ -71,21 +65,27 @@ def peek(workspace: Workspace, paths: list[str], until: int) -> list[Peeked]:
         contents[row.hash] = data
         return row
 
-    tracked = Tracked(workspace, limits=Limits.of(workspace))
-    tracked.save, tracked.until = keep, until
-    found = [(_captured(tracked, path) or [tracked.deleted(path)])[0] for path in paths]
-    return [Peeked(got, contents[got.blob.hash] if got.blob is not None else None) for got in found]
+    tracker = FileTracker(workspace)
+    tracker.limit()
+    tracker.save = keep
+    found = [(_captured(tracker, path) or [tracker.deleted(path)])[0] for path in paths]
+    return [
+        Peeked(got.key, got.about, contents[got.blob.hash] if got.blob is not None else None) for got in found
+    ]
 
 
 def before(workspace: Workspace, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:
-    """Of these files those that a run knows nothing of yet; their content is in the store now."""
+    """Store the content of those files that a run knows nothing of yet, and return them."""
     store = workspace.store
     known = _known(store, row, [one.path for one in peeked])
     fresh = [one for one in peeked if one.path not in known or _later(known[one.path], one.about)]
     withheld = withheld_outputs(store, row) if row is not None and fresh else ()
-    for one in fresh:
-        if one.path in withheld:
-            one.data, one.about["captured"] = None, False
+    secret = [
+        one._replace(about={**one.about, "captured": False}, data=None)
+        for one in fresh
+        if one.path in withheld
+    ]
+    fresh = [one for one in fresh if one.path not in withheld] + secret
 
     def work(save: Save) -> list[Captured]:
         rows = [save([one.data]) if one.data is not None else None for one in fresh]
@@ -95,7 +95,7 @@ def before(workspace: Workspace, row: RunRow | None, peeked: list[Peeked]) -> li
 
 
 def put_first(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: list[Captured]) -> None:
-    """Files as they were before the run first changed them, unless it knows that already."""
+    """Record files as they were before the run first changed them, unless it knows that already."""
     reader = Reader(store, tx, row.run, row.run_id)
     for got in found:
         there = reader.value("file", got.key)
@@ -105,31 +105,32 @@ def put_first(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: list
 
 
 def _later(about: dict[str, Any], than: dict[str, Any]) -> bool:
-    """Whether a record was made after another one: of two hooks that waited, the second may have come first."""
+    """Return whether a record was made after another one: a hook that waited may commit after a later hook."""
     return by_time(about.get("captured_at")) > by_time(than.get("captured_at"))
 
 
 def after(workspace: Workspace, row: RunRow | None, paths: list[str]) -> list[Captured]:
-    """The files as they are now, and what became of them."""
+    """Capture the files as they are now, and what became of them."""
     known = _known(workspace.store, row, paths)
     withheld = withheld_outputs(workspace.store, row) if row is not None else ()
-    tracked = Tracked(workspace, known=known, limits=Limits.of(workspace), withheld=withheld)
+    tracker = FileTracker(workspace, known, withheld)
+    tracker.limit()
     out = []
     for path in paths:
-        found = _captured(tracked, path, next_status(known.get(path), True, False))
-        out += found or ([tracked.deleted(path)] if path in known else [])
+        found = _captured(tracker, path, next_status(known.get(path), True, False))
+        out += found or ([tracker.deleted(path)] if path in known else [])
     return out
 
 
 def differs(reader: Reader, got: Captured) -> bool:
-    """Whether a file is not as a run knows it: a tool that failed may have left it as it was."""
+    """Return whether a file differs from what a run knows: a tool that failed may have left it as it was."""
     known = reader.value("file", got.key)
     return known is None or not recorded(known.plain).same(recorded(got.about))
 
 
-def _captured(tracked: Tracked, path: str, status: str | None = None) -> list[Captured]:
+def _captured(tracker: FileTracker, path: str, status: str | None = None) -> list[Captured]:
     try:
-        return [tracked.capture(path, status=status)]
+        return [tracker.capture(path, status=status)]
     except NotFound:
         return []
     except LeftoffError as error:
@@ -139,28 +140,28 @@ def _captured(tracked: Tracked, path: str, status: str | None = None) -> list[Ca
 
 
 def _known(store: Store, row: RunRow | None, paths: list[str]) -> dict[str, dict[str, Any]]:
-    """What a run's newest version says of these files."""
+    """Return what a run's newest version says of these files."""
     if row is None:
         return {}
 
-    def look(view: View) -> dict[str, dict[str, Any]]:
+    def read(view: View) -> dict[str, dict[str, Any]]:
         reader = Reader(store, view, row.run, row.run_id)
         found = {path: reader.value("file", path) for path in paths}
         return {path: value.plain for path, value in found.items() if value is not None}
 
-    return store.read(look)
+    return store.read(read)
 
 
 def changed(workspace: Workspace, row: RunRow | None, until: int | None) -> Found | None:
-    """All that git calls dirty; outside of a repository, what changed of the files that the run knows, if there is one.
+    """Capture all that git calls dirty; outside of a repository, what changed of the files that the run knows.
 
-    ``until``: what was changed later, in nanoseconds, is none of it.
+    ``until``: what was changed later, in nanoseconds, is left out.
     """
     try:
         return look_at_git(workspace, row, always=True, until=until)
     except NotFound:
         if row is None:
             return None
-        tracked = tracked_of(workspace, row)
-        tracked.limits = Limits.of(workspace, tracked.known.values())
-        return look_again(tracked, row.created_at)
+        tracker = tracked_of(workspace, row)
+        tracker.limit(tracker.known.values())
+        return look_again(tracker, row.created_at)

@@ -1,26 +1,27 @@
-"""What git says of a project's files, asked without leaving a trace.
+"""Ask git about a project's files without leaving a trace, and remember what was checked out.
 
-git takes no optional locks, so that nobody's index is refreshed; no object, commit or stash is written. The content of
-what is dirty is copied from the work tree into leftoff's own blobs, where `git gc` cannot lose it; what is clean is in
-the commit that was checked out, which git keeps.
+git takes no optional locks, so that it does not refresh the index. No object, commit or stash is written. Content of
+dirty files is copied from the work tree into leftoff's own blobs, where `git gc` cannot lose it. Clean files are in the
+commit that was checked out, which git keeps.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.git_head import git_head, is_commit
+from leftoff.engine.config.git_head import git_branch, git_head, is_commit
 from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import StoreUnavailable
-from leftoff.files import open_plain
-from leftoff.model.fields import Fields
+from leftoff.model.changes import ChangeSet
+from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
+DIRTY = "git_dirty"  # a key of `context`: the paths that were not committed
+MOST_DIRTY = 1000  # paths that are stored there
+GIT_S = 10.0
 _PLACES = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -29,34 +30,31 @@ _PLACES = (
     "GIT_PREFIX",
     "GIT_COMMON_DIR",
 )
-_ODD = (b"worktree", b"include", b"bare = true", b"bare=true")  # of a repository that only git understands
-# A folder of a clone may look like a repository of its own, with a configuration that names commands: git before 2.38
-# cannot be told not to use one, so we look ourselves, too.
+# A folder of a clone may look like a repository of its own, with a configuration that names commands. Git before 2.38
+# has no option against that, so `_is_disguised` looks, too.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
-_NO_FILE = "000000"
-_LINK, _MODULE = "120000", "160000"
+_NO_FILE, _LINK, _MODULE = "000000", "120000", "160000"  # modes
 _AT_ONCE = 200  # paths in one call
 
 
-class Dirty(Fields):
-    """One file that is not as in the commit that is checked out."""
+class Dirty(NamedTuple):
+    """A file that differs from the commit that is checked out."""
 
     path: str
     status: str
     staged: bool
 
 
-class Base:
+class Base(NamedTuple):
     """A file as a commit has it."""
 
-    def __init__(self, path: str, mode: str, oid: str) -> None:
-        self.path = path
-        self.link = mode == _LINK
-        self.mode = 0o755 if mode == "100755" else 0o644
-        self.oid = oid
+    path: str
+    link: bool
+    executable: bool
+    oid: str
 
 
-class Repo(Fields):
+class Repo(NamedTuple):
     """The git work tree that a project is in, or is."""
 
     project: str
@@ -64,31 +62,23 @@ class Repo(Fields):
 
     @property
     def head(self) -> str | None:
-        """The commit that is checked out; ``None`` before the first one."""
+        """Return the commit that is checked out; ``None`` before the first one."""
         return git_head(self.project)
 
-    def dirty(self, paths: Iterable[str] = ()) -> list[Dirty]:
-        """Every file of the project (or of ``paths``) that differs from the commit, ignored ones excepted, by path."""
+    def dirty(self, paths: Iterable[str] = (), seconds: float | None = None) -> list[Dirty]:
+        """Return each file of the project (or of ``paths``) that differs from the commit, without ignored ones."""
         among = list(paths) or ["."]
-        out = _git(
-            self.project,
-            "status",
-            "--porcelain=v2",
-            "-z",
-            "--no-renames",
-            "--untracked-files=all",
-            "--",
-            *among,
-        )
+        words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--", *among)
         found: dict[str, Dirty] = {}
-        for line in out.split(b"\0"):
+        for line in _git(self.project, *words, seconds=seconds).split(b"\0"):
             one = self._parsed(line)
-            if one is None:
-                continue
-            before = found.get(one.path)
-            if before is not None and before.status == "deleted":  # taken out of the index, and still there
-                one = Dirty(one.path, "modified", before.staged)
-            found[one.path] = one
+            if one is not None:
+                before = found.get(one.path)
+                if (
+                    before is not None and before.status == "deleted"
+                ):  # removed from the index, and still there
+                    one = Dirty(one.path, "modified", before.staged)
+                found[one.path] = one
         return [found[path] for path in sorted(found)]
 
     def _parsed(self, line: bytes) -> Dirty | None:
@@ -98,13 +88,11 @@ class Repo(Fields):
                 path, status, staged = line[2:].decode(), "created", False
             elif kind in (b"1", b"u"):
                 words = line.decode().split(" ", 8 if kind == b"1" else 10)
-                path, in_commit = words[-1], words[3] if kind == b"1" else words[4]
-                in_tree = words[5] if kind == b"1" else words[6]
+                in_commit, in_tree = (words[3], words[5]) if kind == b"1" else (words[4], words[6])
                 if words[2][0] == "S" or _MODULE in (in_commit, in_tree):
                     return None
-                status = (
-                    "deleted" if in_tree == _NO_FILE else "created" if in_commit == _NO_FILE else "modified"
-                )
+                status = "created" if in_commit == _NO_FILE else "modified"
+                path, status = words[-1], "deleted" if in_tree == _NO_FILE else status
                 staged = words[1][0] != "."
             else:
                 return None
@@ -116,41 +104,37 @@ class Repo(Fields):
         return Dirty(inside, status, staged)
 
     def bases(self, commit: str, paths: Iterable[str]) -> dict[str, Base]:
-        """Those of the paths that a commit has."""
+        """Return those of the paths that a commit has."""
         out: dict[str, Base] = {}
         for some in _some(sorted(paths) if is_commit(commit) else []):
-            found = _git(
-                self.project, "ls-tree", "-z", "--full-tree", commit, "--", *(self.prefix + p for p in some)
-            )
+            names = (self.prefix + path for path in some)
+            found = _git(self.project, "ls-tree", "-z", "--full-tree", commit, "--", *names)
             for line in found.decode("utf-8", "surrogateescape").split("\0"):
-                facts, _, name = line.partition("\t")
-                mode, kind, oid = facts.split(" ") if facts else ("", "", "")
+                about, _, name = line.partition("\t")
+                mode, kind, oid = about.split(" ") if about else ("", "", "")
                 if kind == "blob":
                     path = name[len(self.prefix) :]
-                    out[path] = Base(path, mode, oid)
+                    out[path] = Base(path, mode == _LINK, mode == "100755", oid)
         return out
 
     def ignored(self, paths: Iterable[str]) -> set[str]:
-        """Those of the paths that git does not look at."""
-        out: set[str] = set()
-        plain = [path for path in sorted(paths) if path.isprintable() and not set(path) & set('"\\')]
-        odd = [[path] for path in paths if path not in plain]  # which git would quote
-        for some in (*_some(plain), *odd):
-            named = [f"./{path}" for path in some]  # no path begins with a colon, which means something here
-            found = _git(self.project, "check-ignore", "--no-index", "--", *named, fine=(0, 1), literal=False)
-            told = [line[2:] for line in found.decode("utf-8", "surrogateescape").splitlines()]
-            out.update(told if some[0] in plain else some if told else ())
-        return out
+        """Return those of the paths that git ignores."""
+        given = b"\0".join(
+            b"./" + os.fsencode(path) for path in paths
+        )  # a colon at the start would mean something
+        words = ("check-ignore", "--no-index", "-z", "--stdin")
+        found = _git(self.project, *words, fine=(0, 1), literal=False, given=given) if given else b""
+        return {os.fsdecode(path[2:]) for path in found.split(b"\0") if path}
 
     def has(self, commit: str) -> bool:
-        """Whether git still knows a commit."""
+        """Return whether git still knows a commit."""
         try:
             return is_commit(commit) and _git(self.project, "cat-file", "-t", commit).strip() == b"commit"
         except StoreUnavailable:
             return False
 
     def content(self, commit: str, base: Base) -> bytes:
-        """What a checkout of the commit would write."""
+        """Return what a checkout of the commit would write."""
         if base.link:
             return _git(self.project, "cat-file", "blob", base.oid)
         return _git(self.project, "cat-file", "--filters", f"{commit}:{self.prefix}{base.path}")
@@ -162,45 +146,32 @@ def _some(paths: list[str]) -> Iterator[list[str]]:
 
 
 def repository(project: str) -> Repo | None:
-    """The work tree that a project is in; ``None`` where there is none, or no git."""
-    real = folder = os.path.realpath(project)
-    while not os.path.exists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
-    if _is_disguised(real):
+    """Return the work tree that a project is in; ``None`` if there is none, or no git."""
+    if _top(project) is None:
         return None
-    if _is_plain(folder):
-        prefix = os.path.relpath(real, folder)
-        return Repo(project, "" if prefix == "." else f"{prefix}/")
     try:
         out = _git(project, "rev-parse", "--is-inside-work-tree", "--show-prefix").decode()
-    except (FileNotFoundError, StoreUnavailable, UnicodeDecodeError):
+    except (OSError, StoreUnavailable, UnicodeDecodeError):
         return None
     inside, _, prefix = out.removesuffix("\n").partition("\n")
     return Repo(project, prefix) if inside == "true" else None
 
 
-def _is_plain(top: str) -> bool:
-    """Whether a folder is what git would say it is: an ordinary repository of ours. Then git need not be asked."""
-    git = os.path.join(top, ".git")
-    try:
-        with open(open_plain(os.path.join(git, "config")), "rb") as file:
-            config = file.read().lower()
-        whole = all(os.path.exists(os.path.join(git, name)) for name in ("HEAD", "objects", "refs"))
-        ours = {os.stat(top).st_uid, os.stat(git).st_uid} == {os.geteuid()}
-    except OSError:
-        return False
-    usual = whole and ours and not any(word in config for word in _ODD)
-    return usual and any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in os.get_exec_path())
+def _top(project: str) -> str | None:
+    """Return the nearest folder with a `.git`, from the project upwards."""
+    folder = os.path.realpath(project)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return folder
 
 
 def _is_disguised(project: str) -> bool:
-    """Whether git would take a folder for a repository that has no `.git`: the project's, or one above it; or would
-    wait without end for a pipe that lies in a `.git`."""
-    folder = os.path.realpath(project)
-    while not os.path.lexists(os.path.join(folder, ".git")):
+    """Return whether git would take a folder without a `.git` for a repository, or wait for a pipe inside a `.git`."""
+    folder, top = os.path.realpath(project), _top(project)
+    while folder != top:
         names = (os.path.join(folder, name) for name in ("HEAD", "objects", "commondir"))
         head, objects, common = map(os.path.lexists, names)
         if head and (objects or common):
@@ -208,12 +179,8 @@ def _is_disguised(project: str) -> bool:
         if (above := os.path.dirname(folder)) == folder:
             return False
         folder = above
-    return _has_pipe(os.path.join(folder, ".git"))
-
-
-def _has_pipe(git: str) -> bool:
     try:
-        with os.scandir(git) as entries:
+        with os.scandir(os.path.join(folder, ".git")) as entries:
             others = [each for each in entries if not (each.is_dir() or each.is_file() or each.is_symlink())]
             return any(stat.S_ISFIFO(each.stat().st_mode) for each in others)
     except OSError:  # the `.git` of a linked work tree is a file
@@ -221,69 +188,84 @@ def _has_pipe(git: str) -> bool:
 
 
 def command(project: str, *words: str) -> list[str]:
-    """A call of git in a project that somebody else may have made; where git is not to be asked, as if there were none:
-    ``FileNotFoundError``."""
+    """Return a call of git in a project that somebody else may have made; ``FileNotFoundError`` if git must not be
+    asked there."""
     if _is_disguised(project):
         raise FileNotFoundError(f"{project} is in a folder that looks like a repository, and is none.")
     return ["git", *_SAFE, "-C", project, *words]
 
 
 def environment() -> dict[str, str]:
-    """What git is called with: no lock is taken, and where we are is for the folder to say."""
+    """Return the environment for git: it takes no lock, and finds its repository by the folder alone."""
     env = {name: value for name, value in CALLER.environment().items() if name not in _PLACES}
     return {**env, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
-def _git(project: str, *words: str, fine: tuple[int, ...] = (0,), literal: bool = True) -> bytes:
+def _git(
+    project: str,
+    *words: str,
+    fine: tuple[int, ...] = (0,),
+    literal: bool = True,
+    seconds: float | None = None,
+    given: bytes = b"",
+) -> bytes:
+    import subprocess  # slow to import, and many commands never ask git
+
     env = {**environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
-    code, out, err = _call(command(project, "-c", "core.quotePath=false", *words), env)
-    if code not in fine:
-        why = err.decode("utf-8", "replace").strip().partition("\n")[0]
+    called = command(project, "-c", "core.quotePath=false", *words)
+    try:
+        done = subprocess.run(called, env=env, input=given, capture_output=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise StoreUnavailable(f"`git {words[0]}` took longer than {seconds:g} seconds.") from None
+    if done.returncode not in fine:
+        why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
         raise StoreUnavailable(f"`git {words[0]}` failed: {why}", hint="Nothing was changed. Try it by hand.")
-    return out
+    return done.stdout
 
 
-# Agents' hooks ask git at every turn: `subprocess` costs twice as much as git itself.
+# -- what a run remembers of git
 
 
-def _call(words: list[str], env: dict[str, str]) -> tuple[int, bytes, bytes]:
-    """Run a command to its end: its exit code, what it printed, what it complained of."""
-    (out, to_out), (err, to_err) = os.pipe(), os.pipe()
+def remember_git(head: str | None, row: RunRow, changes: ChangeSet, dirty: list[str] | None = None) -> None:
+    """Store in a checkpoint the commit that it was made on, and what was not committed.
+
+    Look both up before the transaction (`git_head`, `dirty_paths`).
+    """
+    if head is not None and head != row.card.get("git_head"):
+        changes.put("run", "git_head", head)
+    if dirty is not None:
+        changes.put("context", DIRTY, dirty)
+
+
+def dirty_paths(project: str) -> list[str] | None:
+    """Return what git calls dirty; ``None`` if there is no commit, if git takes too long, or if there is too much to
+    store. Call it before a transaction, never inside one."""
+    return uncommitted(project, GIT_S) if git_head(project) is not None else None
+
+
+def uncommitted(project: str, seconds: float) -> list[str] | None:
+    """Return what git calls dirty, also before the first commit. ``seconds``: how long git may take."""
+    top = _top(project)
+    if top is None:
+        return None
+    prefix = os.path.relpath(os.path.realpath(project), top)
     try:
-        streams = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, to_out, 1),
-            (os.POSIX_SPAWN_DUP2, to_err, 2),
-        ]
-        try:
-            pid = os.posix_spawnp(words[0], words, env, file_actions=streams)
-        finally:
-            os.close(to_out)
-            os.close(to_err)
-        found = _drained(out, err)
-    finally:
-        os.close(out)
-        os.close(err)
-    try:
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:  # whoever runs us lets nobody wait
-        code = 0
-    return code, found[out], found[err]
+        found = Repo(project, "" if prefix == "." else f"{prefix}/").dirty(seconds=seconds)
+    except (OSError, StoreUnavailable):
+        return None
+    return [one.path for one in found] if len(found) <= MOST_DIRTY else None
 
 
-def _drained(*streams: int) -> dict[int, bytes]:
-    """Everything that comes out of some pipes, whichever is first."""
-    from select import poll
-
-    found, waiting = dict.fromkeys(streams, b""), poll()
-    left = set(streams)
-    for fd in streams:
-        waiting.register(fd)
-    while left:
-        for fd, _ in waiting.poll():
-            piece = os.read(fd, 1 << 16)
-            found[fd] += piece
-            if not piece:
-                waiting.unregister(fd)
-                left.discard(fd)
-    return found
+def git_moved(project: str, own: dict[str, Any], show: Callable[[str], str] = str) -> list[str]:
+    """Return in sentences how git differs from what the run knew. ``show``: how a name is displayed."""
+    said = []
+    branch, head = git_branch(project), git_head(project)
+    known_branch, known_head = own.get("git_branch"), own.get("git_head")
+    if known_branch and branch is None and head is None:
+        said.append(f"The git branch was {show(known_branch)}; there is no git repository here.")
+    elif known_branch and branch != known_branch:
+        said.append(f"The git branch was {show(known_branch)} and is {show(branch or 'detached')} now.")
+    if known_head and head and head != known_head:
+        now = f"The git commit was {show(known_head[:12])} at the last checkpoint and is {head[:12]} now."
+        said.append(now)
+    return said

@@ -1,30 +1,27 @@
 """Paths that stay inside the project, whatever a record or a symbolic link says.
 
-A record may come from somebody else's bundle, so its path is checked before anything is made of it. And a folder on the
-way may be a symbolic link, now or a moment later, so a file is reached through its folder's descriptor, which was
-opened part by part without following any link. Only the project's own folder may be reached through one. Whoever names
-a file through a link (``given_path``) means the file behind it, and its record names that.
+A record may come from another user's bundle, so its path is checked before it is used. A folder on the way may be a
+symbolic link, now or a moment later. So a file is reached through the descriptor of its folder, which was opened part
+by part without following any link. Only the project's own folder may be reached through one. If a user names a file
+through a link (``given_path``), the file behind it is meant, and its record names that.
 """
 
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterable
 
 from leftoff.errors import Invalid, UnsafePath
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import TracebackType
-
+RESTORE_TEMP = ".leftoff-restore-"  # starts the name of a new file that is not renamed to its place yet
 _OWN = (".git", ".leftoff")  # never tracked, never restored
-_STORE = ("store.db", "store.db-wal", "store.db-shm", "lock", "blobs", "restore")  # what no run lives without
+_STORE = ("store.db", "store.db-wal", "store.db-shm", "lock", "blobs", "restore.lock")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINK, _IS_FOLDER = 0o120000, 0o040000
 
 
 def check_path(path: object, what: str = "A record") -> str:
-    """The path that a record has, given that it stays inside the project; ``Invalid`` where it does not."""
+    """Return the path of a record if it stays inside the project; else raise ``Invalid``."""
     if not isinstance(path, str) or not path or "\0" in path:
         why = "no path"
     elif os.path.isabs(path) or os.path.normpath(path) != path or path.split("/")[0] in ("..", "."):
@@ -37,12 +34,12 @@ def check_path(path: object, what: str = "A record") -> str:
 
 
 def is_own(path: str) -> bool:
-    """Whether a path belongs to git or to leftoff, on a file system that ignores case, too."""
-    return any(part.lower() in _OWN for part in path.split("/"))
+    """Return whether a path belongs to git or to leftoff, also on a file system that ignores case."""
+    return any(part.lower() in _OWN or part.startswith(RESTORE_TEMP) for part in path.split("/"))
 
 
 def refuse_store(project: str, store: str, paths: Iterable[str]) -> None:
-    """``Invalid`` where a path is the store's, whose folder may have any name in the project, or be the project's."""
+    """Raise ``Invalid`` if a path is the store's: its folder may have any name in the project, or be the project."""
     own = os.path.relpath(os.path.realpath(store), os.path.realpath(project)).lower()
     below = "" if own == "." else own + "/"
     for path in paths:
@@ -55,9 +52,9 @@ def refuse_store(project: str, store: str, paths: Iterable[str]) -> None:
 
 
 def given_path(project: str, given: str) -> str:
-    """As records name the file that somebody names from the current folder; ``Invalid`` where it is outside.
+    """Return how records name a file that the user names from the current folder; ``Invalid`` if it is outside.
 
-    A link on the way is followed: what is behind it is what is meant. The file itself may be a link.
+    Links on the way are followed. The file itself may be a link.
     """
     folder, name = os.path.split(os.path.abspath(given))
     inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(project))
@@ -73,7 +70,7 @@ def given_path(project: str, given: str) -> str:
 
 
 class Place:
-    """Where a file is or will be: the descriptor of its folder, and its name in there. Close it."""
+    """Where a file is or will be: the descriptor of its folder, and its name in there. Use it in a ``with``."""
 
     def __init__(self, path: str, folder: int) -> None:
         self.path = path
@@ -83,13 +80,11 @@ class Place:
     def __enter__(self) -> Place:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self.folder)
 
     def lstat(self) -> os.stat_result | None:
-        """What is there, not followed; ``None``: nothing."""
+        """Return what is there, without following a link; ``None``: nothing."""
         try:
             return os.lstat(self.name, dir_fd=self.folder)
         except FileNotFoundError:
@@ -97,10 +92,10 @@ class Place:
 
 
 def place(project: str, path: str, *, make: list[int] | None = None) -> Place | None:
-    """Open the folder of a path inside the project; ``None`` where that folder is not there.
+    """Open the folder of a path inside the project; ``None`` if that folder is not there.
 
-    ``make``: the modes of the folders on the way, for those that must be made; 0o777 where there are too few.
-    ``UnsafePath`` where a symbolic link is on the way, ``NotADirectoryError`` where a file is.
+    ``make``: make the folders on the way, with these modes, or 0o777 if there are too few. Raise ``UnsafePath`` if a
+    symbolic link is on the way, ``NotADirectoryError`` if a file is.
     """
     fd = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -118,7 +113,7 @@ def place(project: str, path: str, *, make: list[int] | None = None) -> Place | 
 
 
 def is_behind_link(project: str, path: str) -> bool:
-    """Whether a folder on the way to a path is a symbolic link by now."""
+    """Return whether a folder on the way to a path is a symbolic link by now."""
     try:
         at = place(project, path)
     except UnsafePath:
@@ -131,7 +126,7 @@ def is_behind_link(project: str, path: str) -> bool:
 
 
 def _step(fd: int, part: str, mode: int | None, so_far: str) -> int | None:
-    """One folder further, which is made if need be; ``None`` where there is none."""
+    """Open one folder further, and make it if ``mode`` is given; ``None`` if there is none."""
     if part in ("", ".", ".."):
         raise UnsafePath(f"{so_far} is not a plain path.", hint="No file was touched.")
     made = False
@@ -143,29 +138,25 @@ def _step(fd: int, part: str, mode: int | None, so_far: str) -> int | None:
             if mode is None:
                 return None
         except OSError:
-            kind = _type(fd, part)
-            if kind == _LINK:
+            try:
+                kind = os.lstat(part, dir_fd=fd).st_mode
+            except OSError:
+                kind = stat.S_IFDIR
+            if stat.S_ISLNK(kind):
                 raise _behind(so_far) from None
-            if kind not in (0, _IS_FOLDER):
+            if not stat.S_ISDIR(kind):
                 raise NotADirectoryError(20, "Not a directory", so_far) from None
             raise
         try:
             os.mkdir(part, 0o777, dir_fd=fd)
             made = True
-        except FileExistsError:  # somebody else made it just now, or put something else there
+        except FileExistsError:  # another process just made it, or put something else there
             pass
     if made:
         if mode != 0o777:
             os.fchmod(step, mode or 0)
         os.fsync(fd)
     return step
-
-
-def _type(fd: int, name: str) -> int:
-    try:
-        return os.lstat(name, dir_fd=fd).st_mode & 0o170000
-    except OSError:
-        return 0
 
 
 def _behind(path: str, hint: str = "") -> UnsafePath:

@@ -10,7 +10,6 @@ from leftoff.engine.write.commit import NO_GUARD, Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head, need_store
 from leftoff.engine.write.lease import sign_of_life
 from leftoff.model.changes import ChangeSet
-from leftoff.model.upgrades import current as current_schema
 from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
@@ -100,24 +99,9 @@ def report(
 
 def report_in(store: Store, tx: Tx, row: RunRow, make: Make, terms: Terms, changes: ChangeSet) -> Reported:
     """The part inside the transaction; how it is sealed is for ``make`` to say."""
-    if row.card.get("schema", 1) != current_schema():
-        row = _bring_up(store, tx, row, terms)
     seal = make(tx, row, changes)
     # Hardly ever any: a record that was read here may be that large.
     ready, large = save_blobs(store, changes)
     own = Terms(terms.at, terms.guard, seal, terms.token, [*terms.blobs, *large])
     done = commit_in(tx, Head.of(row), ready, own)
     return Reported(row, done[0] if done is not None else None)
-
-
-def _bring_up(store: Store, tx: Tx, row: RunRow, terms: Terms) -> RunRow:
-    """A run in an older schema gets today's before anything else is written to it."""
-    from leftoff.engine.read.state import Reader
-    from leftoff.engine.write.upgrade import upgrade_changes
-
-    changes = upgrade_changes(Reader(store, tx, row.run, row.run_id))
-    changes, blobs = save_blobs(store, changes)
-    commit_in(tx, Head.of(row), changes, Terms(terms.at, terms.guard, blobs=blobs))
-    fresh = tx.run_row(row.run)
-    assert fresh is not None
-    return fresh

@@ -193,7 +193,7 @@ def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
 
 def setting_of(project: Project, execution: Execution, secrets: dict[str, str], issue: str | None) -> Setting:
     """Where and for whom a run of a workflow is driven."""
-    from leftoff.engine.workspace.issues import take
+    from leftoff.engine.workspace.issue_tracker import take_issue
     from leftoff.workflow.run.runner import Setting
 
     settings, questions = project.settings, execution.questions
@@ -201,7 +201,7 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
 
     def seen() -> dict[str, Any]:
         branch = git_branch(project.folder)
-        return take(settings, project.folder, issue, branch, project.now)
+        return take_issue(settings, project.folder, issue, branch, project.now)
 
     return Setting(
         project.store,

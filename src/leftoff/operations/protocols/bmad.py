@@ -7,7 +7,7 @@ from leftoff.dialects.bmad.document import workflow_of
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps.reports import StepReport
-from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.workspace.git import remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Usage
 from leftoff.operations.lifecycle import Start, start

@@ -265,7 +265,7 @@ def sync_issue(project: Project, row: RunRow) -> None:
     dialect = dialect_of(row, project.folder, project.settings) if row.issue else None
     if dialect is None:
         return
-    from leftoff.engine.workspace import issues
+    from leftoff.engine.workspace import issue_tracker as issues
 
     wanted = dialect.state_label(state_of(project.store, Target(row, None), dialect))
     try:
@@ -277,10 +277,10 @@ def sync_issue(project: Project, row: RunRow) -> None:
         return
     project.say(f"leftoff: issue #{row.issue} is {wanted} now; it was {had}.")
     branch = row.card.get("git_branch")
-    taken = issues.take(project.settings, project.folder, str(row.issue), branch, project.now)
+    taken = issues.take_issue(project.settings, project.folder, str(row.issue), branch, project.now)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        issues.put(changes, taken)
+        issues.put_issue(changes, taken)
         return None
 
     write_report(
@@ -359,9 +359,10 @@ def carry_out(
 
         changed = [found for found in report.findings if found.code == "files.changed" and answers.restore]
         paths = [*sorted(answers.bring_back), *(path for found in changed for path in found.paths)]
-        hand = restorer(project, caller, target, guard).but(outputs=frozenset(answers.bring_back))
-        hand.restore(target, target.row.run_id, paths, lambda plan: True)
-        left = hand.plan(target, paths).entries
+        hand = restorer(project, caller, target, guard)
+        hand.outputs = frozenset(answers.bring_back)
+        hand.restore(paths, lambda plan: True)
+        left = hand.plan(paths).entries
         if left:
             raise NeedsPerson(
                 f"{left[0].path} was not restored: {left[0].why}.",

@@ -1,71 +1,63 @@
 """Sessions of agents: who they are, and which run each of them works on.
 
-A session that nobody told of leftoff gets a run of its own with its first prompt. What its hooks tell is kept there
-(`operations/sessions/reports.py`).
+A session gets a run of its own with its first prompt. `operations/sessions/recording.py` records its events there.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
-from leftoff.engine.config.git_head import main_worktree, upward
-from leftoff.engine.config.project import find_project, in_git, is_project, local_folder, store_location
-from leftoff.engine.lifecycle import sessions
-from leftoff.engine.lifecycle.sessions import Who
-from leftoff.engine.read.which import is_spent
-from leftoff.engine.workspace.hook_order import (
-    KEPT,
-    InOrder,
-    OnItsWay,
-    lost,
-    name_of,
-    settled,
-    told_before,
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.git_head import git_head, main_worktree, upward
+from leftoff.engine.config.project import (
+    Project,
+    find_project,
+    in_git,
+    is_project,
+    local_folder,
+    store_location,
 )
+from leftoff.engine.lifecycle import sessions
+from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.sessions import Who
+from leftoff.engine.lifecycle.spool import Spool
+from leftoff.engine.read.which import is_spent
+from leftoff.engine.workspace.edits import Peeked
+from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.lease import NOBODY
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
-from leftoff.model.fields import Fields
+from leftoff.host import Process
+from leftoff.store.base import View
+from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.engine.config.caller import Caller
-    from leftoff.engine.config.project import Project
-    from leftoff.engine.lifecycle.opening import Opening
+if TYPE_CHECKING:  # slow to import
     from leftoff.engine.resume.verdict import Report
-    from leftoff.engine.workspace.workspace import Workspace
-    from leftoff.host import Process
-    from leftoff.store.base import View
-    from leftoff.store.rows import RunRow
 
-_TO_TELL = 0.1  # seconds that are left for the answer itself
-_LOOKS = 50  # times that is looked for a run that nobody works on, while others come and go
-_LONGEST = 2000  # characters of a text that is kept
-
-Way = OnItsWay
+_LOOKS = 50  # times that the store is read for a run to offer, while other sessions come and go
+_LONGEST = 2000  # characters of a text that is stored
 
 
 class Session:
-    """A session of an agent, at work in a project.
+    """A session of an agent in a project, for the length of one event.
 
-    ``way``: its event that is at work. ``anywhere``: its hooks are called in every folder, and must not make a store in
-    each. ``until``: when the agent goes on at the latest, in nanoseconds.
+    ``driven``: the agent does a step of a run that a runner drives. ``anywhere``: its hooks are called in every folder,
+    and must not make a store in each. ``deadline``: when the answer is due, by the monotonic clock. ``until``: when the
+    agent continued after the event, in nanoseconds; ``None`` if it still waits. ``peeked``: the files that the agent is
+    about to edit, as they were. ``head``: the commit that was checked out.
     """
 
-    def __init__(
-        self, project: Project, caller: Caller, agent: str, way: Way, *, anywhere: bool, until: int
-    ) -> None:
+    def __init__(self, project: Project, who: Who, branch: str, *, driven: bool, anywhere: bool) -> None:
         self.project = project
-        self.way = way
+        self.who = who
+        self.branch = branch
+        self.driven = driven
         self.anywhere = anywhere
-        self.until = until
-        self.belongs_to(caller, agent)
-
-    def belongs_to(self, caller: Caller, agent: str) -> None:
-        """Whose session it is."""
-        self.who = Who(self.way.session, agent, caller.agent, caller.run, event=self.way.name)
-        self.branch = caller.branch
-        self.driven = bool(caller.attempt)  # the agent does a step of a run that a runner drives
+        self.deadline = time.monotonic()
+        self.until: int | None = None
+        self.peeked: list[Peeked] = []
+        self.head: str | None = None
 
     @property
     def has_home(self) -> bool:
@@ -74,8 +66,8 @@ class Session:
 
     @property
     def time_left(self) -> float:
-        """Seconds until the answer must be ready."""
-        return max((self.until - time.time_ns()) / 1e9 - _TO_TELL, 0)
+        """Seconds until the answer is due."""
+        return max(self.deadline - time.monotonic(), 0)
 
     @property
     def workspace(self) -> Workspace:
@@ -87,13 +79,12 @@ class Session:
         store = self.project.store
         return store.read(lambda view: sessions.bound_run(view, self.who)) if store.exists() else None
 
-    def order(self, *, alone: bool = False) -> InOrder:
-        """What is done under it comes after turns that began or ended before. ``alone``: after everything, and nothing
-        else is done meanwhile."""
-        return InOrder(self.workspace, self.who.session, self.way, alone=alone)
+    @property
+    def git_head(self) -> str | None:
+        return self.head or git_head(self.project.folder)
 
     def fit(self, text: str) -> str:
-        """A text that the agent gave, fit to be kept: a secret that would be cut in two is masked first."""
+        """Return a text as it is stored. A secret that would be cut in two is masked first."""
         text = text.encode("utf-8", "replace").decode().replace("\0", "").strip()
         return self.project.redactor.mask(text[: 2 * _LONGEST])[:_LONGEST]
 
@@ -115,17 +106,6 @@ def _configured(project: str) -> str | None:
         return load(project).store
     except LeftoffError:  # whoever opens the store says so
         return None
-
-
-def _is_broken(project: str) -> bool:
-    """Whether the settings of a project say nothing: then nothing is made there."""
-    from leftoff.engine.config.settings import load
-
-    try:
-        load(project)
-    except LeftoffError:
-        return True
-    return False
 
 
 def _looked_from(cwd: str, given: str | None) -> str:
@@ -151,61 +131,17 @@ def _there(folder: str) -> str:
     return folder
 
 
-def process_of(project: Project, session: str, found: list[Process]) -> Process | None:
-    """Of the processes that a session may have, its own: the one it had, else the first that no other session has."""
-    store = project.store
-    leases = store.read(lambda view: view.leases()) if store.exists() and found else []
-    held = {lease.process: lease.session for _, lease in leases if lease.kind == "session"}
-    own = [process for process in found if held.get(process) == session]
-    free = [process for process in found if process not in held]
-    return next(iter(own or free or found), None)
-
-
-def on_its_way(place: tuple[str, str], session: str, *, turn: bool, begins: bool, anywhere: bool) -> Way:
-    """Held while an event of a session is at work: see ``_offered``. ``place``: the project, the store.
-
-    ``turn``: a turn begins or ends, or the session does; ``begins``: that of a prompt, for which a store is made.
-    """
-    project, store = place
-    make = begins and (not anywhere or in_git(project)) and not _is_broken(project)
-    return Way(store, session, turn=turn, make=make)
-
-
-def not_kept(store: str, session: str) -> list[str]:
-    """What to say of events whose hooks were killed before they were kept. ``session``: our own."""
-    own = name_of(session)
-    return [
-        f"an event of {session if one == own else f'another session ({one})'} was not kept: its hook was killed"
-        for one in lost(store)
-    ]
-
-
-def has_kept(store: str) -> bool:
-    """Whether events wait for a store that was out of reach: see `operations.sessions.kept_events`."""
-    return os.path.isdir(os.path.join(store, KEPT))
-
-
-def is_told(session: Session, event: bytes, *, last: bool = False) -> bool:
-    """Whether this very event was told already, by the hooks of the project where these are the user's, or else.
-    ``last``: the session ends with it."""
-    hooks = "user" if session.anywhere else "project"
-    told = told_before(session.project.store_folder, session.who.session, event, hooks)
-    if told and last:
-        session.order().forget()  # whoever told of it saw that we are still at work
-    return told
-
-
 # -- which run
 
 
-class SessionRun(Fields):
-    """The run that a session works on from now on; else the one that it may. ``report``: what was found before it was
-    taken; one that refuses is why it was not. ``fault``: what is wrong with the store, which could be read as far."""
+class SessionRun(NamedTuple):
+    """The run that a session works on from now on, or the one it is offered. ``report``: the verdict on the offered
+    run. If that refuses, the run was not taken. ``fault``: an error of the store, which could only be read."""
 
     run: RunRow | None = None
     offered: RunRow | None = None
     report: Report | None = None
-    fault: Corrupt | Unsupported | None = None
+    fault: LeftoffError | None = None
 
     @property
     def open(self) -> bool:
@@ -214,16 +150,16 @@ class SessionRun(Fields):
 
 
 def begin(session: Session, *, again: bool = True) -> SessionRun:
-    """A session begins, or goes on: its own run, or one that nobody works on. ``again``: its process is a new one.
+    """Return the run of a session that begins or continues, or the run that it is offered. ``again``: it has a new
+    process.
 
-    A store that is locked, or takes nothing, can be read: what is there is told, and the next event binds the session.
+    If the store cannot be written, the answer is what can be read. The next event binds the session.
     """
     project, store = session.project, session.project.store
     if session.driven or not store.exists():
         return SessionRun()
     row = store.read(lambda view: sessions.told_run(view, session.who))
     offered = _offered(session) if row is None else None
-    store.patience = min(store.patience, session.time_left)
     fault = None
     try:
         sessions.finish_spent(project, session.branch)
@@ -231,7 +167,7 @@ def begin(session: Session, *, again: bool = True) -> SessionRun:
             row = sessions.take_run(project, session.who, again=again)
             offered = _offered(session) if row is None else None
     except StoreUnavailable as error:
-        if row is not None:  # else somebody else will finish what is spent
+        if row is not None:  # else another session will complete the spent runs
             project.say(error.message)
     except (Corrupt, Unsupported) as error:
         project.say(error.message)
@@ -240,30 +176,29 @@ def begin(session: Session, *, again: bool = True) -> SessionRun:
 
 
 def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
-    """The run that nobody works on: its agent is gone, then no event of its session is at work, then it is still open.
+    """Return the newest run that no session works on: its agent is gone, then no event of its session waits in the
+    spool, then it is still open and nobody has taken it.
 
-    In that order: an agent lives until its last event is at work, and that is at work until it is in the store. Events
-    are waited for as long as there is time; then the next one is looked at. ``anyway``: after half of the time it is
-    offered all the same, so that there is some left to tell it.
+    In that order nothing is missed: an agent lives until its last event is in the spool, and the event is there until
+    it is in the store. ``anyway``: the user asked for the run, so waiting events do not hold it back.
     """
-    store, told = session.project.store, set[str]()
+    spool, without = Spool(session.project.store_folder), set[str]()
     for _ in range(_LOOKS):
-        found = _free(session, told)
+        found = _free(session, without)
         if found is None or not found[0].session or found[0].session == session.who.session:
             return found[0] if found is not None else None
         row, epoch = found
-        patience = session.time_left / 2 if anyway else session.time_left
-        if not settled(store.folder, row.session, patience) and not anyway:
-            told.add(row.session)
+        if row.session in spool.sessions() and not anyway:
+            without.add(row.session)
             continue
-        again = _free(session, told)
+        again = _free(session, without)
         if again is not None and (again[0].run, again[1]) == (row.run, epoch):
             return again[0]
     return None
 
 
 def _free(session: Session, without: set[str]) -> tuple[RunRow, int] | None:
-    """The latest run that nobody works on, but those of some sessions; and the epoch of whoever drove it."""
+    """Return the newest run that nobody works on, and the epoch of its last driver. ``without``: sessions to skip."""
     project = session.project
 
     def look(view: View) -> tuple[RunRow, int] | None:
@@ -274,8 +209,8 @@ def _free(session: Session, without: set[str]) -> tuple[RunRow, int] | None:
 
 
 def resume(session: Session) -> SessionRun:
-    """The session's own run; or the one that nobody works on, unless the world does not allow to go on with it. What
-    others do to it meanwhile makes it another one to judge."""
+    """Give the session its own run, or else the one that nobody works on, unless the verdict refuses that. If the run
+    moves meanwhile, it is judged again."""
     from leftoff.engine.write.unmoved import until_unmoved
 
     return until_unmoved(lambda: _resume(session))
@@ -296,8 +231,7 @@ def _resume(session: Session) -> SessionRun:
 
 
 def _verified(session: Session, row: RunRow) -> Report:
-    """The world, checked against a run as `leftoff resume` does it."""
-    from leftoff.engine.config.caller import Caller
+    """Return the verdict on a run, the same as that of `leftoff resume`."""
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.operations.resume.verdict import verify
@@ -305,16 +239,27 @@ def _verified(session: Session, row: RunRow) -> Report:
     return verify(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
 
 
+def process_of(project: Project, session: str, found: list[Process]) -> Process | None:
+    """Return which of several processes is the session's: the one that it had, else the first that no other session
+    has."""
+    store = project.store
+    leases = store.read(lambda view: view.leases()) if store.exists() and found else []
+    held = {lease.process: lease.session for _, lease in leases if lease.kind == "session"}
+    own = [process for process in found if held.get(process) == session]
+    free = [process for process in found if process not in held]
+    return next(iter(own or free or found), None)
+
+
 def source_of_run(session: Session, row: RunRow) -> str:
-    """Where a run came from that nobody here started; empty: it was started here."""
+    """Return where a run came from; empty if it was started here."""
     from leftoff.engine.read.quoting import source_of
 
     return session.project.store.read(lambda view: source_of(view, row))
 
 
 def brief(session: Session, row: RunRow, room: int) -> str:
-    """What a session must know of its run, in so many characters."""
+    """Return what a session must know of its run, in so many characters."""
     from leftoff.engine.read.find import Target
     from leftoff.operations.checkpoints import told
 
-    return told(session.project, Target(row, None), room, session.time_left / 2)
+    return told(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))

@@ -1,7 +1,7 @@
-"""The files of agents' settings, which ``leftoff install`` changes: all of one or nothing, to the byte.
+"""Read and replace the settings files of agents, for ``leftoff install``.
 
-In a project, which may have come from anybody, no link is followed. In the user's own home one is: those who keep their
-settings elsewhere put it there.
+A repository can contain `.claude/settings.json` as a link to anywhere, so no link is followed in a project. Links in
+the user's own home are followed: many users keep their settings in a folder of dotfiles.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from leftoff.errors import Conflict, Invalid, StoreUnavailable
 
 
 class SettingsFiles:
-    """Those below a project (``base``), or the home of a ``user``."""
+    """The files below a project's folder, or below the home of a ``user``."""
 
     def __init__(self, base: str, *, user: bool) -> None:
         self._base = base
         self._user = user
-        self._read: dict[str, str | None] = {}  # what was in them when they were first looked at
+        self._read: dict[str, str | None] = {}  # the text of each file when it was first read
 
     def _at(self, path: str) -> tuple[ProjectFiles, str]:
         real = os.path.realpath(path) if self._user else path
@@ -26,11 +26,11 @@ class SettingsFiles:
         return ProjectFiles(root), os.path.relpath(real, root)
 
     def elsewhere(self, path: str) -> str:
-        """Where a link in the user's home leads; empty where there is none."""
+        """Return the target of a link in the user's home; empty if it is not a link."""
         return os.path.realpath(path) if self._user and os.path.islink(path) else ""
 
     def read(self, path: str) -> str | None:
-        """The text of a file; ``None``: there is none."""
+        """Return the text of a file, ``None`` if it does not exist."""
         now = self._text(path)
         self._read.setdefault(path, now)
         return now
@@ -51,27 +51,24 @@ class SettingsFiles:
             raise Invalid(f"{path} is not UTF-8 text.", hint="Nothing was changed.") from None
 
     def check(self, path: str) -> None:
-        """Whether it may be written, and is still what was read: asked of all of them, before anything is."""
+        """Raise if a file may not be written, or is not what was read. Check all of them before the first write."""
         files, inside = self._at(path)
         files.check(inside)
-        self._need_same(path)
-
-    def _need_same(self, path: str) -> None:
         if path in self._read and self._text(path) != self._read[path]:
             raise Conflict(
                 f"{path} was changed meanwhile.", hint="Somebody else writes it. Do the same once more."
             )
 
-    def write(self, path: str, text: str | None) -> None:
-        """With the permissions that were there. ``None``: the file goes."""
+    def write(self, path: str, text: str | None, *, private: bool = False) -> None:
+        """Replace a file by a rename and keep its permissions. ``None`` removes it. private: if it is new."""
+        self.check(path)
         files, inside = self._at(path)
-        self._need_same(path)
         try:
             if text is None:
                 files.remove(inside)
                 return
             with files.open(inside) as at:
-                replace_at(at, [text.encode()], mode_at(at), new=0o644)
+                replace_at(at, [text.encode()], mode_at(at), new=0o600 if private else 0o644)
         except OSError as error:
             raise StoreUnavailable(
                 f"{path} cannot be written: {error.strerror}.", hint="Check its permissions."

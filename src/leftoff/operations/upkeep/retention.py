@@ -13,7 +13,7 @@ from leftoff.engine.retention.prune import refuse_driven
 from leftoff.engine.write.unmoved import until_unmoved
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.words import in_words
-from leftoff.operations.runs import info, target, tell_lost
+from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,6 @@ def archive(
     _refuse_unfinished(found.row)
     if before is not None:
         before(found.row)
-    tell_lost(project, found.row)
 
     def work() -> Archived:
         row = project.store.read(lambda view: find(view, run_id))
@@ -154,5 +153,4 @@ def undelete(project: Project, ref: str) -> RunInfo:
     """Bring a run back from the trash or the archive."""
     run_id = run_states.undelete(project.store, ref, project.now)
     row = project.store.read(lambda view: find(view, run_id))
-    tell_lost(project, row)
     return info(project, row)

@@ -173,13 +173,6 @@ class PostgresBlobs:
             for hash in hashes:
                 self.files.discard(hash)
 
-    def set_aside(self, hash: bytes, repair: str) -> None:
-        """The file of a blob that cannot be read, to the quarantine beside."""
-        if self.files is not None and os.path.exists(self.files.path(hash)):
-            folder = os.path.join(self.folder or "", "quarantine", repair)
-            os.makedirs(folder, 0o700, exist_ok=True)
-            os.replace(self.files.path(hash), os.path.join(folder, hash.hex()))
-
     def load(self, row: BlobRow, ask: Ask | None = None) -> Iterator[bytes]:
         """The content in pieces; the last one only once everything proved right. ``ask``: in this snapshot."""
         files = self.files

@@ -1,8 +1,7 @@
 """Schema versions of a project on a server.
 
-`meta` has the schema's number, and which older leftoffs may still read and write it. A schema equals the sum of its
-migrations, each one transaction, made by one process at a time. Two versions of leftoff may use a store at once: a
-migration only adds, so that the older one goes on; where it cannot, ``min_writer`` refuses it by name.
+`meta` has the schema's number. A newer schema than ours is refused. `leftoff store migrate` migrates an older one, in
+one transaction, one process at a time, and not while another process drives a run.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
     from leftoff.store.postgres.connection import Link
     from leftoff.store.postgres.location import Place
 
-MIGRATIONS: list[str] = ["migrations/0001.sql", "migrations/0002.sql"]
-SCHEMA = len(MIGRATIONS)
+#: the first script makes schema 1, and each later one a schema from the one before it
+SCRIPTS: list[str] = ["schema.sql"]
+SCHEMA = len(SCRIPTS)
 #: seconds that others who make a store are waited for at least: each does it once
 PATIENCE_S = 30.0
-#: by schema number: the oldest schema whose code may read, and write, a store of that schema
-COMPATIBLE = {1: (1, 1), 2: (1, 2)}  # one that writes 1 would remove blobs of logs
 
 
 def is_there(link: Link) -> bool:
@@ -36,15 +34,14 @@ def is_there(link: Link) -> bool:
 
 
 def is_current(link: Link) -> bool:
-    """Whether there is a store of this schema, or of a later one that this code may write to."""
-    return is_there(link) and check(dict(link.ask([(Q.meta, ())])[0]), link.place, writing=True) >= SCHEMA
+    """Return whether there is a store of this schema."""
+    return is_there(link) and check(dict(link.ask([(Q.meta, ())])[0]), link.place) >= SCHEMA
 
 
-def check(facts: dict[str, str], place: Place, *, writing: bool) -> int:
-    """The schema of the store, if this code may use it; the refusal names both numbers."""
+def check(facts: dict[str, str], place: Place) -> int:
+    """Return the schema of the store; raise ``Unsupported`` if it is newer than ours."""
     schema = int(facts.get("schema", 0))
-    needed = int(facts.get("min_writer" if writing else "min_reader", schema))
-    if schema > SCHEMA and needed > SCHEMA:
+    if schema > SCHEMA:
         raise Unsupported(
             f"{place.name} has schema {schema}, made by leftoff {facts.get('written_by', 'of a later version')}; "
             f"this leftoff knows schema {SCHEMA}.",
@@ -69,7 +66,7 @@ def _migrate(link: Link, facts: dict[str, str]) -> None:
     link.ask([("BEGIN", ()), ("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))", (quoted,))])
     schema = 0
     if is_there(link):
-        schema = check(dict(link.ask([(Q.meta, ())])[0]), link.place, writing=True)
+        schema = check(dict(link.ask([(Q.meta, ())])[0]), link.place)
         if schema < SCHEMA:
             _refuse_while_driven(link)
     else:
@@ -82,12 +79,10 @@ def _migrate(link: Link, facts: dict[str, str]) -> None:
 
 
 def _apply(link: Link, schema: int, facts: dict[str, str]) -> None:
-    for name in MIGRATIONS[schema:]:
+    for name in SCRIPTS[schema:]:
         link.script(statements(read(name)))
-    reader, writer = COMPATIBLE[SCHEMA]
     known = facts if schema == 0 else {"written_by": facts["written_by"]}
-    known = {**known, "schema": str(SCHEMA), "min_reader": str(reader), "min_writer": str(writer)}
-    link.ask([(Q.put_meta, pair) for pair in known.items()])
+    link.ask([(Q.put_meta, pair) for pair in {**known, "schema": str(SCHEMA)}.items()])
 
 
 def statements(script: str) -> list[str]:

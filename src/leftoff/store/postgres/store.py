@@ -38,13 +38,13 @@ from leftoff.store.rows import token_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
-    from leftoff.store.base import Doubt, Save, Tx, View
+    from leftoff.store.base import Save, Tx, View
     from leftoff.store.postgres.connection import Link
-    from leftoff.store.postgres.wire import Rows, Statement
+    from leftoff.store.postgres.wire import Statement
     from leftoff.store.rows import BlobRow
     from leftoff.store.watch import Watch
 
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 TRIES = 100  # of a transaction that others are always faster than
 AT_ONCE = 3  # of those, also for who waits for nobody: of what is so, the first one may only have learnt
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
-_SCHEMA = ("run", "schema")  # the record that says in which schema a run is
 _MISSING = ("42P01", "3F000")
 
 
@@ -295,7 +294,7 @@ class PostgresStore(Store):
             log.debug("could not tell who watches: %s", error)
 
     def _check_schema(self, tx: PostgresTx) -> None:
-        schema = migrate.check(dict(tx.ask(Q.meta)), self.place, writing=True)
+        schema = migrate.check(dict(tx.ask(Q.meta)), self.place)
         if schema < migrate.SCHEMA:
             raise Unsupported(
                 f"{self.name} has schema {schema}; this leftoff needs {migrate.SCHEMA}.",
@@ -438,14 +437,10 @@ class PostgresStore(Store):
     def migrate(self) -> None:
         self._create()
 
-    def check(self, *, repair: bool = False, doubt: Doubt | None = None) -> dict[str, Any]:
-        if repair:
-            from leftoff.store.postgres.repair import check_and_repair
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        from leftoff.store.postgres.fsck_postgres import check_and_repair, inspect
 
-            return check_and_repair(self)
-        from leftoff.store.postgres.check import inspect
-
-        return inspect(self).to_json()
+        return check_and_repair(self) if repair else inspect(self)[0].to_json()
 
     def close(self, *, soon: bool = False) -> None:
         self.pool.close()
@@ -457,21 +452,11 @@ class _Snapshot(PostgresView):
     def __init__(self, store: PostgresStore, link: Link, before: list[Any]) -> None:
         super().__init__(link, store._proved, before)
         self._store = store
-        self._schemas: dict[int | None, Rows] = {}
-
-    def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:
-        """Who reads records of a run asks in which schema they are: that comes with the first of them."""
-        if sql is Q.live and run not in self._schemas:
-            rows, self._schemas[run] = self.several([(sql, values), (Q.record, (run, *_SCHEMA))])
-            return rows
-        if sql is Q.record and tuple(values[1:]) == _SCHEMA and run in self._schemas:
-            return self._schemas[run]
-        return super().ask(sql, values, run)
 
     def opened(self, found: list[Any]) -> None:
         if len(found) > 1:
             facts = dict(found[1])
-            migrate.check(facts, self._store.place, writing=False)
+            migrate.check(facts, self._store.place)
             self._store.know(facts.get("store_id"))
             self._store._readable = True
 

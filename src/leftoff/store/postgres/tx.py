@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from leftoff.clock import iso
 from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of
@@ -155,9 +154,7 @@ class PostgresTx(HoldingView, Tx):
 
     def _need(self, blob: bytes) -> None:
         """Looked at inside the transaction, and held: a prune may have been faster."""
-        from leftoff.store.lost import lost_blobs
-
-        if not self.ask(Q.need_blob, (blob,)) and blob not in lost_blobs(self):
+        if not self.ask(Q.need_blob, (blob,)):
             raise Corrupt(
                 f"The blob {blob.hex()} that a record refers to is not in the store.", where=blob.hex()
             )
@@ -292,13 +289,6 @@ class PostgresTx(HoldingView, Tx):
         self.note(Q.know_blob, (row.hash,))
         if self.blobs.files is not None:
             self.blobs.hold(self, [row.hash])
-
-    def lose_blob(self, hash: bytes, at: int) -> None:
-        from leftoff.store.lost import LOST_BLOB
-
-        if self.blob(hash) is None:
-            self.note(Q.refer_to_blob, (hash,))
-            self.note(Q.put_meta, (LOST_BLOB + hash.hex(), iso(at)))
 
     def tables(self) -> WritableTables:
         from leftoff.store.postgres.tables import TablesOfTx

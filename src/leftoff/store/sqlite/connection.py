@@ -7,7 +7,6 @@ created with checksums is never written without them.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 from _thread import allocate_lock
@@ -20,21 +19,14 @@ VFS = "cksmvfs"
 PAGE_SIZE = 4096
 RESERVE = 8  # bytes at the end of each page, where the checksum lives
 BUSY_MS = 10_000
-LOG_HEADER, LOG_FRAME = 32, 24  # bytes before the first frame of the log, and before the page in each
-LOG_STEP = LOG_FRAME + PAGE_SIZE
-# Bytes of the log's index: its header twice, and how many frames are in the database already.
-INDEX_HEAD = 100
 MOUNTS = "/proc/self/mountinfo"
 # SQLite's WAL needs shared memory between all who open it; none of these gives that across machines.
 NETWORK = frozenset(
     "nfs nfs4 cifs smb smb2 smb3 smbfs 9p afs afpfs ncpfs ncp coda ceph lustre gpfs glusterfs fuse.glusterfs "
     "fuse.sshfs fuse.s3fs fuse.gcsfuse fuse.rclone davfs fuse.davfs2 webdav beegfs orangefs".split()
 )
-NOTE = "-note"  # behind the database's name: the file that says what the index knew of a damaged log
-
 _loaded = False
 _lock = allocate_lock()
-opening = allocate_lock()  # held while a first connection is made, or a last one closed
 
 
 def load_checksums() -> None:
@@ -152,106 +144,34 @@ class Log:
             db.set_busy_timeout(BUSY_MS)
 
 
-# -- the log, before anything is read from it
-#
-# SQLite's locks are on the index, and a process that closes any descriptor of a file loses all its locks on it. So the
-# one that is opened here stays open as long as a connection of this process is.
-
-# The byte of the index that everyone who has it open holds shared, and who makes it exclusively.
-_ALONE_AT = 128
-_indexes: dict[str, int] = {}  # descriptors, by the path of the database
+# -- a folder that nothing can be written to
 
 
-def is_open(path: str) -> bool:
-    """Whether a connection of this process is on that database; one that is busy in another thread does not say."""
-    for db in apsw.connections():
-        try:
-            if db.filename == path:
-                return True
-        except apsw.ThreadingViolationError:
-            return True
-    return False
+def open_immutable(path: str) -> apsw.Connection:
+    """Open a database on a read-only disk, where SQLite cannot make the index of a log, for one read.
 
-
-def index_left(path: str) -> tuple[bytes, float]:
-    """The start of the log's index as the last process left it, and when that was; nothing where others have it open.
-
-    SQLite makes it anew for the first who comes. Until this process is that one, or lets go, nobody else is.
+    Raise ``StoreUnavailable`` if there is a log: it has newer commits than the database.
     """
-    fd = _index(path)
-    if fd < 0:
-        return b"", 0.0
+    from urllib.parse import quote
+
+    if has_log(path):
+        raise StoreUnavailable(
+            f"{path} cannot be read where it is: its log has no index, and none can be made there.",
+            hint="Copy the folder to where you may write, and name the copy: --store FOLDER.",
+        )
+    return open_file(f"file:{quote(os.fsencode(path))}?immutable=1", read_only=True)
+
+
+def refuse_written(path: str) -> None:
+    """Raise if another process wrote meanwhile: a database that was read as immutable may have been read half old."""
+    if has_log(path):
+        raise StoreUnavailable(
+            f"{path} was written to while it was read.", hint="Nothing is damaged. Read again."
+        )
+
+
+def has_log(path: str) -> bool:
     try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _ALONE_AT)
-        return os.pread(fd, INDEX_HEAD, 0), os.fstat(fd).st_mtime
-    except OSError:
-        return b"", 0.0
-
-
-def index_now(path: str) -> bytes:
-    """The start of the index that a connection of this process has open."""
-    fd = _index(path)
-    return os.pread(fd, INDEX_HEAD, 0) if fd >= 0 else b""
-
-
-def let_go(path: str) -> None:
-    """A connection was closed: after the last one, so is the index."""
-    if path in _indexes and not is_open(path):
-        os.close(_indexes.pop(path))
-
-
-def forget_indexes() -> None:
-    """In a child that was forked: what the parent has open is left alone."""
-    global opening
-    opening = allocate_lock()
-    _indexes.clear()
-
-
-def _index(path: str) -> int:
-    fd = _indexes.get(path, -1)
-    if fd < 0:
-        try:
-            fd = _indexes[path] = os.open(path + "-shm", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:  # there is none; or it is for reading only, and then nothing can be written, either
-            pass
-    return fd
-
-
-def committed_frames(head: bytes) -> int:
-    """How many frames of the log an index knows as committed."""
-    whole = len(head) == INDEX_HEAD and head[:48] == head[48:96]
-    return int.from_bytes(head[16:20], sys.byteorder) if whole else 0
-
-
-def needed_frames(head: bytes) -> int:
-    """The same, where not all of them are in the database already."""
-    known = committed_frames(head)
-    return known if int.from_bytes(head[96:], sys.byteorder) < known else 0
-
-
-def may_hide(path: str, before: bytes, now: bytes) -> bool:
-    """Whether the log may hold more than SQLite reads of it: it stops at the first bad frame without a word.
-
-    Looked at: what the index knew, and of each frame behind that stop whether it is of this life of the log. Nothing is
-    summed up, so this is cheap, and not the last word.
-    """
-    read = committed_frames(now)
-    if needed_frames(before) > read or os.path.exists(path + NOTE):
-        return True
-    try:
-        fd = os.open(path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        return os.stat(path + "-wal").st_size > 0
+    except FileNotFoundError:
         return False
-    try:
-        size, salts = os.fstat(fd).st_size, os.pread(fd, 8, 16)
-        if not read:
-            return size > LOG_HEADER
-        pread, behind = os.pread, range(LOG_HEADER + read * LOG_STEP + 8, size, LOG_STEP)
-        return any([_near(pread(fd, 8, at), salts) for at in behind])
-    finally:
-        os.close(fd)
-
-
-def _near(salts: bytes, ours: bytes) -> bool:
-    """Whether a frame's salts are those of the log's header, but for a byte that may be wrong."""
-    return salts[:4] == ours[:4] or salts[4:] == ours[4:]

@@ -1,8 +1,8 @@
 """Schema versions of the store file.
 
-``user_version`` is the schema's number: one integer in the file's header, looked at inside every write transaction.
-``meta`` says which older leftoffs may still read (``min_reader``) and write (``min_writer``). A schema equals the sum
-of its migrations. None runs while someone else drives a run: their code would not know the new one.
+``user_version`` is the schema's number: one integer in the file's header, checked inside every write transaction. A
+newer schema than ours is refused. An older one is migrated by the first write, but not while another process drives a
+run: its code would not know the new schema.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MIGRATIONS: list[str] = ["migrations/0001.sql"]
-SCHEMA = len(MIGRATIONS)
-#: by schema number: the oldest schema whose code may read, and write, a store of that schema
-COMPATIBLE = {1: (1, 1)}
+#: the first script makes schema 1, and each later one a schema from the one before it
+SCRIPTS: list[str] = ["schema.sql"]
+SCHEMA = len(SCRIPTS)
 
 
 def version(db: apsw.Connection) -> int:
@@ -33,36 +32,31 @@ def is_empty(db: apsw.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
 
 
-def check(db: apsw.Connection, where: str, *, writing: bool, schema: int | None = None) -> int:
-    """The schema of the store, if this code may use it; the refusal names both numbers."""
+def check(db: apsw.Connection, where: str, schema: int | None = None) -> int:
+    """Return the schema of the store; raise ``Unsupported`` if it is newer than ours."""
     schema = version(db) if schema is None else schema
     if schema == 0:
         raise Corrupt(f"{where} is a database, but not one of leftoff's.", where=where, hint="Move it away.")
     if schema > SCHEMA:
         rows: Any = db.execute(Q.meta).fetchall()
-        facts = dict(rows)
-        needed = int(facts.get("min_writer" if writing else "min_reader", schema))
-        if needed > SCHEMA:
-            raise Unsupported(
-                f"{where} has schema {schema}, made by leftoff {facts.get('written_by', 'of a later version')}; "
-                f"this leftoff knows schema {SCHEMA}.",
-            )
+        raise Unsupported(
+            f"{where} has schema {schema}, made by leftoff {dict(rows).get('written_by', 'of a later version')}; "
+            f"this leftoff knows schema {SCHEMA}.",
+        )
     return schema
 
 
 def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     """Bring the schema up to date, inside the caller's write transaction."""
-    schema = 0 if is_empty(db) else check(db, where, writing=True)
+    schema = 0 if is_empty(db) else check(db, where)
     if schema >= SCHEMA:
         return
     if schema > 0:
         _refuse_while_driven(db, where, int(facts["created_at"]))
-    for number in range(schema, SCHEMA):
-        run_script(db, MIGRATIONS[number])
-    reader, writer = COMPATIBLE[SCHEMA]
+    for name in SCRIPTS[schema:]:
+        run_script(db, name)
     known = {**facts} if schema == 0 else {"written_by": facts["written_by"]}
-    known.update(schema=str(SCHEMA), min_reader=str(reader), min_writer=str(writer))
-    for name, value in known.items():
+    for name, value in {**known, "schema": str(SCHEMA)}.items():
         db.execute(Q.put_meta, (name, value))
     db.execute(f"PRAGMA user_version = {SCHEMA}")
 

@@ -15,7 +15,7 @@ from _weakref import ref
 import apsw
 
 from leftoff import files, log
-from leftoff.errors import LeftoffError, StoreUnavailable
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite import connection, migrate
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
-    from leftoff.store.base import Doubt, Save, Tx, View
+    from leftoff.store.base import Save, Tx, View
     from leftoff.store.rows import BlobRow
     from leftoff.store.watch import Watch
 
@@ -103,39 +103,35 @@ class SqliteStore(Store):
         if not self.exists():
             raise StoreUnavailable(f"There is no store at {self.folder}.", hint="The first write makes one.")
         log.debug("opens the store %s", self.path)
-        with connection.opening:
-            first = self.refuses_damage and not connection.is_open(self.path)
-            before = connection.index_left(self.path) if first else (b"", 0.0)
-            marked = self.turn.marked() if first else 0  # before anything is read: others go on
-            db = connection.open_file(self.path)
-            try:
-                db.execute("BEGIN")  # while we read it, the log only grows
-                migrate.check(db, self.path, writing=False)
-                if first and connection.may_hide(self.path, before[0], connection.index_now(self.path)):
-                    # What SQLite forgot of it must not be written over.
-                    from leftoff.store.sqlite.wal_check import refuse_damage
-
-                    refuse_damage(self.path, before)
-                db.execute("COMMIT")
-                connection.prepare(db, self.path)
-                self._refuse_older(db, marked)
-            except BaseException:
-                db.close()
-                connection.let_go(self.path)
-                raise
-            self._open.append(db)
-        self.presence.show()
+        self.presence.show(max(self.patience, 1.0))  # before the database is opened: a repair replaces it
+        marked = self.turn.marked() if self.refuses_damage else 0  # before anything is read: others go on
+        db = connection.open_file(self.path)
+        try:
+            migrate.check(db, self.path)
+            connection.prepare(db, self.path)
+            self._refuse_older(db, marked)
+        except BaseException:
+            db.close()
+            raise
+        self._open.append(db)
         return db
 
     def _refuse_older(self, db: apsw.Connection, marked: int) -> None:
-        """The log may be gone or an older one, with its index, and what SQLite reads an older store. ``marked``: the
-        number of a commit that was durable; 0 where none is known, or need not be."""
-        row: Any = db.execute(Q.newest_n).fetchone() if marked else None
-        # A repair may have taken it back just now.
-        if row is not None and row[0] < min(marked, self.turn.marked()):
-            from leftoff.store.sqlite.wal_check import refuse_older
+        """Raise if the newest commit is older than one that is known to have been durable (``marked``; 0: unknown).
 
-            refuse_older(self.path, row[0], marked)
+        SQLite reads a log up to the first damaged frame and ignores the rest without a word.
+        """
+        row: Any = db.execute(Q.newest_n).fetchone() if marked else None
+        # The mark is read again, because a repair may have set it back just now.
+        if row is not None and row[0] < min(marked, self.turn.marked()):
+            error = Corrupt(
+                f"{self.path} is at commit {row[0]}, and was at {marked}: its log is damaged, gone or cut, an older "
+                "copy was put back, or this is a copy that was made file by file while others wrote.",
+                where=self.path,
+                hint="Nothing was changed. Copy the folder; then `leftoff fsck --repair` keeps what is there.",
+            )
+            error.older = True
+            raise error
 
     def take(self) -> apsw.Connection:
         """A connection for the length of one operation."""
@@ -143,14 +139,14 @@ class SqliteStore(Store):
             try:
                 return self._free.pop() if self._free else self._connect()
             except (apsw.CantOpenError, apsw.ReadOnlyError):
-                return self._connect_still()
+                return self._connect_immutable()
 
-    def _connect_still(self) -> apsw.Connection:
-        from leftoff.store.sqlite.still import open_still
-
+    def _connect_immutable(self) -> apsw.Connection:
         marked = self.turn.marked() if self.refuses_damage else 0
-        db = open_still(self.path)
+        db = connection.open_immutable(self.path)
         try:
+            migrate.check(db, self.path)
+            connection.prepare(db, self.path)
             self._refuse_older(db, marked)
         except BaseException:
             db.close()
@@ -163,20 +159,16 @@ class SqliteStore(Store):
 
         Nor is one kept that was opened in spite of damage."""
         if db.open_flags & apsw.SQLITE_OPEN_URI:
-            from leftoff.store.sqlite.still import refuse_written
-
             self._shut(db)
-            refuse_written(self.path)
+            connection.refuse_written(self.path)
         elif db.txn_state() or not self.refuses_damage:
             self._shut(db)
         else:
             self._free.append(db)
 
     def _shut(self, db: apsw.Connection) -> None:
-        with connection.opening:
-            self._open.remove(db)
-            db.close()
-            connection.let_go(self.path)
+        self._open.remove(db)
+        db.close()
 
     def _shut_idle(self) -> None:
         if self._writer is not None:
@@ -227,7 +219,6 @@ class SqliteStore(Store):
         self.turn.close()
         self.presence.close()
         self.queue = WriteQueue(self._lead)
-        connection.forget_indexes()
 
     def _create(self) -> None:
         """Make the store where there is none, or bring its schema up to date. One process at a time."""
@@ -243,7 +234,7 @@ class SqliteStore(Store):
         """On the connection that the writer will use: opening another one costs as much as the commit."""
         db = self.take()
         try:
-            if migrate.check(db, self.path, writing=True) < migrate.SCHEMA:
+            if migrate.check(db, self.path) < migrate.SCHEMA:
                 from leftoff.store.sqlite.create import bring_up_to_date
 
                 bring_up_to_date(self, db)
@@ -287,7 +278,7 @@ class SqliteStore(Store):
 
     def _take_turn(self, batch: list[Ticket]) -> None:
         try:
-            self.turn.take(self.patience, self.stuck)
+            self.turn.take(self.patience)
         except StoreUnavailable as error:
             all_done(batch, error)  # nobody waits once more for what all of them have waited for
             raise
@@ -311,7 +302,7 @@ class SqliteStore(Store):
             tx.began_at = db.total_changes()
             schema: Any = execute("PRAGMA user_version").fetchone()
             if schema[0] != migrate.SCHEMA:
-                migrate.check(db, self.path, writing=True, schema=schema[0])
+                migrate.check(db, self.path, schema[0])
             if len(batch) == 1:
                 batch[0].result, batch[0].error = batch[0].fn(tx), None
             else:
@@ -436,14 +427,10 @@ class SqliteStore(Store):
 
         return self.read(look) if self.exists() else {"kind": "sqlite"}
 
-    def check(self, *, repair: bool = False, doubt: Doubt | None = None) -> dict[str, Any]:
-        if repair:
-            from leftoff.store.repair.repair import check_and_repair
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        from leftoff.store.sqlite.fsck_sqlite import check_and_repair, inspect
 
-            return self._typed(lambda: check_and_repair(self, doubt))
-        from leftoff.store.fsck.check import inspect
-
-        return self._typed(lambda: inspect(self).to_json())
+        return self._typed(lambda: check_and_repair(self) if repair else inspect(self).to_json())
 
     def _typed(self, work: Callable[[], T]) -> T:
         try:

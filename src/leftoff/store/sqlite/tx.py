@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leftoff.clock import iso
 from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
@@ -109,10 +108,7 @@ class SqliteTx(SqliteView, Tx):
 
     def _need(self, blob: bytes) -> None:
         """Looked at again inside the transaction: a prune may have been faster."""
-        from leftoff.store.lost import named_blob
-
-        known = named_blob(self, blob, f"the blob {blob.hex()} that a record refers to")
-        if known is not None and not self._blobs.present(blob):
+        if self.blob(blob) is None or not self._blobs.present(blob):
             raise Corrupt(
                 f"The blob {blob.hex()} that a record refers to is not in the store.", where=blob.hex()
             )
@@ -184,14 +180,5 @@ class SqliteTx(SqliteView, Tx):
             self.execute(Q.put_meta, (FACT + name, value))
 
     def put_blob(self, row: BlobRow) -> None:
-        from leftoff.store.lost import LOST_BLOB
-
         self._blobs.present(row.hash)
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
-        self.execute(Q.drop_meta, (LOST_BLOB + row.hash.hex(),))
-
-    def lose_blob(self, hash: bytes, at: int) -> None:
-        from leftoff.store.lost import LOST_BLOB
-
-        if self.blob(hash) is None:
-            self.execute(Q.put_meta, (LOST_BLOB + hash.hex(), iso(at)))

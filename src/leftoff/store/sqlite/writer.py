@@ -16,7 +16,8 @@ from _thread import allocate_lock
 from itertools import takewhile
 
 from leftoff import log
-from leftoff.files import FOREVER, lock_within
+from leftoff.errors import StoreUnavailable
+from leftoff.files import lock_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,22 +172,19 @@ class Presence:
         self._folder = folder
         self._fd = -1
 
-    def show(self) -> None:
-        """We have it open. Whoever is alone with it just now takes but a moment, and is not waited for."""
+    def show(self, patience: float = 0.0) -> None:
+        """Say that this process has the store open. Wait for a process that is alone with it, such as a repair."""
         if self._fd < 0:
             self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._try(fcntl.LOCK_SH)
+        if not lock_within(self._fd, fcntl.LOCK_SH, patience) and patience:
+            self.close()
+            raise StoreUnavailable(
+                f"The store in {self._folder} is being repaired.", hint="Try again when that has finished."
+            )
 
     def alone(self) -> bool:
-        """Nobody else has it open, until ``show``."""
-        return self._fd >= 0 and self._try(fcntl.LOCK_EX)
-
-    def _try(self, how: int) -> bool:
-        try:
-            fcntl.flock(self._fd, how | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+        """Whether nobody else has it open, until ``show``."""
+        return self._fd >= 0 and lock_within(self._fd, fcntl.LOCK_EX, 0)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -209,12 +207,12 @@ class Turn:
     def open(self) -> None:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def take(self, patience: float, stuck: float = FOREVER) -> None:
+    def take(self, patience: float) -> None:
         """Wait for it, at most so many seconds; ``StoreUnavailable`` names who has it."""
         if self._fd < 0:
             self.open()
         try:
-            if not lock_within(self._fd, fcntl.LOCK_EX, patience, stuck):
+            if not lock_within(self._fd, fcntl.LOCK_EX, patience):
                 from leftoff.lock_holder import held_by_another
 
                 raise held_by_another(self._path, self._fd)

@@ -29,7 +29,6 @@ FREE, LEAVING, UNWRITTEN = b"f", b"l", b"u"  # follows the two in the middle: wh
 NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT = 127, 126, 124  # exit codes, as shells and timeout(1) have them
 VOUCHED = ("vars", "result", "items")  # files that an attempt may leave, and whose hashes its exit has
 SUM, OF = "sum", "attempt"  # of an exit: the checksum of its other keys, and whose exit it is
-_BEFORE_SUMS = {"at", "code", "error", "signal", "stopped", "timed_out"}  # what an earlier leftoff wrote
 _PIECE = 1 << 20
 _KIND, _FILE = 0o170000, 0o100000  # of a mode
 
@@ -112,7 +111,7 @@ class Exit(Fields):
     ``code`` is 0 only where the command ended by itself with 0: a signal gives 128 + its number, a timeout 124, and a
     command that could not be executed at all 126 or 127, with ``error`` saying why. ``stopped`` is True where somebody
     asked for the end. ``at`` is in milliseconds since 1970. ``left`` has the hashes of the files that it left; None:
-    they are not known, as of one that an earlier leftoff wrote.
+    they are not known.
     """
 
     code: int
@@ -144,9 +143,7 @@ class Exit(Fields):
             return None
         try:
             found: dict[str, Any] = decode(line[:-1].decode())
-            if set(found) == _BEFORE_SUMS:
-                return cls(**found)
-            if found.pop(SUM) != _sum(found) or found.get(OF, of) != of:
+            if found.pop(SUM) != _sum(found) or found[OF] != of:
                 return None
             return cls(**{name: found[name] for name in cls._fields})
         except (ValueError, LookupError, TypeError, AttributeError):

@@ -12,7 +12,7 @@ from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.definition import definition_of
 from leftoff.engine.steps.lifecycle import put_back, steps_in
-from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.workspace.git import remember_git
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import describe, free, held, refuse_driven, release, state, take

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from leftoff.engine.config.git_head import git_head
-from leftoff.engine.workspace.surroundings import dirty_paths
+from leftoff.engine.workspace.git import dirty_paths
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.host import GONE

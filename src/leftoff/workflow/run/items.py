@@ -16,7 +16,7 @@ from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.ids import quote_part
 from leftoff.workflow.definition.graph import Graph
 from leftoff.workflow.template.template_words import is_template
-from leftoff.workflow.template.templates import Templates, shown
+from leftoff.workflow.template.templates import Templates, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -178,7 +178,7 @@ def _recordable(below: str, item: Any) -> Any:
 
 def _called(item: Any, step: Step) -> str:
     if step.foreach is not None and step.foreach.kind == "matrix":
-        item = "-".join(shown(value) for value in item.values())
+        item = "-".join(value_text(value) for value in item.values())
     if isinstance(item, dict):
         item = next((item[word] for word in _NAMES if isinstance(item.get(word), (str, int))), "")
     if isinstance(item, bool) or not isinstance(item, (str, int, float)):

@@ -16,8 +16,7 @@ from leftoff.engine.steps.lifecycle import Steps
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, Terms, commit_in, save_blobs
 from leftoff.engine.write.head import need_known
-from leftoff.engine.write.salvaged import mark_rewound
-from leftoff.engine.write.upgrade import bring_up
+from leftoff.engine.write.rewound import mark_rewound
 from leftoff.errors import Rewound
 from leftoff.model.changes import ChangeSet
 
@@ -133,12 +132,10 @@ class Ledger(Records):
         self.epoch, self._guard = epoch, Guard(epoch)
 
     def begin(self) -> None:
-        """Before the first entry: the records are in today's schema; where ``seq`` says so, they are what they were."""
+        """Roll the run back before the first entry, if ``seq`` says so."""
         seq, self.seq = self.seq, None
         if seq is not None:
             rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
-        else:
-            bring_up(self.store, self._head, self.clock.now(), self._guard)
 
     # -- looking
 

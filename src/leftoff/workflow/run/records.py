@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.workspace.git import remember_git
 from leftoff.engine.write.commit import Seal
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.origin import is_ours
 from leftoff.engine.read.state import Reader
-from leftoff.engine.workspace.content import recorded
-from leftoff.engine.workspace.put import Putter
-from leftoff.engine.workspace.read import has_copy
-from leftoff.engine.workspace.stat import hash_file, look
+from leftoff.engine.workspace.file_state import hash_file, look
+from leftoff.engine.workspace.file_versions import has_copy
+from leftoff.engine.workspace.restoring import put_back
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.codec import sha256
 from leftoff.model.codec import text as json_text
@@ -183,10 +182,9 @@ class Reuse:
 
     def bring_back(self, earlier: Earlier) -> None:
         """The outputs that are missing, from the copies of them."""
-        putter = Putter(self._store, self._state.project, None, os.urandom(4).hex())
         for path in earlier.missing:
             try:
-                putter.restore(path, recorded(earlier.outputs[path]), "", [])
+                put_back(self._store, self._state.project, path, earlier.outputs[path])
             except OSError as error:
                 raise Invalid(f"{path} cannot be brought back: {error.strerror or error}.") from None
 

@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PREFIX = "LEFTOFF_"
+_PREFIX = "LEFTOFF_"
 OWN_NAME = re.compile(r"LEFTOFF_[0-9]+")  # a variable that holds a value
-MOST_BYTES = 100_000  # of one value: Linux takes at most 131,072 bytes as one string
-MOST_TOGETHER = 1_000_000
-SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh", "busybox"))
+_MOST_BYTES = 100_000  # of one value: Linux takes at most 131,072 bytes as one string
+_MOST_TOGETHER = 1_000_000
+_SHELLS = frozenset(("sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh", "busybox"))
 # Languages that expand variables or code inside "…": a JSON text is not a literal in them.
 _EXPANDING = frozenset(
     "fish csh tcsh perl ruby php pwsh powershell elixir julia groovy tclsh raku crystal ssh".split()
 )
 
-CODE, SUBSHELL, SUBSTITUTION = "a script", "(…)", "$(…)"
-DOUBLE, SINGLE, HERE = '"…"', "'…'", "a here-document"
-ANSI, TICK, BRACE, QUOTED_HERE = "$'…'", "`…`", "${…}", "a here-document whose end is quoted"
-ARITHMETIC, PARENTHESIS = "$((…))", "(…) in $((…))"
-_COMMANDS = (CODE, SUBSHELL, SUBSTITUTION)
-_NO_VALUES = (ANSI, TICK, BRACE, QUOTED_HERE)
+_CODE, _SUBSHELL, _SUBSTITUTION = "a script", "(…)", "$(…)"
+_DOUBLE, _SINGLE, _HERE = '"…"', "'…'", "a here-document"
+_ANSI, _TICK, _BRACE, _QUOTED_HERE = "$'…'", "`…`", "${…}", "a here-document whose end is quoted"
+_ARITHMETIC, _PARENTHESIS = "$((…))", "(…) in $((…))"
+_COMMANDS = (_CODE, _SUBSHELL, _SUBSTITUTION)
+_NO_VALUES = (_ANSI, _TICK, _BRACE, _QUOTED_HERE)
 
 _INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
@@ -43,18 +43,18 @@ _STARTS_COMMAND = re.compile(r"(?:^|[\n;&|(]|(?:^|\s)(?:then|do|else|elif|if|whi
 _DUPLICATES = re.compile(r"[<>]&[ \t]*[^\s;&|()]*$")
 _SPECIAL = {
     **dict.fromkeys(_COMMANDS, r"""[\\'"`$()<>#\n]|(?<!\w)case(?=\s)"""),
-    DOUBLE: r"""[\\"`$]""",
-    HERE: r"""[\\`$]""",
-    BRACE: r"""[\\'"`$}]""",
-    ARITHMETIC: r"""[\\'"`$()]""",
-    PARENTHESIS: r"""[\\'"`$()]""",
-    SINGLE: "'",
-    ANSI: r"[\\']",
-    TICK: r"[\\`]",
-    QUOTED_HERE: r"(?!)",
+    _DOUBLE: r"""[\\"`$]""",
+    _HERE: r"""[\\`$]""",
+    _BRACE: r"""[\\'"`$}]""",
+    _ARITHMETIC: r"""[\\'"`$()]""",
+    _PARENTHESIS: r"""[\\'"`$()]""",
+    _SINGLE: "'",
+    _ANSI: r"[\\']",
+    _TICK: r"[\\`]",
+    _QUOTED_HERE: r"(?!)",
 }
 
-USE_ENV = 'Hand it over in `env:`, as in env: {NAME: "{{ … }}"}, and write "$NAME" in the script.'
+_USE_ENV = 'Hand it over in `env:`, as in env: {NAME: "{{ … }}"}, and write "$NAME" in the script.'
 _USE_JOIN = (
     "Leave a blank on both sides to get one word per item, or make it one text: {{ names | join(',') }}."
 )
@@ -74,7 +74,7 @@ class ScriptValue(NamedTuple):
     known: bool = True
 
 
-class Refused(Exception):
+class RefusedValue(Exception):
     """A value cannot stand at its place. ``value`` is its index, ``line`` counts from 1."""
 
     def __init__(self, message: str, hint: str, value: int, line: int) -> None:
@@ -87,7 +87,7 @@ class Refused(Exception):
 
 def is_shell(shell: str | Sequence[str] | None) -> bool:
     """Return whether ``shell:`` names a supported shell, possibly started by another program such as ``sudo``."""
-    return shell is None or not SHELLS.isdisjoint(_program_names(shell))
+    return shell is None or not _SHELLS.isdisjoint(_program_names(shell))
 
 
 def takes_json(shell: str | Sequence[str] | None) -> bool:
@@ -133,7 +133,7 @@ class ShellScript:
         }
         self._at = 0
         self._out: list[str] = []
-        self._frames = [_Frame(CODE, 0, 0)]
+        self._frames = [_Frame(_CODE, 0, 0)]
         self._used = 0  # values so far
         self._fresh = True  # whether a word begins here
         self._name_end = -1  # where the last `$NAME` ended
@@ -145,7 +145,7 @@ class ShellScript:
         self._bytes = 0
 
     def referenced(self) -> str:
-        """Return the script with a reference in the place of each value, or raise ``Refused``."""
+        """Return the script with a reference in the place of each value, or raise ``RefusedValue``."""
         self._scan(len(self._text))
         self._check_closed(1)
         return "".join(self._out)
@@ -199,8 +199,8 @@ class ShellScript:
         self._fresh = self._fresh and following == "\n"
 
     def _quote(self, char: str, kind: str) -> None:
-        opened = {'"': DOUBLE, "'": SINGLE, "`": TICK}[char]
-        if kind == opened or (kind == ANSI and char == "'"):
+        opened = {'"': _DOUBLE, "'": _SINGLE, "`": _TICK}[char]
+        if kind == opened or (kind == _ANSI and char == "'"):
             self._pop(1)
         elif char == "'" and self._is_quoted():
             self._take(self._at + 1)  # "${x:-it's}": only a character
@@ -209,8 +209,8 @@ class ShellScript:
 
     def _is_quoted(self) -> bool:
         """Return whether double quotes are open around this, or a here-document."""
-        inner = next(frame for frame in reversed(self._frames) if frame.kind in (*_COMMANDS, DOUBLE, HERE))
-        return inner.kind in (DOUBLE, HERE)
+        inner = next(frame for frame in reversed(self._frames) if frame.kind in (*_COMMANDS, _DOUBLE, _HERE))
+        return inner.kind in (_DOUBLE, _HERE)
 
     def _dollar(self, kind: str) -> None:
         following = self._text[self._at + 1 : self._at + 3]
@@ -218,13 +218,13 @@ class ShellScript:
             hint = "Write {{ … }} for a value of the workflow, and \\$ for a dollar sign."
             raise self._refused("a `$` right before a value", hint)
         if following == "((" and self._is_arithmetic(self._at + 1):
-            self._push(ARITHMETIC, 3)
+            self._push(_ARITHMETIC, 3)
         elif following[:1] == "(":
-            self._push(SUBSTITUTION, 2)
+            self._push(_SUBSTITUTION, 2)
         elif following[:1] == "{":
-            self._push(BRACE, 2)
+            self._push(_BRACE, 2)
         elif following[:1] == "'" and kind in _COMMANDS:
-            self._push(ANSI, 2)
+            self._push(_ANSI, 2)
         else:
             found = _VARIABLE.match(self._text, self._at)
             self._take(found.end() if found else self._at + 1)
@@ -236,15 +236,16 @@ class ShellScript:
         text, at = self._text, self._at
         if char == "(":
             arithmetic = text.startswith("((", at) and self._fresh and self._is_arithmetic(at)
-            self._push(ARITHMETIC if arithmetic else SUBSHELL, 2 if arithmetic else 1)
+            self._push(_ARITHMETIC if arithmetic else _SUBSHELL, 2 if arithmetic else 1)
         elif char == ")":
             kind = self._frames[-1].kind
-            if kind == CODE:  # it ends a pattern of `case`
+            if kind == _CODE:  # it ends a pattern of `case`
                 self._take(at + 1)
+                self._fresh = True
             else:
-                self._pop(1, fresh=kind == SUBSHELL)
+                self._pop(1, fresh=kind == _SUBSHELL)
         elif char in "<>" and text.startswith("(", at + 1):
-            self._push(SUBSTITUTION, 2)
+            self._push(_SUBSTITUTION, 2)
         elif char == "<" and text.startswith("<<", at) and not text.startswith("<<<", at):
             self._here_document()
         elif char in "<>":
@@ -263,7 +264,7 @@ class ShellScript:
             for document in documents:
                 self._body(*document, end)
         else:
-            inside = any(frame.kind == SUBSTITUTION for frame in self._frames)
+            inside = any(frame.kind == _SUBSTITUTION for frame in self._frames)
             if char == "case" and inside and _STARTS_COMMAND.search(text[max(0, at - 100) : at]):
                 self._case = True
             self._take(at + len(char))
@@ -273,11 +274,11 @@ class ShellScript:
         """Read a bracket inside ``${…}`` or ``$((…))``."""
         char = self._text[self._at]
         if char == "(":
-            self._push(PARENTHESIS, 1)
-        elif kind == ARITHMETIC and not self._text.startswith("))", self._at):
+            self._push(_PARENTHESIS, 1)
+        elif kind == _ARITHMETIC and not self._text.startswith("))", self._at):
             self._take(self._at + 1)
         else:
-            self._pop(2 if kind == ARITHMETIC else 1)
+            self._pop(2 if kind == _ARITHMETIC else 1)
 
     def _is_arithmetic(self, at: int) -> bool:
         """Return whether ``((`` is closed by ``))``; otherwise it is a subshell inside another one."""
@@ -314,7 +315,7 @@ class ShellScript:
                 break
             continued = not quoted and (len(line) - len(line.rstrip("\\"))) % 2 == 1
             stop = newline + 1 if newline >= 0 else end
-        self._frames.append(_Frame(QUOTED_HERE if quoted else HERE, self._at, self._used))
+        self._frames.append(_Frame(_QUOTED_HERE if quoted else _HERE, self._at, self._used))
         depth = len(self._frames)
         self._scan(stop)
         self._check_closed(depth)
@@ -326,10 +327,10 @@ class ShellScript:
     def _check_closed(self, depth: int) -> None:
         """Refuse the values after a quote that stays open: which quotes they are in cannot be told."""
         for frame in self._frames[depth:]:
-            if frame.kind != SUBSHELL and frame.used < len(self._values):
+            if frame.kind != _SUBSHELL and frame.used < len(self._values):
                 line = self._line(frame.start)
                 message = f"{frame.kind} that opens on line {line} of the script never closes"
-                raise Refused(message, "Close it, or write \\ before it.", frame.used, line)
+                raise RefusedValue(message, "Close it, or write \\ before it.", frame.used, line)
 
     # -- writing
 
@@ -341,23 +342,23 @@ class ShellScript:
         self._fresh = False
 
     def _written(self, value: ScriptValue, kind: str) -> str:
-        """Return what stands in the script for the next value."""
+        """Return what is written into the script for the next value."""
         following = self._text[self._at + 1 : self._at + 2]
         misread = self._name_end == self._at or (kind in _COMMANDS and following in ("<", ">"))
         if value.literal and not misread:  # $NAME3 would be another variable, and 3>FILE a file descriptor
             return value.text
-        if kind in (ARITHMETIC, PARENTHESIS):
+        if kind in (_ARITHMETIC, _PARENTHESIS):
             if value.known and not _INTEGER.fullmatch(value.text):
                 hint = "Write {{ x | int }}: the shell may execute what it takes for a number."
                 raise self._refused("a value in $((…)) that is not a whole number", hint)
             return self._reference(value.text)
         for frame in self._frames:
             if frame.kind in _NO_VALUES:
-                raise self._refused(f"a value in {frame.kind}", USE_ENV)
+                raise self._refused(f"a value in {frame.kind}", _USE_ENV)
         if self._case:
-            raise self._refused("a value after `case` in $(…)", USE_ENV)
-        quotes = 1 if kind in (DOUBLE, SINGLE) else 0
-        if kind != HERE and _DUPLICATES.search(self._text[max(0, self._at - 100) : self._at - quotes]):
+            raise self._refused("a value after `case` in $(…)", _USE_ENV)
+        quotes = 1 if kind in (_DOUBLE, _SINGLE) else 0
+        if kind != _HERE and _DUPLICATES.search(self._text[max(0, self._at - 100) : self._at - quotes]):
             # bash expands the word after `>&` twice.
             raise self._refused("a value right after `>&`", "Write `> FILE 2>&1`.")
         if kind not in _COMMANDS and value.quoted is not None:
@@ -365,7 +366,9 @@ class ShellScript:
         if value.items is not None:
             return self._words(value.items, kind)
         reference = self._reference(value.text)
-        return {DOUBLE: reference, HERE: reference, SINGLE: f"'\"{reference}\"'"}.get(kind, f'"{reference}"')
+        return {_DOUBLE: reference, _HERE: reference, _SINGLE: f"'\"{reference}\"'"}.get(
+            kind, f'"{reference}"'
+        )
 
     def _words(self, items: Sequence[ScriptValue], kind: str) -> str:
         """Return a list as words. Nothing may touch it."""
@@ -381,11 +384,11 @@ class ShellScript:
         if "\0" in text:
             raise self._refused("a value with a NUL character in it", "A command cannot be given one.")
         if text not in self._names:
-            name = f"{PREFIX}{len(self._names) + 1}"
+            name = f"{_PREFIX}{len(self._names) + 1}"
             size = len(text.encode("utf-8", "surrogateescape"))
             self._bytes += size + len(name) + 2
-            what = f"a value of {size:,} bytes" if size > MOST_BYTES else "values of more than 1 MB together"
-            if size > MOST_BYTES or self._bytes > MOST_TOGETHER:
+            what = f"a value of {size:,} bytes" if size > _MOST_BYTES else "values of more than 1 MB together"
+            if size > _MOST_BYTES or self._bytes > _MOST_TOGETHER:
                 hint = "Read it in the script instead: `leftoff get NAME` prints a variable."
                 raise self._refused(f"{what}: too large for the environment of a command", hint)
             self._names[text] = name
@@ -395,5 +398,5 @@ class ShellScript:
     def _line(self, offset: int) -> int:
         return self._text.count("\n", 0, offset) + 1
 
-    def _refused(self, message: str, hint: str) -> Refused:
-        return Refused(message, hint, self._used, self._line(self._at))
+    def _refused(self, message: str, hint: str) -> RefusedValue:
+        return RefusedValue(message, hint, self._used, self._line(self._at))

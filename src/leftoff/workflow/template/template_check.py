@@ -15,7 +15,7 @@ from leftoff.errors import LeftoffError
 from leftoff.workflow.definition.problems import nearest
 from leftoff.workflow.definition.source import position
 from leftoff.workflow.template.shell_values import (
-    Refused,
+    RefusedValue,
     ScriptValue,
     ShellScript,
     is_shell,
@@ -39,8 +39,8 @@ from leftoff.workflow.template.template_words import (
     is_template,
     marked,
     member,
-    names,
     unquoted,
+    value_names,
 )
 from leftoff.workflow.template.templates import Templates
 
@@ -183,12 +183,12 @@ class _Checker:
     # -- values in scripts
 
     def _script_values(self, site: Site, step: Step) -> None:
-        """Report the first value that cannot stand at its place, whatever it is."""
+        """Report the first value that its place cannot take."""
         if is_shell(step.shell):
             script, mark, values = marked(site.text)
             try:
                 ShellScript(script, mark, [self._stand_in(value) for value in values]).referenced()
-            except Refused as refused:
+            except RefusedValue as refused:
                 value = values[refused.value]
                 self._add(site, value.start, _opening(site.text, value), refused.message, refused.hint)
             return
@@ -313,7 +313,7 @@ class _Checker:
     def _secret(self, site: Site) -> None:
         """Report ``env.TOKEN`` if TOKEN is a secret: its value would get into a command, and into the records."""
         for expression in expressions(site.text):
-            for index, word in names(expression):
+            for index, word in value_names(expression):
                 found = member(expression.words, index) if word.text == "env" else None
                 if found is not None and found[1] in self.workflow.secrets:
                     self._add(site, found[0].start, found[0].text, *_no_secrets(found[1]))
@@ -339,7 +339,7 @@ def _no_secrets(name: str) -> tuple[str, str]:
 def _named_steps(expression: Expression) -> Iterator[tuple[Word, str, bool]]:
     """Yield each step that is named literally: its word, its name, and whether it is written as an attribute."""
     words = expression.words
-    for index, word in names(expression):
+    for index, word in value_names(expression):
         if word.text in OF_STEPS:
             found = member(words, index)
             if found is not None:
@@ -355,7 +355,7 @@ def _first_unguarded(text: str, name: str) -> Word | None:
     first: Word | None = None
     for expression in expressions(text):
         words = expression.words
-        for index, word in names(expression):
+        for index, word in value_names(expression):
             if word.text != name:
                 continue
             after = [follower.text for follower in words[index + 1 : index + 4]]

@@ -1,4 +1,4 @@
-"""Split templates into words with their places, and say where each template of a workflow file stands.
+"""Split templates into words with their places, and locate each template in its workflow file.
 
 minijinja reports which names a template uses, but not where. Messages need the place, so the expressions of a template
 are split into words here.
@@ -112,7 +112,7 @@ def _words(text: str, at: int) -> tuple[list[Word], int]:
     return words, at
 
 
-def whole(text: str) -> str | None:
+def whole_expression(text: str) -> str | None:
     """Return the expression of a text that is nothing but one ``{{ … }}``."""
     bare = text.strip()
     first = next(expressions(bare), None) if bare.startswith("{{") else None
@@ -124,7 +124,7 @@ def whole(text: str) -> str | None:
     return inner.strip()
 
 
-def names(expression: Expression) -> Iterator[tuple[int, Word]]:
+def value_names(expression: Expression) -> Iterator[tuple[int, Word]]:
     """Yield the words that name values, with their index. Attributes, filters, tests and keywords do not."""
     words = expression.words
     for index, word in enumerate(words):

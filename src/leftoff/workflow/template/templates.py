@@ -2,7 +2,7 @@
 
 minijinja renders them strictly: a name that is not defined is an error. Values print as ``leftoff get`` prints them:
 text bare, anything else as JSON. Values in a script go into the environment instead; see ``shell_values``. For that a
-script is rendered with a mark in the place of each value. Nobody who writes a value can guess the mark.
+script is rendered with a mark in the place of each value. The mark cannot be guessed by the author of a value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from leftoff.errors import BadTemplate, LeftoffError
 from leftoff.model.codec import text as json_text
 from leftoff.workflow.definition.problems import nearest
 from leftoff.workflow.template.shell_values import (
-    Refused,
+    RefusedValue,
     ScriptValue,
     ShellScript,
     is_shell,
@@ -36,7 +36,7 @@ from leftoff.workflow.template.template_words import (
     is_template,
     marked,
     unused_character,
-    whole,
+    whole_expression,
 )
 
 if TYPE_CHECKING:
@@ -76,20 +76,20 @@ class Templates:
         script = sink.script(rendered)
         try:
             return script.referenced(), script.environment
-        except Refused as refused:
+        except RefusedValue as refused:
             place = _place(text, refused)
             raise BadTemplate(f"{where}, {place}: {refused.message}", hint=refused.hint) from None
 
     def value(self, text: str, values: Mapping[str, Any], where: str) -> Any:
         """Return the value of an expression, with or without ``{{ … }}`` around it."""
-        inner = whole(text)
+        inner = whole_expression(text)
         sink = _OneValue()
         self._render(f"{{{{ {text if inner is None else inner} }}}}", values, where, sink)
         return sink.value
 
     def test(self, text: str, values: Mapping[str, Any], where: str) -> bool:
         """Return whether a condition holds: an expression, or a template that renders as true or false."""
-        if is_template(text) and whole(text) is None:
+        if is_template(text) and whole_expression(text) is None:
             found: Any = self.render(text, values, where)
         else:
             found = self.value(text, values, where)
@@ -124,7 +124,7 @@ class Templates:
             raise BadTemplate(f"{where}: {type(error).__name__}: {error}") from None
 
 
-def _place(text: str, refused: Refused) -> str:
+def _place(text: str, refused: RefusedValue) -> str:
     """Return the line and column of a value; in a template with blocks, which may repeat, only the line."""
     if any(expression.block for expression in expressions(text)):
         return f"line {refused.line}"
@@ -136,7 +136,7 @@ def _place(text: str, refused: Refused) -> str:
 
 
 class _Sink:
-    """Takes the values of a rendering. ``put`` returns what stands in the text for a value."""
+    """Takes the values of a rendering. ``put`` returns what is written into the text for a value."""
 
     def put(self, value: Any) -> str:
         raise NotImplementedError
@@ -184,7 +184,7 @@ class _ScriptValues(_Sink):
 
     def _one(self, value: Any) -> ScriptValue:
         literal = value is None or isinstance(value, (bool, int, float))
-        return ScriptValue(self._resolved(shown(value)), literal)
+        return ScriptValue(self._resolved(value_text(value)), literal)
 
     def _resolved(self, text: str) -> str:
         """Return a text that was rendered before ({% set %}, a macro) with its values instead of their marks."""
@@ -202,7 +202,7 @@ class _ScriptValues(_Sink):
 def _finish(state: Any, value: Any) -> Any:
     """Turn a value into text on its way into the output."""
     sink = state.lookup(_SINK)
-    return shown(value) if sink is None else sink.put(value)
+    return value_text(value) if sink is None else sink.put(value)
 
 
 # -- values as text
@@ -220,7 +220,7 @@ class FilteredText:
         return self.text
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value as text: text bare, anything else as JSON."""
     if isinstance(value, str):
         return str.__str__(value)
@@ -235,7 +235,7 @@ def _json(value: Any) -> Any:
     if _is_list(value):
         return [_json(entry) for entry in value]
     if isinstance(value, dict):
-        return {shown(key): _json(entry) for key, entry in value.items()}
+        return {value_text(key): _json(entry) for key, entry in value.items()}
     if value is None or isinstance(value, (str, int, float)):
         return value
     if callable(value):
@@ -295,7 +295,7 @@ def _path(value: Any) -> str:
     if isinstance(value, (list, tuple, dict)):
         hint = "Take one entry, as in files[0], or apply it to each: files | map('stem')."
         raise BadTemplate("this filter takes the path of one file, not a list", hint=hint)
-    return shown(value).rstrip("/") or shown(value)
+    return value_text(value).rstrip("/") or value_text(value)
 
 
 def _tojson(value: Any, indent: int | None = None) -> FilteredText:
@@ -307,12 +307,12 @@ def _tojson(value: Any, indent: int | None = None) -> FilteredText:
 def _raw(value: Any) -> FilteredText:
     """Return the text of a value, or of a list's entries with blanks between them, as a part of the script."""
     many = isinstance(value, (list, tuple))
-    return FilteredText(" ".join(map(shown, value)) if many else shown(value), "raw")
+    return FilteredText(" ".join(map(value_text, value)) if many else value_text(value), "raw")
 
 
 def _quote(value: Any) -> FilteredText:
     entries = value if isinstance(value, (list, tuple)) else [value]
-    return FilteredText(" ".join(shell_quote(shown(entry)) for entry in entries), "quote", value)
+    return FilteredText(" ".join(shell_quote(value_text(entry)) for entry in entries), "quote", value)
 
 
 def _int(value: Any) -> int:
@@ -325,7 +325,7 @@ def _int(value: Any) -> int:
         return int(float(text)) if isinstance(number, str) else int(number)
     except (TypeError, ValueError, OverflowError):
         hint = "Give a number; or write {{ x }} without `| int`, where text is meant."
-        raise BadTemplate(f"`| int` of what is no number: {shown(value)[:80]!r}", hint=hint) from None
+        raise BadTemplate(f"`| int` of what is no number: {value_text(value)[:80]!r}", hint=hint) from None
 
 
 _FILTERS = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.clock import by_time
-from leftoff.engine.workspace.stat import CHANGED, GONE, look
+from leftoff.engine.workspace.file_state import CHANGED, GONE, look, newest_by_path
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -59,9 +58,9 @@ def look_at_outputs(world: World) -> Outputs:
 
 def _look_for_copies(world: World, out: Outputs) -> None:
     """Of what is gone. Where one may be brought back without a further question, it is read to its end."""
-    from leftoff.engine.workspace.read import has_copy
+    from leftoff.engine.workspace.file_versions import has_copy
 
-    known = _newest(world.artifact_records())
+    known = newest_by_path(world.artifact_records().values())
     captured = {path for _, path in out.missing if known.get(path, {}).get("captured")}
     out.kept = {path for path in captured if has_copy(world.store, known[path], whole=world.proves_copies)}
     out.lost = captured - out.kept
@@ -71,7 +70,7 @@ def _look_closer(world: World, doubtful: list[str], out: Outputs) -> None:
     """Files that may have changed. Of several leaf steps that wrote one, the last in order counts."""
     some, steps = frozenset(doubtful), world.steps
     wrote = {path: step for step in world.leaves() for path in _outputs(steps[step]) if path in some}
-    known = _newest(world.artifact_records())
+    known = newest_by_path(world.artifact_records().values())
     entries = {path: known[path] for path in wrote if "hash" in known.get(path, ())}
     seen = look(world.project, entries, deep=world.deep)
     for path, step in wrote.items():
@@ -147,29 +146,16 @@ def look_at_tracked(world: World) -> Tracked:
     return Tracked(paths, _diff(world, paths) if paths else "")
 
 
-def _newest(artifacts: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Artifacts by path; of several, the one that was captured last."""
-    out: dict[str, dict[str, Any]] = {}
-    for about in artifacts.values():
-        path = about.get("path") if isinstance(about, dict) else None
-        if isinstance(path, str):
-            before = out.get(path)
-            if before is None or by_time(before.get("captured_at")) <= by_time(about.get("captured_at")):
-                out[path] = about
-    return out
-
-
 def _diff(world: World, paths: list[str]) -> str:
     """From the checkpoint to what is there, for the first few; secrets in it are masked."""
-    from leftoff.engine.workspace.content import present
-    from leftoff.engine.workspace.copies import CopiesThen
-    from leftoff.engine.workspace.differences import present_text, recorded_text, unified
+    from leftoff.engine.workspace.file_state import present
+    from leftoff.engine.workspace.file_versions import present_text, recorded_text, unified
     from leftoff.errors import Corrupt, StoreUnavailable
 
-    parts, copies = [], CopiesThen(world.store, (world.row.run, world.row.run_id, world.version.seq))
+    parts = []
     for path in paths[:MOST_DIFFS]:
         try:
-            old = recorded_text(copies, world.records["file"][path])
+            old = recorded_text(world.store, world.records["file"][path])
         except Corrupt as error:
             parts.append(f"{path}: {error.message} `leftoff fsck` tells more.")
             continue

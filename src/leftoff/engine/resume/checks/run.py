@@ -11,7 +11,7 @@ from leftoff.errors import Corrupt, NotFound
 from leftoff.model.frozen import marks, place_of
 from leftoff.model.ids import shown_step
 from leftoff.model.times import ago, millis
-from leftoff.model.words import ONCE_MORE, SALVAGED
+from leftoff.model.words import ONCE_MORE, REPAIRED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ _DONE = ("completed", "skipped")
 
 def integrity(world: World) -> Iterator[Finding]:
     for code, error in world.damage:
-        if code == "integrity.schema":
-            hint = error.hint
-        else:
-            hint = _back(world) + error.hint if getattr(error, "lost", False) else _hint_of_damage(world)
-        yield Finding(code, error.message, hint, getattr(error, "where", None) or None)
+        yield Finding(code, error.message, _hint_of_damage(world), getattr(error, "where", None) or None)
     if world.damage:
         return
     required = REQUIRED if "imported" in world.facts else (*REQUIRED, *OWN)
@@ -86,7 +82,7 @@ def incomplete_write(world: World) -> Iterator[Finding]:
 
 
 def salvaged(world: World) -> Iterator[Finding]:
-    about = world.records.get("context", {}).get(SALVAGED)
+    about = world.records.get("context", {}).get(REPAIRED)
     if about is None:
         return
     message = about.get("message") if isinstance(about, dict) else None
@@ -94,7 +90,7 @@ def salvaged(world: World) -> Iterator[Finding]:
         "integrity.salvaged",
         f"What the run did last may be lost. {message or ''}".rstrip(),
         "Finished steps may run again. Check what it did last, then resume with --accept integrity.salvaged.",
-        clears=("context", SALVAGED),
+        clears=("context", REPAIRED),
     )
 
 

@@ -35,20 +35,15 @@ class Steps(Mapping):  # type: ignore[type-arg]
     """
 
     def __init__(
-        self,
-        rows: Sequence[Row],
-        decode: Callable[[Sequence[Row]], dict[str, Any]],
-        now: str,
-        *,
-        glance: bool,
+        self, rows: Sequence[Row], decode: Callable[[Sequence[Row]], dict[str, Any]], now: str
     ) -> None:
-        """``now``: as times are written; ``glance``: whether the records are of the current schema."""
+        """``now``: as times are written."""
         self._given = rows
         self._by_path: dict[str, Row] | None = None
         self._decode = decode
         self._decoded: dict[str, Any] = {}
         self.wrote: list[str] = []
-        self.open: dict[str, dict[str, Any]] = decode(self._glance(rows, now.encode()) if glance else rows)
+        self.open: dict[str, dict[str, Any]] = decode(self._glance(rows, now.encode()))
 
     def _glance(self, rows: Sequence[Row], now: bytes) -> list[Row]:
         """Those that are not seen to be settled. One loop with everything at hand: it is done for every step."""

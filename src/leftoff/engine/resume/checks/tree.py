@@ -7,10 +7,11 @@ import os
 from leftoff.engine.config.git_head import is_commit
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
-from leftoff.engine.workspace.stat import TICK_NS
-from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
+from leftoff.engine.workspace.file_state import TICK_NS
+from leftoff.engine.workspace.git import DIRTY, command, dirty_paths, environment
 from leftoff.engine.write.lease import ELSEWHERE
 from leftoff.model.ids import as_word, shown_step, step_word
+from leftoff.model.words import ISSUE, RESTORING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,9 +127,9 @@ def _last_work(world: World) -> int:
 
 def half_restored(world: World) -> Iterator[Finding]:
     """A rollback with files that was killed before all of them were in their place."""
-    from leftoff.engine.workspace.journal import cut_short
+    from leftoff.engine.workspace.restoring import half_restored as find
 
-    found = cut_short(world.store, world.project, world.row.run, world.run_id)
+    found = find(world.store, world.row)
     if found is not None:
         yield Finding(
             "files.half_restored",
@@ -136,10 +137,11 @@ def half_restored(world: World) -> Iterator[Finding]:
             "Wait for it."
             if found.busy
             else f"`{found.command}` completes it; --accept files.half_restored (or --yes) continues with the files as "
-            "they are. What was there before is in the checkpoint `before a rollback`.",
+            "they are. What was there before is in the checkpoint `rollback_begin`.",
             world.run_id,
             level=REFUSE if found.busy else "",
             choices=() if found.busy else ("keep the current", "stop"),
+            clears=("run", RESTORING),
         )
 
 
@@ -247,8 +249,6 @@ def run_git(world: World, *words: str, strip: bool = True) -> str | None:
     """What git prints; ``None`` where it fails, or is not there."""
     import subprocess
 
-    from leftoff.engine.workspace.git import command, environment
-
     try:
         done = subprocess.run(
             command(world.project, *words),
@@ -272,9 +272,9 @@ def issue(world: World) -> Iterator[Finding]:
     number = world.facts.get("issue")
     if number is None:
         return
-    from leftoff.engine.workspace.issues import KEY, Issues, Offline, snapshot
+    from leftoff.engine.workspace.issue_tracker import Issues, Offline, snapshot
 
-    then = world.said(KEY)  # ours, or the one of the document that the run came from
+    then = world.said(ISSUE)  # ours, or the one of the document that the run came from
     if not isinstance(then, dict):
         return
     issues = world.settings.parsed("issues", Issues)
@@ -302,7 +302,7 @@ def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any])
     before = then.get("body") or ""
     # One with a secret in it was not kept.
     if "body" in then and isinstance(before, str) and before != now["body"]:
-        from leftoff.engine.workspace.differences import unified
+        from leftoff.engine.workspace.file_versions import unified
 
         diff = world.settings.redactor().mask(unified(before, now["body"], f"{name} (then)", f"{name} (now)"))
         hint = "Does it still ask for the same thing? --accept issue.body resumes anyway."

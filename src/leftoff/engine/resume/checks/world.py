@@ -48,7 +48,7 @@ class World:
         self.lease: Lease | None = None
         self.attempts: list[Attempt] = []
         self.records: dict[str, dict[str, Any]] = {}
-        self.steps = Steps((), lambda rows: {}, "", glance=True)
+        self.steps = Steps((), lambda rows: {}, "")
         self._adds = request.adds
         self.artifact_rows: list[Row] = []  # as they are stored: most need not be decoded
         self._artifacts: dict[str, Any] | None = None
@@ -69,7 +69,7 @@ class World:
 
     def own_files(self) -> frozenset[str]:
         """What leftoff itself writes: a protocol's files, and the page of `[status] file`."""
-        from leftoff.engine.workspace.surroundings import own_files
+        from leftoff.engine.workspace.tracking import own_files
 
         page = self.settings.section("status").get("file")
         return own_files(self.store) | ({os.path.normpath(page)} if isinstance(page, str) else set())
@@ -84,11 +84,6 @@ class World:
         self.lease = view.lease(row.run)
         self.attempts = [attempt for attempt in view.attempts(row.run) if attempt.ended_at is None]
         reader = Reader(self.store, view, row.run, row.run_id, seq)
-        try:
-            _ = reader.schema
-        except Unsupported as error:
-            self.damage.append(("integrity.schema", error))
-            return
         self._take_all(reader)
         for path, known in self._adds.items():
             self.steps.add(path, {"status": "pending", **known})
@@ -118,9 +113,7 @@ class World:
         try:
             if collection == "step":
                 self.redacted_steps = [path for path, _, stored in rows if stored[:1] != JSON]
-                self.steps = Steps(
-                    rows, lambda some: reader.plain_of("step", some), iso(self.now), glance=reader.is_current
-                )
+                self.steps = Steps(rows, lambda some: reader.plain_of("step", some), iso(self.now))
             elif collection == "artifact":
                 self.artifact_rows = rows
             elif collection in _READ:

@@ -246,7 +246,7 @@ SELECT value FROM meta WHERE name = $1
 -- name: meta
 -- What the store says of itself.
 SELECT name, value FROM meta
-WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema', 'min_reader', 'min_writer')
+WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema')
 
 -- name: meta_range
 -- Facts about the store whose names lie in a range.
@@ -462,9 +462,8 @@ SELECT output, printed FROM attempt WHERE token = $1
 UPDATE attempt SET output = coalesce($2::bytea, output), printed = coalesce($3::bytea, printed) WHERE token = $1
 
 -- name: know_blob
--- A blob whose pieces are durable is referred to from now on; if it was lost, it is no more.
-WITH k AS (UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = $1 AND NOT known RETURNING hash)
-DELETE FROM meta WHERE name IN (SELECT 'lost blob ' || encode(hash, 'hex') FROM k)
+-- A blob whose pieces are durable is referred to from now on.
+UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = $1 AND NOT known
 
 -- name: hold_blobs
 -- Rows of blobs, held until the end of the transaction, and where those lie.
@@ -702,30 +701,12 @@ SELECT r.run, r.run_id FROM run r LEFT JOIN lease l ON l.run = r.run WHERE r.epo
 
 -- name: make_quarantine
 -- Where repair puts what it takes out; nothing in there is ever deleted.
-CREATE TABLE IF NOT EXISTS quarantine (repair text NOT NULL, source text NOT NULL, kept jsonb NOT NULL);
-CREATE TABLE IF NOT EXISTS quarantine_piece (repair text NOT NULL, blob bytea NOT NULL, number integer, data bytea)
-
--- name: unplaced
--- What of a run could be read, and found no place in it when it was written again.
-INSERT INTO quarantine (repair, source, kept) VALUES ($1, 'unplaced', $2::jsonb)
-
--- name: any_blob
--- A blob, known or not.
-SELECT size, stored, encoding FROM blob WHERE hash = $1
+CREATE TABLE IF NOT EXISTS quarantine (repair text NOT NULL, source text NOT NULL, kept jsonb NOT NULL)
 
 -- name: refer_to_blob
 -- A record refers to it, so it has a row, which stays; where it had none, it is one that is not known.
 INSERT INTO blob AS b (hash, size, stored, encoding, upload, touched) VALUES ($1, 0, 0, 'raw', 0, 'infinity')
 ON CONFLICT (hash) DO UPDATE SET touched = 'infinity' WHERE NOT b.known
-
--- name: pieces_aside
--- What is there of a blob that cannot be read.
-INSERT INTO quarantine_piece (repair, blob, number, data)
-SELECT $2, b.hash, p.number, p.data FROM blob b JOIN piece p ON p.upload = b.upload WHERE b.hash = $1
-
--- name: lose_blob
--- It is known no more, and never swept away: records refer to it.
-UPDATE blob SET known = false, upload = 0, touched = 'infinity' WHERE hash = $1
 
 -- name: catch_up
 -- No commit gets a number that another one has.

@@ -463,35 +463,6 @@ AND EXISTS (SELECT 1 FROM version v WHERE v.run = run.run)
 -- The greatest number that a commit has, and the number that the store gave last.
 SELECT (SELECT coalesce(max(n), 0) FROM version), (SELECT n FROM run WHERE run = 0)
 
--- name: ensure_run_0
--- Row 0 of the listing is the store itself; repair makes it anew where it is gone.
-INSERT OR IGNORE INTO run (run, run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status, hidden)
-VALUES (0, '', 0, 0, x'', '', 0, 0, '', '', '', 1)
-
--- name: catch_up_n
--- The number that the store gave last is none less than any commit has.
-UPDATE run SET n = max(n, (SELECT coalesce(max(n), 0) FROM version)) WHERE run = 0
-
--- name: unhide_run
--- A run that is complete is seen.
-UPDATE run SET hidden = 0 WHERE run_id = ?
-
--- name: set_head
--- The listing's copy of a run's newest version, worked out again.
-UPDATE run SET n = ?, seq = ?, digest = ?, counts = ?, updated_at = ?, checkpoint = ? WHERE run = ?
-
--- name: set_counts
--- The counters of a version, worked out again.
-UPDATE version SET counts = ? WHERE run = ? AND seq = ?
-
--- name: set_step
--- What is kept beside a step, worked out again.
-UPDATE record SET status = ?, leaf = ?, ord = coalesce(ord, ?) WHERE run = ? AND collection = 'step' AND key = ?
-
--- name: forget_blob
--- A blob that is gone for good.
-DELETE FROM blob WHERE hash = ?
-
 -- name: all_values
 -- Every value, to be hashed again.
 SELECT hash, data FROM value
@@ -499,7 +470,7 @@ SELECT hash, data FROM value
 -- name: meta
 -- What the store says of itself.
 SELECT name, value FROM meta
-WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema', 'min_reader', 'min_writer')
+WHERE name IN ('store_id', 'created_at', 'created_by', 'written_by', 'schema')
 
 -- name: fact
 -- What was noted under one name.

@@ -1,0 +1,188 @@
+"""Compute what `leftoff install` changes in which file, show it, then write it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from leftoff.agents.install.recipes import Recipe
+from leftoff.agents.install.settings_text import (
+    BLANKS,
+    SettingsEntries,
+    add_to_json,
+    add_to_toml,
+    remove_from_json,
+    remove_from_toml,
+)
+from leftoff.errors import Invalid
+from leftoff.operations.settings.agent_files import SettingsFiles
+
+_NOT_OURS = "it is not as leftoff wrote it, and stays as it is"
+
+
+@dataclass
+class FileChange:
+    """The text of one file before and after. ``None``: there is no such file."""
+
+    path: str
+    before: str | None
+    after: str | None
+    note: str = ""
+
+    @property
+    def action(self) -> str:
+        if self.before == self.after:
+            return "keep"
+        return "create" if self.before is None else "remove" if self.after is None else "change"
+
+    def diff(self) -> str:
+        old, new = (text.splitlines(keepends=True) if text else [] for text in (self.before, self.after))
+        was, becomes = (self.path if text is not None else "/dev/null" for text in (self.before, self.after))
+        lines = [
+            line if line.endswith("\n") else f"{line}\n" for line in unified_diff(old, new, was, becomes)
+        ]
+        return "".join(lines).replace("\r\n", "\n")
+
+
+class InstallPlan:
+    """The changes of one install or uninstall. Nothing is written before ``apply``.
+
+    A journal next to the settings holds, for each file that leftoff writes, what uninstall needs to know:
+    ``made`` (there was no file), ``switched`` (leftoff turned the todo list on), ``own`` (the digest of a file that
+    is ours alone), and, if removing our entries would not give back the same bytes, the ``original`` text with the
+    digest of what was ``written`` instead. The original is restored only if the file is still as it was written.
+    """
+
+    def __init__(self, recipe: Recipe, *, uninstall: bool) -> None:
+        self._recipe = recipe
+        self._files = SettingsFiles(recipe.base, user=recipe.user)
+        self._journal_path = journal_path(recipe)
+        journal_text = self._files.read(self._journal_path)
+        self._journal = self._read_journal(journal_text)
+        settings, files = recipe.entries(), recipe.files()
+        if uninstall:
+            made = [self._uninstall(path, entries) for path, entries in settings.items()]
+            made += [self._remove_own(path, text) for path, text in files.items()]
+        else:
+            made = [self._install(path, entries) for path, entries in settings.items()]
+            made += [self._write_own(path, text) for path, text in files.items()]
+        after = None if uninstall else json.dumps(self._journal, indent=2, sort_keys=True) + "\n"
+        journal = FileChange(self._journal_path, journal_text, after)
+        # The journal is written first and removed last: no entry of ours is ever unrecorded.
+        self.changes = [*made, journal] if uninstall else [journal, *made]
+        self.changes = [change for change in self.changes if (change.before, change.after) != (None, None)]
+        for change in self.changes:
+            real = self._files.elsewhere(change.path)
+            if real and not change.note and change.action != "keep":
+                change.note = f"it is a link, and {real} is what changes"
+
+    def apply(self) -> None:
+        changes = [change for change in self.changes if change.action != "keep"]
+        for change in changes:
+            self._files.check(change.path)
+        for change in changes:
+            # The journal may hold the text of a private file.
+            self._files.write(change.path, change.after, private=change.path == self._journal_path)
+            if change.action == "remove":
+                self._remove_empty_folders(os.path.dirname(change.path))
+
+    def _remove_empty_folders(self, folder: str) -> None:
+        while folder.startswith(self._recipe.base + os.sep):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return
+            folder = os.path.dirname(folder)
+
+    # -- settings
+
+    def _install(self, path: str, entries: SettingsEntries) -> FileChange:
+        before, known = self._files.read(path), self._journal.get(self._name(path))
+        text = before or ""
+        record: dict[str, Any] = {"made": True} if before is None else dict(known or {})
+        if path.endswith(".toml"):  # the bytes before ours never change
+            after = add_to_toml(text, path, entries)
+        else:
+            after, switched = add_to_json(text, path, entries)
+            if before is not None and before != after:
+                if known is None or _removed(before, path, entries, known) == before:
+                    again = _removed(after, path, entries, {"switched": switched})
+                    record = {} if again == before else {"original": before}
+                elif record.pop("written", None) != text_digest(before):
+                    record.pop("original", None)  # the user has edited the file since
+                if "original" in record:
+                    record["written"] = text_digest(after)
+            if switched:
+                record["switched"] = True
+        self._journal[self._name(path)] = record
+        return FileChange(path, before, after)
+
+    def _uninstall(self, path: str, entries: SettingsEntries) -> FileChange:
+        before, record = self._files.read(path), self._journal.get(self._name(path))
+        if before is None:
+            return FileChange(path, None, None)
+        if record and "original" in record and record.get("written") == text_digest(before):
+            return FileChange(path, before, record["original"])
+        after = _removed(before, path, entries, record)
+        nothing_left = after != before and after.strip(BLANKS) in ("", "{}")
+        ours = record is None or record.get("made")
+        return FileChange(path, before, None if nothing_left and ours else after)
+
+    # -- files that are ours alone
+
+    def _write_own(self, path: str, text: str) -> FileChange:
+        there, record = self._files.read(path), self._journal.get(self._name(path), {})
+        if there is not None and record.get("own") != text_digest(there):
+            return FileChange(path, there, there, "" if there == text else _NOT_OURS)
+        self._journal[self._name(path)] = {"own": text_digest(text)}
+        return FileChange(path, there, text)
+
+    def _remove_own(self, path: str, text: str) -> FileChange:
+        there, record = self._files.read(path), self._journal.get(self._name(path), {})
+        wrote = record.get("own") if self._journal else text_digest(text)
+        if there is None or wrote is None:
+            return FileChange(path, there, there)
+        return (
+            FileChange(path, there, None)
+            if wrote == text_digest(there)
+            else FileChange(path, there, there, _NOT_OURS)
+        )
+
+    # -- the journal
+
+    def _name(self, path: str) -> str:
+        return os.path.relpath(path, self._recipe.base)
+
+    def _read_journal(self, text: str | None) -> dict[str, dict[str, Any]]:
+        try:
+            found = json.loads(text or "{}")
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(record, dict) for record in found.values()):
+            raise Invalid(
+                f"{self._journal_path} is not as leftoff wrote it.",
+                hint="Nothing was changed. Remove it: then what leftoff put into the settings is known by its form.",
+            )
+        return found
+
+
+def journal_path(recipe: Recipe) -> str:
+    return os.path.join(recipe.folder, ".leftoff-install.json")
+
+
+def _removed(text: str, path: str, entries: SettingsEntries, record: dict[str, Any] | None) -> str:
+    """Return a file's text without our entries."""
+    if path.endswith(".toml"):
+        return remove_from_toml(text, path)
+    if not text.strip(BLANKS):
+        return text
+    switched = None if record is None else bool(record.get("switched"))
+    return remove_from_json(text, path, entries, switched=switched)
+
+
+def text_digest(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

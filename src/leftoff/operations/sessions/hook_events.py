@@ -1,0 +1,225 @@
+"""An event of any agent, in one set of words: those of Claude Code, whose hooks the others follow."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from leftoff.engine.read.transcript import gemini_end
+from leftoff.engine.steps.lists import Item
+from leftoff.errors import Invalid
+from leftoff.model.codec import decode
+
+AGENTS = ("claude", "codex", "gemini")
+
+# Gemini CLI has other words for some of its events.
+_SAME = {
+    "PreCompress": "PreCompact",
+    "BeforeAgent": "UserPromptSubmit",
+    "AfterAgent": "Stop",
+    "BeforeTool": "PreToolUse",
+    "AfterTool": "PostToolUse",
+}
+_WRITES = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "apply_patch"))
+# What is read of an event. The rest, and the bulk of a writing tool's input, does not go to the spool.
+_READ = (
+    *("hook_event_name", "session_id", "cwd", "transcript_path", "source", "reason", "trigger", "turn_id"),
+    *("prompt", "last_assistant_message", "prompt_response", "compact_summary", "background_tasks"),
+    *("tool_name", "error", "error_details", "is_interrupt"),
+    *("task_subject", "task_id", "agent_id", "agent_type"),
+)
+_LONGEST_PATH = 4096  # of a folder; the system has none that is longer
+_CONTINUE = ("resume", "continue", "reprendre", "/leftoff-resume", "$leftoff-resume")
+# Gemini CLI reports this for an agent that said nothing, and sends this prompt itself after such an answer.
+_NO_TEXT = "[no response text]"
+_NUDGE = "[System: You successfully executed a tool but returned an empty response."
+_MARKS = ("<untrusted_context>", "</untrusted_context>")
+_ADDED = ("<hook_context>", "</hook_context>")
+_PATHS = ("file_path", "notebook_path", "absolute_path", "path")
+_PATCHES = ("input", "patch", "command")
+_PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+# tool: the key of its list, the key of an entry's text
+_LISTS = {
+    "TodoWrite": ("todos", "content"),
+    "update_plan": ("plan", "step"),
+    "write_todos": ("todos", "description"),
+}
+_TASKS = ("TaskCreate", "TaskUpdate")
+_STATUS = {
+    "pending": "pending",
+    "in_progress": "running",
+    "completed": "completed",
+    "cancelled": "skipped",
+    "deleted": "skipped",
+}
+_MOST = 2000  # entries of a list
+_BULLETS = ("- ", "* ", "+ ")
+
+
+class Event:
+    """One hook event. ``raw``: the agent's own name of it; ``name``: Claude Code's.
+
+    ``data``: the event as the agent sent it, or as ``stored`` returned it.
+    """
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.raw = self.text("hook_event_name")
+        self.name = _SAME.get(self.raw, self.raw)
+        self.session = self.text("session_id")
+        self.cwd = self.text("cwd")
+        if len(self.cwd) > _LONGEST_PATH:
+            self.cwd = ""
+        self.tool = self.text("tool_name")
+        given = data.get("tool_input")
+        self.given: dict[str, Any] = given if isinstance(given, dict) else {}
+
+    def stored(self) -> dict[str, Any]:
+        """Return what the spool stores of the event: what is read of it, with what only its hook can know."""
+        data = {key: self.data[key] for key in _READ if key in self.data}
+        if self.tool in _WRITES:
+            data["paths"] = self.paths()
+        elif self.tool:
+            data.update({key: self.data[key] for key in ("tool_input", "tool_response") if key in self.data})
+        if self.raw == "AfterAgent":
+            data["gemini_end"] = gemini_end(self.text("transcript_path"))
+        return data
+
+    def text(self, key: str) -> str:
+        """Return a text of the event; empty if it has none."""
+        value = self.data.get(key)
+        return value if isinstance(value, str) else ""
+
+    # -- prompts and answers
+
+    @property
+    def prompt(self) -> str:
+        """What the user said, without what hooks added to it."""
+        text = self.text("prompt")
+        while (start := text.find(_ADDED[0])) >= 0:
+            end = text.find(_ADDED[1], start)
+            text = text[:start] + (text[end + len(_ADDED[1]) :] if end >= 0 else "")
+        return text.strip()
+
+    @property
+    def asks_to_continue(self) -> bool:
+        """Whether the prompt is "resume" or a word like it, and nothing else."""
+        return self.name == "UserPromptSubmit" and self.prompt.rstrip(".!").lower() in _CONTINUE
+
+    @property
+    def is_nudge(self) -> bool:
+        """Whether the agent's program wrote the prompt, not the user."""
+        return self.prompt.startswith(_NUDGE)
+
+    @property
+    def last_words(self) -> str:
+        """What the agent said last in its turn, if the event has that."""
+        said = self.text("last_assistant_message") or self.text("prompt_response")
+        return "" if said == _NO_TEXT else said
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether sub-agents are still running, whose results the agent will continue with."""
+        tasks = self.data.get("background_tasks")
+        return isinstance(tasks, list) and any(
+            isinstance(task, dict) and task.get("type") == "subagent" and task.get("status") == "running"
+            for task in tasks
+        )
+
+    # -- tools
+
+    @property
+    def failure(self) -> tuple[str, str] | None:
+        """The command that failed, and its error; ``None`` if none did, or the event does not say."""
+        command = self.given.get("command")
+        if not isinstance(command, str) or self.tool in _WRITES or self.data.get("is_interrupt") is True:
+            return None
+        error = self.text("error")
+        if not error:
+            answer = self.data.get("tool_response")
+            told = answer.get("llmContent") if isinstance(answer, dict) else None
+            error = told if isinstance(told, str) and "\nExit Code: " in told else ""
+        for mark in _MARKS:
+            error = error.replace(mark, "")
+        return (command, error.strip()) if error else None
+
+    def paths(self) -> list[str]:
+        """Return the files that a writing tool writes, as full paths."""
+        if self.tool not in _WRITES:
+            return []
+        if "paths" in self.data:
+            return list(self.data["paths"])
+        named = [self.given[key] for key in _PATHS if isinstance(self.given.get(key), str)][:1]
+        if not named:  # a patch, in the form of Codex
+            for key in _PATCHES:
+                value = self.given.get(key)
+                text = "\n".join(map(str, value)) if isinstance(value, list) else value
+                for line in text.splitlines() if isinstance(text, str) else ():
+                    named += [line[len(mark) :].strip() for mark in _PATCHED if line.startswith(mark)]
+        full = (os.path.normpath(os.path.join(self.cwd or os.getcwd(), path)) for path in named if path)
+        return list(dict.fromkeys(full))
+
+    def todo_list(self) -> list[Item] | None:
+        """Return the todo list or plan in a tool call; ``None`` if it has none."""
+        if self.tool == "ExitPlanMode":
+            plan = self.given.get("plan")
+            return _planned(plan) if isinstance(plan, str) else None
+        key, word = _LISTS.get(self.tool, ("", ""))
+        entries = self.given.get(key)
+        if not isinstance(entries, list):
+            return None
+        found = [
+            Item(str(entry.get(word) or entry.get("content") or ""), _status(entry))
+            for entry in entries[:_MOST]
+            if isinstance(entry, dict)
+        ]
+        return [item for item in found if item.text]
+
+    def task(self) -> Item | None:
+        """Return the one entry of the todo list that the event is about; ``None`` if it changes no entry."""
+        if self.name in ("TaskCreated", "TaskCompleted"):
+            status = "pending" if self.name == "TaskCreated" else "completed"
+            item = Item(self.text("task_subject").strip()[:2000], status, self.text("task_id") or None)
+            return item if item.text or (item.task and status == "completed") else None
+        if self.tool not in _TASKS or (self.tool == "TaskUpdate" and "status" not in self.given):
+            return None
+        answer = self.data.get("tool_response")
+        made = answer.get("task", answer) if isinstance(answer, dict) else None
+        task = self.given.get("taskId") or (made.get("id") if isinstance(made, dict) else None)
+        return Item(str(self.given.get("subject") or ""), _status(self.given), str(task) if task else None)
+
+    @property
+    def is_work(self) -> bool:
+        """Whether the event may start a run: a prompt, an edit or a todo list."""
+        return self.name == "UserPromptSubmit" or bool(self.paths() or self.todo_list() or self.task())
+
+
+def _status(entry: dict[str, Any]) -> str:
+    """Return the status of a step, from the agent's word for it."""
+    return _STATUS.get(str(entry.get("status")), "pending")
+
+
+def _planned(plan: str) -> list[Item] | None:
+    """Return the outermost entries of a plan's lists, if it has any."""
+    out = []
+    for line in plan.splitlines():
+        number, dot, rest = line.partition(". ")
+        if dot and number.isdigit():
+            out.append(Item(rest))
+        elif line.startswith(_BULLETS):
+            out.append(Item(line[2:]))
+    return [item for item in out[:_MOST] if item.text] or None
+
+
+def read_event(data: bytes) -> Event:
+    """Return the event that came on stdin. Raise ``Invalid`` if there is none."""
+    try:
+        found = decode(data.decode("utf-8", "replace").removeprefix("\ufeff").strip())
+    except (ValueError, StopIteration, RecursionError) as error:
+        raise Invalid(f"The input on stdin is not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise Invalid("The input on stdin is not an event: it is not a JSON object.")
+    event = Event(found)
+    if not event.name or not event.session:
+        raise Invalid("The input on stdin is not an event: it has no hook_event_name or no session_id.")
+    return event

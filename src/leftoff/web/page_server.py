@@ -1,0 +1,157 @@
+"""The process that serves the page: its port, its keys, and an end without loose threads."""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+
+from leftoff.errors import Conflict, StoreUnavailable, Usage
+from leftoff.model.codec import text
+from leftoff.operations import Caller
+from leftoff.web.served import PageLimits, PageOptions, Projects
+
+_KEY = "web.key"  # in the user's state folder; sessions are signed with it, so that they outlive a restart
+_KEY_BYTES = 32
+_END_S = 3
+
+
+def secrets_of(caller: Caller, projects: Projects, *, read_only: bool) -> dict[str, Any]:
+    """Return ``token`` (LEFTOFF_WEB_TOKEN, else a new one) and ``key`` for ``PageOptions``.
+
+    A session is valid again when the same projects are served again with the same token and no more rights.
+    """
+    fixed = caller.take_web_token()
+    served = sorted([one.folder, one.store or ""] for one in projects)
+    about = text([fixed, read_only, served]).encode()
+    key = hmac.digest(_session_key(caller), about, "sha256")
+    return {"token": fixed or secrets.token_urlsafe(24), "key": key}
+
+
+def _session_key(caller: Caller) -> bytes:
+    """Return the user's key, which is made once and is private."""
+    folder = caller.user_folder
+    path = os.path.join(folder, _KEY)
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            with open(path, "rb") as kept:
+                key = kept.read(_KEY_BYTES + 1)
+            if len(key) == _KEY_BYTES:
+                return key
+            file = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        key = secrets.token_bytes(_KEY_BYTES)
+        with os.fdopen(file, "wb") as new:
+            new.write(key)
+        return key
+    except OSError:  # a home that cannot be written: sessions end with the server
+        return secrets.token_bytes(_KEY_BYTES)
+
+
+def open_port(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raise an error that says why if that is not possible."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise Usage(
+            f"There is no address {host!r} here.",
+            hint=f"--host 127.0.0.1, or a name of this machine ({error}).",
+        ) from None
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(PageLimits.connections)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise Conflict(
+                f"Port {port} of {host} is taken by another program.",
+                hint="Is the page served already? Else choose another port: --port 0 takes any that is free.",
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise Usage(
+                f"Port {port} is not for everyone.", hint="Choose one above 1023: --port 8765"
+            ) from None
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise Usage(f"{host} is not an address of this machine.", hint="--host 127.0.0.1") from None
+        raise StoreUnavailable(
+            f"Nothing can be heard at port {port} of {host}: {error.strerror}.", hint="Choose another port."
+        ) from None
+    return sock
+
+
+def page_address(sock: socket.socket, options: PageOptions) -> str:
+    """Return the URL of the page: with the first allowed name, if the page is for other machines."""
+    host, port = sock.getsockname()[:2]
+    if host in ("0.0.0.0", "::") or options.hosts:
+        host = options.hosts[0] if options.hosts else "127.0.0.1"
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    return f"http://{host}:{port}{options.base}/"
+
+
+class PageServer(uvicorn.Server):
+    """A server that says when it listens, and ends open streams when it ends."""
+
+    def __init__(self, app: Starlette, limits: PageLimits, ready: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                http="h11",  # it limits what comes before a body; httptools does not
+                ws="none",
+                limit_concurrency=limits.connections,
+                timeout_graceful_shutdown=_END_S,
+                h11_max_incomplete_event_size=1 << 16,
+                callback_notify=self._hang_up,
+                timeout_notify=1,
+            )
+        )
+        self._ready = ready
+        self._app = app
+        self._head_s = limits.head_s
+        self._idle: dict[Any, float] = {}  # connections without a request, and since when
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    async def _hang_up(self) -> None:
+        """Close connections that have sent no whole request for long, because their number is limited."""
+        now, before = time.monotonic(), self._idle
+        connections: set[Any] = self.server_state.connections
+        idle = [one for one in connections if one.cycle is None or one.cycle.response_complete]
+        self._idle = {one: before.get(one, now) for one in idle}
+        for one, since in self._idle.items():
+            if now - since > self._head_s:
+                one.transport.close()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.hub.close()
+        await super().shutdown(sockets)
+
+
+def serve_page(app: Starlette, sock: socket.socket, limits: PageLimits, ready: Callable[[], None]) -> None:
+    """Serve until a signal comes; Ctrl-C and SIGTERM raise ``KeyboardInterrupt``."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        PageServer(app, limits, ready).run([sock])
+    finally:
+        signal.signal(signal.SIGTERM, before)

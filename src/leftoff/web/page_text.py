@@ -1,0 +1,340 @@
+"""Put values into words and lines for a page: durations, sizes, trees, terminal colours, Markdown, files.
+
+Nothing here makes HTML: functions return plain texts and parts, which the templates escape.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from leftoff.clock import iso
+from leftoff.model.ids import shown_step
+from leftoff.web.raw_files import kind_of
+
+# -- words: filters of all templates
+
+_SIZES = ("bytes", "KB", "MB", "GB", "TB")
+_LONG = 160  # characters of a value in one line
+_NEEDS = {"approval": "Decision", "blocked": "Blocked", "failed": "Failed", "dead": "Died", "ask": "Question"}
+
+
+def duration_words(seconds: float | None) -> str:
+    """Return the two largest units: ``4 min 12 s``."""
+    if seconds is None:
+        return "–"
+    whole = max(0, round(seconds))
+    if whole < 1:
+        return f"{max(0, round(seconds * 1000))} ms"
+    parts: list[str] = []
+    for name, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, whole = divmod(whole, size)
+        if number or parts:
+            parts.append(f"{number} {name}" if number else "")
+    return " ".join(part for part in parts[:2] if part)
+
+
+def rough_duration(seconds: float) -> str:
+    """Return the largest unit, for estimates: ``15 min``."""
+    for name, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size or (name == "min" and seconds > 50):
+            return f"{max(1, round(seconds / size))} {name}"
+    return f"{max(1, round(seconds))} s"
+
+
+def size_words(number: float | None) -> str:
+    """Return bytes with a unit: ``1.2 MB``."""
+    if number is None:
+        return "–"
+    left, place = float(number), 0
+    while left >= 1000 and place < len(_SIZES) - 1:
+        left, place = left / 1000, place + 1
+    return f"{left:.0f} {_SIZES[place]}" if not place or left >= 100 else f"{left:.1f} {_SIZES[place]}"
+
+
+def _moment(value: int | str | None) -> str:
+    """Return milliseconds or ISO text as ISO text."""
+    return iso(value) if isinstance(value, int) else value or ""
+
+
+def _clock(value: int | str | None) -> str:
+    """Return a moment as it reads before the script puts it into the reader's time zone."""
+    text = _moment(value)
+    return f"{text[:10]} {text[11:16]} UTC" if text else "–"
+
+
+def one_line(value: Any) -> str:
+    """Return a value in one line."""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError:
+        return "…"
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def _step_name(path: str | None) -> str:
+    return shown_step(path) if path else ""
+
+
+def _need_word(why: str | None) -> str:
+    """Return why a run needs a person, in a word."""
+    return _NEEDS.get(why or "", "")
+
+
+# -- what a terminal would have coloured
+
+_COLOUR = re.compile(r"\x1b\[([0-9;]{0,40})m")
+_CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]"
+)
+_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+
+
+def coloured(text: str) -> list[tuple[str, str]]:
+    """Split text at its colour codes into (classes, text); all other control codes are left out."""
+    out: list[tuple[str, str]] = []
+    colour, bold, at = "", False, 0
+    for found in [*_COLOUR.finditer(text), None]:
+        piece = _plain(text[at : found.start() if found is not None else len(text)])
+        if piece:
+            names = [f"ansi-{colour}" if colour else "", "ansi-bold" if bold else ""]
+            out.append((" ".join(name for name in names if name), piece))
+        if found is not None:
+            colour, bold = _style_after(found[1], colour, bold)
+            at = found.end()
+    return out
+
+
+def _plain(text: str) -> str:
+    """Remove control codes. Of a line that was written over, the last text stays."""
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return _CONTROL.sub("", "\n".join(lines))
+
+
+def _style_after(codes: str, colour: str, bold: bool) -> tuple[str, bool]:
+    numbers = [int(code) for code in codes.split(";") if code] or [0]
+    if numbers[0] in (38, 48):  # one of 256 colours, or any: not shown
+        return colour, bold
+    for number in numbers:
+        if number == 0:
+            colour, bold = "", False
+        elif number in (1, 22):
+            bold = number == 1
+        elif number == 39:
+            colour = ""
+        elif 30 <= number <= 37 or 90 <= number <= 97:
+            colour = _COLOURS[number % 10]
+    return colour, bold
+
+
+def _unescaped(text: str) -> str:
+    """Remove what a terminal would obey."""
+    return "".join(part for _, part in coloured(text))
+
+
+FILTERS = {
+    "unescaped": _unescaped,
+    "duration": duration_words,
+    "roughly": rough_duration,
+    "size": size_words,
+    "moment": _moment,
+    "clock": _clock,
+    "short": one_line,
+    "step": _step_name,
+    "need": _need_word,
+}
+
+
+# -- values as trees
+
+_MOST_LINES = 500
+_DEEPEST = 8
+
+
+class TreeLine(NamedTuple):
+    """An entry: its name, its value if nothing is below it, how deep it is.
+
+    ``mark``: added, removed or changed (then ``old`` is the value before).
+    """
+
+    depth: int
+    name: str
+    value: str
+    mark: str = ""
+    old: str = ""
+
+
+def tree(value: Any) -> list[TreeLine]:
+    """Return the lines of a value; the last one says how many are left out."""
+    out: list[TreeLine] = []
+    left = _add(out, value, 0)
+    if left:
+        out.append(TreeLine(0, "…", f"{left} more"))
+    return out
+
+
+def _entries(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [(str(key), each) for key, each in value.items()]
+    return [(str(number), each) for number, each in enumerate(value)] if isinstance(value, list) else []
+
+
+def _add(out: list[TreeLine], value: Any, depth: int) -> int:
+    """Add the entries of a value. Return how many did not fit."""
+    left = 0
+    for name, each in _entries(value):
+        if len(out) >= _MOST_LINES:
+            left += 1
+            continue
+        below = _entries(each) if depth < _DEEPEST else []
+        out.append(TreeLine(depth, name, "" if below else one_line(each)))
+        if below:
+            left += _add(out, each, depth + 1)
+    return left
+
+
+_NOTHING = object()
+
+
+def compared(old: Any, new: Any) -> list[TreeLine]:
+    """Return the lines that differ, each below the names that lead to it."""
+    out: list[TreeLine] = []
+    _compare(out, old, new, 0)
+    return out[:_MOST_LINES]
+
+
+def _compare(out: list[TreeLine], old: Any, new: Any, depth: int) -> None:
+    before, after = dict(_entries(old)), dict(_entries(new))
+    for name in {**before, **after}:
+        left, right = before.get(name, _NOTHING), after.get(name, _NOTHING)
+        if left == right and type(left) is type(right):
+            continue
+        if _entries(left) and _entries(right) and type(left) is type(right) and depth < _DEEPEST:
+            out.append(TreeLine(depth, name, ""))
+            _compare(out, left, right, depth + 1)
+        elif left is _NOTHING:
+            out.append(TreeLine(depth, name, one_line(right), "added"))
+        elif right is _NOTHING:
+            out.append(TreeLine(depth, name, one_line(left), "removed"))
+        else:
+            out.append(TreeLine(depth, name, one_line(right), "changed", one_line(left)))
+
+
+# -- Markdown: what agents write in notes and reports, without HTML and links
+
+Parts = list[tuple[str, str]]  # (empty, code, strong or em) and text
+_INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|(?<!\w)[*_]([^*_\s][^*_]*)[*_](?!\w)")
+_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(.*)")
+_RULE = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*$")
+
+
+@dataclass
+class Block:
+    """``kind``: heading, paragraph, item, quote, code or row. ``level`` of a heading, ``cells`` of a row."""
+
+    kind: str
+    parts: Parts = field(default_factory=list)
+    level: int = 0
+    text: str = ""
+    cells: list[Parts] = field(default_factory=list)
+
+
+def markdown_blocks(text: str) -> list[Block]:
+    out: list[Block] = []
+    code: list[str] | None = None
+    for line in text.splitlines():
+        if line.lstrip().startswith(("```", "~~~")):
+            if code is not None:
+                out.append(Block("code", text="\n".join(code)))
+            code = [] if code is None else None
+        elif code is not None:
+            code.append(line)
+        else:
+            _add_line(out, line)
+    if code is not None:
+        out.append(Block("code", text="\n".join(code)))
+    return [block for block in out if block.kind != "end"]
+
+
+def _add_line(out: list[Block], line: str) -> None:
+    if not line.strip():
+        out.append(Block("end"))
+    elif found := _HEADING.match(line):
+        out.append(Block("heading", _inline(found[2]), len(found[1])))
+    elif line.lstrip().startswith("|"):
+        if not _RULE.match(line):
+            cells = line.strip().strip("|").split("|")
+            out.append(Block("row", cells=[_inline(cell.strip()) for cell in cells]))
+    elif found := _ITEM.match(line):
+        out.append(Block("item", _inline(found[1])))
+    elif line.startswith(">"):
+        out.append(Block("quote", _inline(line.lstrip("> "))))
+    elif out and out[-1].kind in ("paragraph", "item", "quote"):
+        out[-1].parts = [*out[-1].parts, ("", " "), *_inline(line.strip())]
+    else:
+        out.append(Block("paragraph", _inline(line.strip())))
+
+
+def _inline(text: str) -> Parts:
+    out: Parts = []
+    at = 0
+    for found in _INLINE.finditer(text):
+        if found.start() > at:
+            out.append(("", text[at : found.start()]))
+        code, strong, em = found.groups()
+        out.append(("code", code) if code else ("strong", strong) if strong else ("em", em))
+        at = found.end()
+    return [*out, ("", text[at:])] if at < len(text) else out
+
+
+# -- files
+
+MOST_SHOWN = 100_000  # bytes
+_ROWS, _COLUMNS = 200, 30
+
+
+class FileContent(Protocol):
+    """A file whose content can be read in pieces."""
+
+    def chunks(self) -> Iterable[bytes]: ...
+
+
+def file_preview(path: str, file: FileContent, mask: Callable[[str], str]) -> dict[str, Any]:
+    """Return ``kind`` (text, markdown, table, picture, none) and what is shown; ``cut``: there is more."""
+    data = b""
+    for chunk in file.chunks():
+        data += chunk
+        if len(data) > MOST_SHOWN:
+            break
+    data, cut = data[:MOST_SHOWN], len(data) > MOST_SHOWN
+    if kind_of(data).startswith("image/"):
+        return {"kind": "picture"}
+    try:
+        text = data.decode() if not cut else data.decode(errors="ignore")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        return {"kind": "none", "why": "It is no text."}
+    return {"cut": cut, **_by_ending(path.lower().rpartition(".")[2], mask(text))}
+
+
+def _by_ending(ending: str, text: str) -> dict[str, Any]:
+    if ending in ("md", "markdown"):
+        return {"kind": "markdown", "blocks": markdown_blocks(text)}
+    if ending == "json":
+        try:
+            return {"kind": "text", "text": json.dumps(json.loads(text), indent=2, ensure_ascii=False)}
+        except (ValueError, RecursionError):
+            pass
+    if ending in ("csv", "tsv"):
+        rows = csv.reader(text.splitlines()[:_ROWS], delimiter="\t" if ending == "tsv" else ",")
+        try:
+            return {"kind": "table", "rows": [row[:_COLUMNS] for row in rows]}
+        except csv.Error:
+            pass
+    return {"kind": "text", "text": text}

@@ -1,0 +1,159 @@
+"""What is served and how: the options of one server, its projects, and what a request asks of a screen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from leftoff.errors import NotFound
+from leftoff.model.ids import slug
+from leftoff.operations import Caller, Project
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True)
+class PageLimits:
+    head_s: float = 20.0  # a connection may be open so long without a whole request
+    body: int = 1 << 20  # bytes of a request
+    body_s: float = 20.0  # until all of them must have come
+    connections: int = 500
+    streams: int = 200
+    session_s: int = 30 * 24 * 3600  # a browser stays signed in so long
+    once_s: float = 60.0  # until the browser that we start must have come
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    token: str  # in the printed URL
+    key: bytes  # signs sessions
+    hosts: tuple[str, ...] = ()  # names of the server, in addition to those of the loopback
+    base: str = ""  # the path below which a proxy shows the page
+    read_only: bool = False
+    once: str = ""  # signs in one browser, soon: other users see the words that it is started with
+    limits: PageLimits = field(default_factory=PageLimits)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A project that is served. ``key``: its name in URLs. ``store``: its store, if the user named one."""
+
+    key: str
+    name: str
+    folder: str
+    store: str | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Project]:
+        """Open the project for one request: its settings and its store may have changed since the last one."""
+        project = Project(self.folder, self.store, say=_discard)
+        try:
+            yield project
+        finally:
+            project.close(soon=True)
+
+
+def _discard(text: str) -> None:
+    """Drop a remark that the command would print next to its result."""
+
+
+class Projects:
+    """All that is served, by key, in the order in which it was named."""
+
+    def __init__(self, served: Sequence[Served]) -> None:
+        self._served = {one.key: one for one in served}
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(self._served.values())
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    def of(self, key: str) -> Served:
+        found = self._served.get(key)
+        if found is None:
+            raise NotFound(f"No project {key!r} is served here.", hint="The home page lists those that are.")
+        return found
+
+
+def serve_folders(folders: Sequence[str], store: str | None = None) -> Projects:
+    """Return the projects of these folders, each once. Two of the same name get different numbers."""
+    served: dict[str, Served] = {}
+    for folder in dict.fromkeys(os.path.realpath(folder) for folder in folders):
+        name = os.path.basename(folder) or folder
+        key = base = slug(name)
+        number = 1
+        while key in served:
+            number += 1
+            key = f"{base}-{number}"
+        served[key] = Served(key, name, folder, store)
+    return Projects([*served.values()])
+
+
+def serve_stores(folder: str, stores: Mapping[str, str]) -> Projects:
+    """Return the projects of one database server, by name. ``folder``: where this machine would work on them."""
+    found = [
+        Served(slug(name or "leftoff"), name or "leftoff", folder, store) for name, store in stores.items()
+    ]
+    return Projects(found)
+
+
+# -- a request
+
+
+@dataclass(frozen=True)
+class ScreenRequest:
+    """What a request asks of a screen. ``query``: the first value of each name. ``run``: of a screen that shows one.
+
+    ``url``: see ``urls``. ``verdict_of``: see ``background.Verdicts.of``.
+    """
+
+    caller: Caller
+    query: Mapping[str, str]
+    url: Callable[..., str]
+    verdict_of: Callable[[Served, str, int], str | None]
+    run: str = ""
+
+    @property
+    def ref(self) -> str:
+        """The run, or the version of it that ``?at=`` names."""
+        at = self.number("at")
+        return f"{self.run}@{at}" if at is not None else self.run
+
+    def number(self, name: str) -> int | None:
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def screen_request(request: Request) -> ScreenRequest:
+    query = {name: request.query_params[name] for name in request.query_params}
+    run = request.path_params.get("run", "")
+    return ScreenRequest(Caller(), query, urls(request), request.app.state.verdicts.of, run)
+
+
+def urls(request: Request) -> Callable[..., str]:
+    """Return ``url(route, query={…}, **parts)``: the path of a route, below a proxy's path, without empty values."""
+    base = request.scope.get("root_path", "")
+
+    def url(route: str, *, query: Mapping[str, Any] | None = None, **parts: Any) -> str:
+        path: str = base + str(request.app.url_path_for(route, **parts))
+        given = [(name, str(value)) for name, value in (query or {}).items() if value not in (None, "")]
+        return path + (f"?{urlencode(given)}" if given else "")
+
+    return url
+
+
+def projects_of(request: Request) -> Projects:
+    found: Projects = request.app.state.projects
+    return found
+
+
+def served_by(request: Request) -> Served:
+    """Return the project that the path names."""
+    return projects_of(request).of(request.path_params["project"])
