@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import leftoff
-from leftoff.engine.retention.export import export
+from leftoff.engine.retention.export import export_run
 from leftoff.host import this_process
 from leftoff.store.sqlite.store import SqliteStore
 
@@ -40,7 +40,7 @@ def write_bundle(folder: Path, run_id: str, path: Path) -> None:
     try:
         row = store.read(lambda view: view.find_run(run_id))
         assert row is not None
-        export(store, row, str(path))
+        export_run(store, row, str(path))
     finally:
         store.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.retention.export import Bundle, export, import_bundle, would_import
+from leftoff.engine.retention.export import Bundle, export_run, import_bundle, would_import
 from leftoff.errors import Conflict, NotFound, StoreUnavailable, Usage
 from leftoff.store.sqlite.store import SqliteStore
 from tests.bundle.samples import DRIVER, make_run, random_run, write_bundle
@@ -194,7 +194,7 @@ def test_never_into_the_store(tmp_path: Path) -> None:
     (there / "link").symlink_to(here / ".leftoff")
     for path in (here / ".leftoff" / "store.db", there / "link" / "store.db", there / "link" / "new"):
         with pytest.raises(Usage, match="inside the store"):
-            export(store, row, str(path))
+            export_run(store, row, str(path))
     store.close()
 
 
@@ -204,10 +204,10 @@ def test_wrong_places_are_refused(tmp_path: Path) -> None:
     store, row = target_row(here)
     os.mkfifo(there / "pipe")
     with pytest.raises(NotFound, match="no folder"):
-        export(store, row, str(there / "no" / "file"))
+        export_run(store, row, str(there / "no" / "file"))
     for path in (there, there / "pipe"):
         with pytest.raises(Usage, match="not a regular file"):
-            export(store, row, str(path))
+            export_run(store, row, str(path))
     assert ["pipe"] == os.listdir(there)
     store.close()
 
@@ -223,7 +223,7 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(SEAMS["files.sync"], full)
     with pytest.raises(StoreUnavailable, match="full"):
-        export(store, row, str(there / "run.leftoff"))
+        export_run(store, row, str(there / "run.leftoff"))
     assert ["run.leftoff"] == os.listdir(there)
     assert "before" == (there / "run.leftoff").read_text()
     store.close()

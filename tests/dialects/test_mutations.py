@@ -21,7 +21,7 @@ from leftoff.dialects.core.residue import same
 from leftoff.dialects.importing.documents import Importer
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
-from leftoff.engine.retention.export import Bundle, export
+from leftoff.engine.retention.export import Bundle, export_run
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode, text
 from tests.dialects.documents import places
@@ -165,7 +165,7 @@ def test_into_a_store(project: Path) -> None:
     assert taken > 10 and rejected > 10
     store = open_store(str(project / ".leftoff"))
     for row in store.read(lambda view: view.list_runs({})):
-        export(store, row, str(project / "run.leftoff"))
+        export_run(store, row, str(project / "run.leftoff"))
         Bundle(str(project / "run.leftoff")).close()
     store.close()
 

@@ -22,7 +22,7 @@ GENERIC = "generic"  # that of files of no protocol
 
 def export(project: Project, caller: Caller, ref: str | None, path: str) -> Exported:
     """Write a run with its whole history to one file."""
-    from leftoff.engine.retention.export import export
+    from leftoff.engine.retention.export import export_run
     from leftoff.operations.runs import target
 
     found = target(project, caller, ref)
@@ -32,7 +32,7 @@ def export(project: Project, caller: Caller, ref: str | None, path: str) -> Expo
             f"{ref} is one version of {run_id}; an export has them all.",
             hint=f"leftoff export {run_id} -o {path}, or fork that version and export the fork.",
         )
-    return export(project.store, found.row, path)
+    return export_run(project.store, found.row, path)
 
 
 # -- taking in
@@ -110,15 +110,15 @@ def import_runs(project: Project, request: Import) -> Imported:
 
 def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
     """Bundles, and whatever else is named. All are looked at before the store is opened: one may be the store."""
-    from leftoff.engine.retention.export import looks_like_one, sniff
+    from leftoff.store.bundle import check_is_bundle, may_be_bundle
 
     bundles, others = [], []
     for path in request.paths:
-        if request.dialect not in (None, BUNDLES) or not (request.dialect or looks_like_one(path)):
+        if request.dialect not in (None, BUNDLES) or not (request.dialect or may_be_bundle(path)):
             others.append(path)
             continue
         try:
-            sniff(path)
+            check_is_bundle(path)
             bundles.append(path)
         except LeftoffError as error:
             outcome.reject(path, error)

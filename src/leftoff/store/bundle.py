@@ -6,6 +6,7 @@ of the blobs in the table `piece`, which is empty in a folder store.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -35,9 +36,14 @@ def check_target(path: str, forbidden: str) -> str:
         raise NotFound(f"There is no folder {folder}.", hint="Make it first, or choose another place.")
     if os.path.lexists(full) and not os.path.isfile(full):
         raise Usage(f"{path} is there, and is not a regular file.", hint="Give the name of a file to write.")
+    if not os.access(folder, os.W_OK):
+        raise failure(PermissionError(errno.EACCES, os.strerror(errno.EACCES)), full)
     if (os.path.realpath(folder) + os.sep).startswith(os.path.realpath(forbidden) + os.sep):
         raise Usage(f"{path} is inside the store {forbidden}.", hint="Choose a place outside of it.")
     return full
+
+
+TemporaryStore = SqliteStore  # the engine does not need to know which store it is
 
 
 def temporary_store(folder: str) -> SqliteStore:
@@ -45,7 +51,7 @@ def temporary_store(folder: str) -> SqliteStore:
     return SqliteStore(folder)
 
 
-def pack(store: SqliteStore, path: str) -> int:
+def pack_bundle(store: SqliteStore, path: str) -> int:
     """Write a temporary store to one file, whole or not at all; return its size in bytes.
 
     The file does not depend on when or where it was made, so the same run gives the same bytes.
@@ -95,12 +101,12 @@ def _compressed(path: str) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def looks_like_one(path: str) -> bool:
+def may_be_bundle(path: str) -> bool:
     """Return whether a file begins like a bundle, or like a database that could be mistaken for one."""
     return os.path.isfile(path) and _head(path).startswith((FRAME, SQLITE))
 
 
-def sniff(path: str) -> None:
+def check_is_bundle(path: str) -> None:
     """Raise unless the file begins like a bundle."""
     if not os.path.exists(path):
         raise NotFound(f"There is no file {path}.", hint="Check the path.")
@@ -118,9 +124,9 @@ def sniff(path: str) -> None:
         raise _not_a_bundle(path, "is not a leftoff bundle" if head else "is empty")
 
 
-def unpack(path: str, folder: str) -> SqliteStore:
+def unpack_bundle(path: str, folder: str) -> SqliteStore:
     """Unpack a bundle into an empty folder; return it as a store of the present schema, checked as fsck checks it."""
-    sniff(path)
+    check_is_bundle(path)
     database = os.path.join(folder, FILE)
     store = SqliteStore(folder)
     try:

@@ -1,4 +1,4 @@
-"""Copy rows and blobs from one store to another, whatever kind each is: one run (`RowCopy`) or all of them (`copy`).
+"""Copy rows and blobs from one store to another of any kind: those of one run (`RowCopy`) or all (`copy_store`).
 
 A copy of a whole store keeps ids, numbers and history. It adds the rows of `run` last, in one transaction, so no run is
 visible in the target before that, and none can be started there. The target notes which source was copied, how far and
@@ -44,7 +44,7 @@ ASKED_S = 10.0  # a server ends a snapshot that is idle for a minute: query it t
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how much of it is read at a time
 
 
-class Batch(NamedTuple):
+class RowBatch(NamedTuple):
     """Rows to add in one transaction, the blobs that they refer to, and the key of the last row."""
 
     rows: list[Row]
@@ -70,7 +70,7 @@ class RowCopy:
         self.run = run
         self.blobs: dict[bytes, BlobRow] = {}
 
-    def batches(self, table: str, after: Row | None = None) -> Iterator[Batch]:
+    def batches(self, table: str, after: Row | None = None) -> Iterator[RowBatch]:
         """Yield the rows of a table, in the order of their keys."""
         width = TABLES[table][1]
         while rows := self.view.tables().rows(table, after, ROWS, self.run):
@@ -83,10 +83,10 @@ class RowCopy:
                     size += self._check(table, row, blobs)
                 some.append(row)
                 if size > BATCH_BYTES:
-                    yield Batch(some, blobs, row[:width])
+                    yield RowBatch(some, blobs, row[:width])
                     some, blobs, size = [], [], 0
             if some:
-                yield Batch(some, blobs, after)
+                yield RowBatch(some, blobs, after)
 
     def _check(self, table: str, row: Row, blobs: list[BlobRow]) -> int:
         """Check a record's bytes and save the blob that it refers to; return the number of its bytes."""
@@ -125,7 +125,7 @@ def keep_alive(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
 # -- whole stores
 
 
-def copy(
+def copy_store(
     source: Store, target: Store, tell: Tell | None = None, *, others_write: bool = False
 ) -> dict[str, Any]:
     """Copy everything into ``target``, which is empty or holds an interrupted copy of the same source.
@@ -136,7 +136,7 @@ def copy(
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
     if not others_write:
-        refuse_driven(source, source.clock.now())
+        refuse_driven_runs(source, source.clock.now())
     ours = os.urandom(8).hex()
     for _ in range(TRIES):
         stamp, runs, done = source.read(lambda view: _copy_tables(source, view, target, ours, tell))
@@ -156,7 +156,7 @@ def copy(
     return {"copied": counts, "checked": dict(found["checked"])}
 
 
-def refuse_driven(source: Store, now: int) -> None:
+def refuse_driven_runs(source: Store, now: int) -> None:
     """Raise ``Conflict`` if a process drives a run: its next commits would be in the old store only."""
     source.read(lambda view: _refuse_driven(view, now))
 
@@ -216,7 +216,7 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
     return target.write(work)
 
 
-def _load(target: Store, stamp: str, table: str, batch: Batch, done: str) -> None:
+def _load(target: Store, stamp: str, table: str, batch: RowBatch, done: str) -> None:
     """Add a batch and note the progress in one transaction."""
 
     def work(tx: Tx) -> None:

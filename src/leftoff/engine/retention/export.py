@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass
 from functools import partial
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.write.commit import set_card
@@ -18,14 +18,15 @@ from leftoff.engine.write.lease import ELSEWHERE, free, take
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.host import Process, this_process
 from leftoff.model.versions import Version
-from leftoff.store.bundle import check_target, damaged, looks_like_one, pack, sniff, temporary_store, unpack
+from leftoff.store.bundle import check_target, damaged, pack_bundle, temporary_store, unpack_bundle
 from leftoff.store.rows import Holder
 from leftoff.store.tables import TABLES
-from leftoff.store.transfer import Batch, RowCopy
+from leftoff.store.transfer import RowBatch, RowCopy
 
 if TYPE_CHECKING:
     from leftoff.engine.lifecycle.origin import Mark
     from leftoff.store.base import Store, Tx, View
+    from leftoff.store.bundle import TemporaryStore
     from leftoff.store.rows import RunRow
 
 IMPORTING = " importing "  # part of no valid run id
@@ -48,20 +49,28 @@ class Exported:
         return asdict(self)
 
 
-def export(store: Store, row: RunRow, path: str) -> Exported:
+def export_run(store: Store, row: RunRow, path: str) -> Exported:
     """Write a run with its whole history to a file, while others write to the store."""
     full = check_target(path, store.folder)
     with TemporaryDirectory(prefix="leftoff-") as folder:
-        bundle = temporary_store(folder)
+        bundle, copied = store.read(lambda view: _fill(store, view, row, mkdtemp(dir=folder)))
         try:
-            copied = copy_run(store, row, bundle, row.created_at, (this_process(), "leftoff export"))
             bundle.write(lambda tx: reveal(tx, copied.run, row.run_id))
-            size = pack(bundle, full)
+            size = pack_bundle(bundle, full)
         finally:
             bundle.close()
     counts = copied.counts
     records = counts["record"] + counts["past"]
     return Exported(path, row.run_id, copied.checkpoints, counts["version"], records, counts["blob"], size)
+
+
+def _fill(store: Store, view: View, row: RunRow, folder: str) -> tuple[TemporaryStore, CopiedRun]:
+    """Copy a run into a new temporary store. A server may call this again with another snapshot."""
+    bundle = temporary_store(folder)
+    try:
+        return bundle, copy_run(store, view, row, bundle, row.created_at, (this_process(), "leftoff export"))
+    finally:
+        bundle.close()
 
 
 # -- copying
@@ -76,14 +85,10 @@ class CopiedRun:
     checkpoints: int = 0
 
 
-def copy_run(source: Store, row: RunRow, target: Store, at: int, driver: tuple[Process, str]) -> CopiedRun:
-    """Copy one snapshot of a run into a new partial run of another store. On a failure nothing of it is left."""
-    return source.read(lambda view: _copy_run(source, view, row, target, at, driver))
-
-
-def _copy_run(
+def copy_run(
     source: Store, view: View, row: RunRow, target: Store, at: int, driver: tuple[Process, str]
 ) -> CopiedRun:
+    """Copy a run from a snapshot into a new partial run of another store. On a failure nothing of it is left."""
     now = view.run_row(row.run)
     if now is None or now.is_gone:
         raise gone(row.run_id)
@@ -98,17 +103,17 @@ def _copy_run(
                     copied.checkpoints += sum(each[_CHECKPOINT] is not None for each in batch.rows)
                 target.write(partial(_add, table, batch, number, row.run_id))
     except BaseException:
-        forget(target, number)
+        drop_partial_run(target, number)
         raise
     copied.counts["blob"] = len(rows.blobs)
     return copied
 
 
-def _add(table: str, batch: Batch, run: int, run_id: str, tx: Tx) -> None:
+def _add(table: str, batch: RowBatch, run: int, run_id: str, tx: Tx) -> None:
     """Add rows to a partial run. Versions get new commit numbers of this store."""
     if table != "version":
         at = TABLES[table][0].index("run")
-        Batch([(*row[:at], run, *row[at + 1 :]) for row in batch.rows], batch.blobs, ()).add(tx, table)
+        RowBatch([(*row[:at], run, *row[at + 1 :]) for row in batch.rows], batch.blobs, ()).add(tx, table)
         return
     for _, seq, _, token, digest, epoch, at, counts, checkpoint, trigger, step, note in batch.rows:
         facts = {"checkpoint": checkpoint, "trigger": trigger, "step": step, "note": note}
@@ -133,7 +138,7 @@ def reveal(tx: Tx, run: int, run_id: str) -> None:
     tx.reveal(run, run_id)
 
 
-def forget(store: Store, run: int) -> None:
+def drop_partial_run(store: Store, run: int) -> None:
     """Remove a partial run, unless it is visible by now: its last commit may have succeeded before an interruption."""
 
     def allowed(view: View) -> None:
@@ -157,7 +162,7 @@ class Bundle:
         self.path = path
         self._folder = TemporaryDirectory(prefix="leftoff-")
         try:
-            self.store = unpack(path, self._folder.name)
+            self.store = unpack_bundle(path, self._folder.name)
             self.row, self.versions = self.store.read(self._look)
         except BaseException:
             self._folder.cleanup()
@@ -186,7 +191,7 @@ def is_there(view: View, bundle: Bundle) -> bool:
     """Return whether the same run is in the store already; raise ``Conflict`` if it is there with other content."""
     row = view.find_run(bundle.run_id)
     if row is None and view.find_run(bundle.run_id, hidden=True) is not None:
-        raise hidden(bundle.run_id)
+        raise not_visible(bundle.run_id)
     if row is None:
         return False
     head = bundle.head
@@ -202,7 +207,7 @@ def is_there(view: View, bundle: Bundle) -> bool:
     )
 
 
-def hidden(run_id: str) -> Conflict:
+def not_visible(run_id: str) -> Conflict:
     """Return the error for a run that is in the store but not visible."""
     return Conflict(
         f"Run {run_id} is already here: in the trash, or on its way.",
@@ -226,14 +231,14 @@ def import_bundle(
     """Import a bundle; return whether there is a new run. ``mark``: called in the transaction that makes it visible."""
     if not would_import(store, bundle):
         return False
-    copied = copy_run(bundle.store, bundle.row, store, at, driver)
+    copied = bundle.store.read(lambda view: copy_run(bundle.store, view, bundle.row, store, at, driver))
     try:
         new = store.write(lambda tx: _complete(tx, bundle, copied, at, mark))
     except BaseException:
-        forget(store, copied.run)
+        drop_partial_run(store, copied.run)
         raise
     if not new:
-        forget(store, copied.run)
+        drop_partial_run(store, copied.run)
     return new
 
 
@@ -247,15 +252,3 @@ def _complete(tx: Tx, bundle: Bundle, copied: CopiedRun, at: int, mark: Mark | N
     if mark is not None:
         mark(tx, copied.run, bundle.run_id)
     return True
-
-
-__all__ = [
-    "Bundle",
-    "Exported",
-    "copy_run",
-    "export",
-    "import_bundle",
-    "looks_like_one",
-    "sniff",
-    "would_import",
-]

@@ -110,14 +110,14 @@ def copy(
     project: Project, source: str, target: str, tell: Callable[[str, int, int], None] | None = None
 ) -> Copied:
     """Copy everything of one store into another that is empty, while nobody drives a run."""
-    from leftoff.store.transfer import copy as copy_rows
+    from leftoff.store.transfer import copy_store
 
     blobs = blobs_folder(project.folder, project.settings)
     old, new = (open_store(each, project.clock, blobs) for each in (source, target))
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:
-        done = copy_rows(old, new, tell)
+        done = copy_store(old, new, tell)
     finally:
         old.close()
         new.close()

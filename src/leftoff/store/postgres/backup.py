@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.transfer import backup_folder, copy
+from leftoff.store.transfer import backup_folder, copy_store
 
 if TYPE_CHECKING:
     from leftoff.store.postgres.store import PostgresStore
 
 
-def backup(store: PostgresStore, folder: str) -> None:
+def backup_postgres(store: PostgresStore, folder: str) -> None:
     """Copy one snapshot of the store into a new folder."""
     with backup_folder(store, folder) as part:
         target = SqliteStore(part, store.clock)
         try:
-            copy(store, target, others_write=True)
+            copy_store(store, target, others_write=True)
         finally:
             target.close()

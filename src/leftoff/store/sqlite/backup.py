@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.store.sqlite.store import SqliteStore
 
 
-def backup(store: SqliteStore, folder: str) -> None:
+def backup_sqlite(store: SqliteStore, folder: str) -> None:
     """Copy one snapshot of the store into a new folder. No writer waits for it."""
     with backup_folder(store, folder) as part:
         make_folder(part)

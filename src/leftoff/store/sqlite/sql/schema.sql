@@ -109,7 +109,7 @@ CREATE TABLE piece (
     number INTEGER NOT NULL,
     data   BLOB NOT NULL,
     PRIMARY KEY (blob, number)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- Who drives a run. The row stays when the lease is freed, so that its epoch only grows.
 CREATE TABLE lease (
