@@ -13,9 +13,9 @@ from pathlib import Path
 
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM
-from leftoff.dialects.core.registry import dialect
-from leftoff.dialects.crunch.config import Config
-from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.crunch_config import Config
+from leftoff.dialects.import_documents import Importer
+from leftoff.dialects.registry import dialect
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
 from leftoff.engine.lifecycle.opening import Opening, start

@@ -75,13 +75,6 @@ def from_the_future(store: Path) -> None:
     db.close()
 
 
-def for_newer_writers(store: Path) -> None:
-    from_the_future(store)
-    db = connection.open_file(str(store / "store.db"))
-    db.execute("UPDATE meta SET value = '1' WHERE name = 'min_reader'")
-    db.close()
-
-
 def fill_with_other_bytes(store: Path) -> None:
     whole_file(store)
     (store / "store.db").write_bytes(b"\xff" * (store / "store.db").stat().st_size)
@@ -160,17 +153,6 @@ def test_broken_settings_leave_nothing(project: Path) -> None:
     assert all("leftoff.toml is wrong" in (line or "") for line in told), told
     fire_all(Session(project, "new"))
     assert before == sorted(project.rglob("*"))
-
-
-@pytest.mark.damages_store
-def test_a_store_that_can_only_be_read(left: str, project: Path) -> None:
-    """One of a newer leftoff, which lets this one read: what was left is told, and that nothing is kept."""
-    for_newer_writers(project / ".leftoff")
-    first, second = Session(project, "first"), Session(project, "second")
-    told = first.context("SessionStart", source="resume") or ""
-    assert "Write the guide" in told and "not one that this leftoff can use" in told
-    assert left in (second.context("SessionStart", source="startup") or "")
-    assert "not one that this leftoff can use" in (second.context("UserPromptSubmit", prompt="Go") or "")
 
 
 def test_a_missing_store(session: Session, project: Path) -> None:

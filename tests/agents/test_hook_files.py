@@ -13,7 +13,7 @@ import pytest
 
 import leftoff
 from leftoff.clock import SYSTEM
-from leftoff.dialects.core.versions import run_named
+from leftoff.dialects.protocol import run_named
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet

@@ -244,7 +244,7 @@ def _main(words: list[str]) -> int:
 
 def _forget() -> None:
     """What a process keeps of files that it has read: a new one reads them."""
-    config = sys.modules.get("leftoff.dialects.crunch.config")
+    config = sys.modules.get("leftoff.dialects.crunch_config")
     if config is not None:
         config._loaded.clear()
 

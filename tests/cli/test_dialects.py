@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leftoff.dialects.core.registry import dialect
+from leftoff.dialects.registry import dialect
 from tests.cli.command import succeed
 
 
@@ -14,7 +14,7 @@ def test_lists_what_is_here(project: Path) -> None:
     place.mkdir(parents=True)
     (place / "phase.json").write_text("{}")
     found = succeed("dialects", "--json", cwd=project).json["dialects"]
-    assert ["bmad", "crunch", "dotagent", "sitebuilder", "claude", "gsd", "generic"] == [
+    assert ["bmad", "crunch", "dotagent", "sitebuilder", "claude", "generic"] == [
         each["name"] for each in found
     ]
     assert {"dotagent": ["memory/state/phase.json"]} == {e["name"]: e["files"] for e in found if e["files"]}

@@ -30,7 +30,7 @@ elif sys.argv[1] == "in-place":
     def write(self, at, entry, now):
         import os
         with open(os.path.join(self.project, at.path), "wb") as file:
-            for chunk in self.store.load_blob(restoring.digest_of(entry.want.hash)):
+            for chunk in self.store.load_blob(restoring.blob_hash(entry.want.hash)):
                 for byte in range(0, len(chunk), 1000):
                     file.write(chunk[byte:byte + 1000])
                     file.flush()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.engine.retention.run_states import in_trash, remove
 from leftoff.errors import LeftoffError
 
 PAGE = 4096
@@ -81,6 +82,8 @@ def _fork_and_prune(store: leftoff.Store) -> None:
         store.prune("run-0", [str(v.id) for v in store.get("run-0").history()[8:12]])
         store.prune("run-1")
         store.remove("run-2")
+        for each in in_trash(store._store):
+            remove(store._store, each)
 
 
 def _list(path: Path) -> list[leftoff.RunInfo]:

@@ -170,7 +170,7 @@ def test_what_is_out_of_sight_stays_so(sample: Sample, tmp_path: Path) -> None:
     tamper(path, "UPDATE run SET title = 'mine'")
     repair(path)
     assert ["run-0"] == [row.run_id for row in store.read(lambda view: view.archived())]
-    assert ["run-1"] == [each.row.run_id for each in store.read(lambda view: view.trashed())]
+    assert ["run-2", "run-1"] == [each.row.run_id for each in store.read(lambda view: view.trashed())]
     store.close()
 
 
@@ -232,9 +232,9 @@ def test_damaged_blobs(sample: Sample, tmp_path: Path, damage: str) -> None:
             _ = run.variables["huge"]
     assert all(isinstance(outcome, Corrupt) for outcome in changed(sample, path).values())
     with leftoff.open(path) as store, store.start("again") as new:
-        for name in ("noise.bin", "text.txt", "run-0.txt", "run-1.txt"):
+        for name in ("noise.bin", "text.txt", "run-0.txt", "run-1.txt", "run-2.txt"):
             new.artifact(sample.path.parent / name)
-        new.variables.update(a="run-0" * 300_000, b="run-1" * 300_000)
+        new.variables.update(a="run-0" * 300_000, b="run-1" * 300_000, c="run-2" * 300_000)
     assert {"list"} == set(changed(sample, path))
     assert [] == problems(path)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core.ordinals import numbers
+from leftoff.dialects.draft import numbers
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD
 from tests.dialects.files import put

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.dialects.core import homes, registry
-from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.core.registry import dialect as dialect_named
+from leftoff.dialects import registry
+from leftoff.dialects.protocol import Dialect
+from leftoff.dialects.registry import dialect as dialect_named
 from leftoff.engine.read.which import SESSION
 from tests.cli.command import call, succeed
 
@@ -147,7 +147,7 @@ def test_files_that_nobody_took_in_are_named(project: Path, tmp_path: Path, dial
 
 def test_where_no_file_lies_no_dialect_is_loaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their names are looked at first: loading all of them costs more than the verb."""
-    assert {*homes.HOMES} == {*registry.BUILT_IN, *registry.FURTHER}
+    assert {*registry.HOMES} == {*registry.BUILT_IN}
     loaded: list[str] = []
     known = registry.dialect
 
@@ -166,7 +166,6 @@ def test_where_no_file_lies_no_dialect_is_loaded(project: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("path", "dialect"),
     [
-        (".planning/STATE.md", "gsd"),
         (".claude/data/checkpoints/own.json", "claude"),
         ("docs/agentic-orchestration/progress/checkpoints/own.json", "sitebuilder"),
     ],
@@ -199,14 +198,14 @@ def test_a_file_in_the_way_stops_no_verb(project: Path, dialect: str) -> None:
 
 
 def test_an_error_of_our_own_stops_no_verb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leftoff.dialects.bmad.files import BmadFiles
+    from leftoff.dialects.bmad import Bmad
 
     succeed("init", "--dialect", "bmad", cwd=project)
 
     def wrong(*_: object) -> None:
         raise ValueError("max() arg is an empty sequence")
 
-    monkeypatch.setattr(BmadFiles, "places", wrong)
+    monkeypatch.setattr(Bmad, "places", wrong)
     assert "ValueError" in succeed("start", "w", "--run-id", "r", cwd=project).err
     assert "" == succeed("set", "x=1", cwd=project).err
     assert "1\n" == succeed("get", "x", cwd=project).out

@@ -36,6 +36,18 @@ def test_dotagent_a_phase_waits_for_its_approval(project: Path) -> None:
     assert ["REQUIREMENTS"] == [each["phase"] for each in json.loads(state.read_text())["user_checkpoints"]]
 
 
+def test_dotagent_a_file_does_not_approve_a_phase(project: Path) -> None:
+    """An entry in `user_checkpoints` is no decision, and changes none: only a person approves."""
+    state = dotagent(project, "REQUIREMENTS")
+    entry = {"phase": "REQUIREMENTS", "approved_at": "2026-01-01T00:00:00Z", "status": "approved"}
+    state.write_text(json.dumps({**json.loads(state.read_text()), "user_checkpoints": [entry]}))
+    assert succeed("next", "--json", cwd=project).json["step"] is None
+    assert 7 == call("resume", "d", cwd=project).code
+    succeed("approve", "d", "REQUIREMENTS", cwd=project)
+    state.write_text(json.dumps({**json.loads(state.read_text()), "user_checkpoints": []}))
+    assert "ARCHITECTURE" == succeed("next", "--json", cwd=project).json["step"]
+
+
 def test_dotagent_approvals_are_of_its_phases(project: Path) -> None:
     follow(project, "dotagent")
     (project / "leftoff.toml").write_text('[mirror]\ndialect = "dotagent"\napprovals = ["DESIGN"]\n')

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core.base import read, write
-from leftoff.dialects.core.draft import Decoded, Source
-from leftoff.dialects.core.registry import BUILT_IN, dialect, recognise
-from leftoff.dialects.core.repairs import Repairs
+from leftoff.dialects.draft import Decoded, Source
+from leftoff.dialects.loose_values import Repairs
+from leftoff.dialects.protocol import read, write
+from leftoff.dialects.registry import BUILT_IN, dialect, recognise
 from leftoff.model.codec import decode, text
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, EXAMPLES, SITEBUILDER
 
@@ -23,13 +23,12 @@ def decoded(name: str, document: dict[str, Any]) -> tuple[Decoded, Repairs]:
 
 @pytest.mark.parametrize(("name", "title"), ALL)
 def test_written_as_it_was_read(name: str, title: str) -> None:
-    """Encoding what was decoded gives the same document, its keys in the same order, also through storage."""
+    """Encoding what was decoded gives the same document, also through storage."""
     document = EXAMPLES[name][1][title]
     found, _ = decoded(name, document)
     found.records = {address: decode(text(value)) for address, value in found.records.items()}
     again = write(dialect(name), found.state())
     assert document == again
-    assert list(document) == list(again)
 
 
 @pytest.mark.parametrize(("name", "title"), ALL)

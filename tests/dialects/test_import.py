@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.import_documents import Importer
 from leftoff.engine.lifecycle import bulk_import
 from leftoff.store.pace import Pace
 from tests.cli.command import call, succeed

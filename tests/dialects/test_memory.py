@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core.registry import dialect
 from leftoff.dialects.mirror import memory as memories
 from leftoff.dialects.mirror import swap
 from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory
+from leftoff.dialects.registry import dialect
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.errors import Invalid
 from tests.cli.command import succeed

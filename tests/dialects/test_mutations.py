@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core import json_text, yaml_text
-from leftoff.dialects.core.base import read, respelt, write
-from leftoff.dialects.core.draft import Source
-from leftoff.dialects.core.reading import read_document
-from leftoff.dialects.core.registry import BUILT_IN, dialect
-from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew
-from leftoff.dialects.core.residue import same
-from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects import document_text
+from leftoff.dialects.document_text import read_document
+from leftoff.dialects.draft import Source
+from leftoff.dialects.import_documents import Importer
+from leftoff.dialects.loose_values import Rejected, Repairs, TooNew
+from leftoff.dialects.protocol import read, respelt, same, write
+from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
 from leftoff.engine.retention.export import Bundle, export_run
@@ -82,7 +81,7 @@ def damaged(name: str, chance: random.Random) -> tuple[bytes, str]:
     kind = chance.choice(("flip", "swap", "cut"))
     if kind == "swap":
         document = swapped(document, chance)
-    dump = yaml_text.dump if dialect(name).yaml else json_text.dump
+    dump = document_text.dump_yaml if dialect(name).yaml else document_text.dump_json
     data = dump(document).encode()
     if kind == "flip":
         data = flipped(data, chance)
@@ -134,7 +133,7 @@ def test_whole_json_of_an_example_is_read() -> None:
     for name in BUILT_IN:
         path, examples = EXAMPLES[name]
         for document in examples.values():
-            dump = yaml_text.dump if dialect(name).yaml else json.dumps
+            dump = document_text.dump_yaml if dialect(name).yaml else json.dumps
             assert check(name, dump(document).encode(), path) != "rejected"
 
 

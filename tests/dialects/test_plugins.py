@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core import registry
-from leftoff.dialects.core.base import Dialect
+from leftoff.dialects import registry
+from leftoff.dialects.protocol import Dialect
 from leftoff.errors import Usage
 from tests.cli.command import call, succeed
 
@@ -37,9 +37,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 def test_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is listed, named and recognised like the five."""
     installed(monkeypatch, "tests.dialects.test_plugins:KNOTS")
-    assert [*registry.BUILT_IN, *registry.FURTHER, *registry.READERS, "knots"] == [
-        each.name for each in registry.dialects()
-    ]
+    assert [*registry.BUILT_IN, *registry.READERS, "knots"] == [each.name for each in registry.dialects()]
     assert "knots" == registry.dialect("knots").name
     assert "knots" == registry.recognise({"knots": 3}, "x.json").name
 
@@ -91,7 +89,7 @@ def test_the_dialect_of_the_page(project: Path) -> None:
     succeed("init", "--dialect", "relay", cwd=project)
     succeed("step", "done", "second", "--run", "r1", cwd=project)
     document = json.loads(file.read_text())
-    assert ["weather", "relay"] == list(document)[:2]
+    assert "fine" == document["weather"]
     assert ["run", "run"] == [leg["state"] for leg in document["legs"]]
     file.write_text(json.dumps({**document, "state": "over"}))
     assert "completed" == succeed("show", "r1", "--json", cwd=project).json["status"]

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.dialects.core.base import read, respelt, write
-from leftoff.dialects.core.draft import Source, State
-from leftoff.dialects.core.registry import BUILT_IN, dialect
-from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew
-from leftoff.dialects.core.residue import patch, residue, same
-from leftoff.dialects.crunch.parts import PHASES as CRUNCH_PHASES
-from leftoff.dialects.dotagent.document import PHASES as DOTAGENT_PHASES
+from leftoff.dialects.crunch import PHASES as CRUNCH_PHASES
+from leftoff.dialects.dotagent import PHASES as DOTAGENT_PHASES
+from leftoff.dialects.draft import Source, State
+from leftoff.dialects.loose_values import Rejected, Repairs, TooNew
+from leftoff.dialects.protocol import Dialect, left_over, read, respelt, same, write
+from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.model.codec import decode, text
 from leftoff.model.words import STEP_STATUS
 from tests.dialects.documents import KEYS, VALUES, documents
@@ -47,18 +46,26 @@ def test_what_was_read_is_written_again(name: str, data: st.DataObject) -> None:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.dictionaries(KEYS, VALUES, max_size=5))
-def test_residue_makes_any_document_out_of_any_other(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """What differs is found by comparing, so no dialect can forget anything; keys keep their order."""
-    made = patch(ours, {key: decode(text(value)) for key, value in residue(ours, theirs).items()})
-    assert same(theirs, made)
-    assert list(theirs) == list(made)
+def test_any_document_can_be_laid_over_any_other(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """No protocol can forget a field: the difference is found by comparing."""
+    extra = {("extra", key): decode(text(value)) for key, value in left_over(ours, theirs, {}).items()}
+    assert same(theirs, write(Fixed(ours), State("r", extra, NOW)))
 
 
-def test_residue_holds_only_while_its_value_does() -> None:
-    """A value that changed is written in the canonical way; unknown keys stay."""
-    extra = residue({"at": "09:00:00Z", "n": 1}, {"at": "9 o'clock", "own": True, "n": 1})
-    assert {"at": "9 o'clock", "n": 1, "own": True} == patch({"at": "09:00:00Z", "n": 1}, extra)
-    assert {"at": "10:00:00Z", "n": 2, "own": True} == patch({"at": "10:00:00Z", "n": 2}, extra)
+def test_a_value_in_another_form_holds_until_it_changes() -> None:
+    """A value that changed is written in the protocol's own form; unknown fields stay."""
+    found = left_over({"at": "09:00:00Z", "n": 1}, {"at": "9 o'clock", "own": True, "n": 1}, {})
+    state = State("r", {("extra", key): value for key, value in found.items()}, NOW)
+    assert {"at": "9 o'clock", "n": 1, "own": True} == write(Fixed({"at": "09:00:00Z", "n": 1}), state)
+    assert {"at": "10:00:00Z", "n": 2, "own": True} == write(Fixed({"at": "10:00:00Z", "n": 2}), state)
+
+
+class Fixed(Dialect):
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+
+    def encode(self, state: State) -> dict[str, Any]:
+        return self.document
 
 
 def steps_of(name: str) -> st.SearchStrategy[Records]:

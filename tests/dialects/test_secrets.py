@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core.registry import dialect as dialect_of
 from leftoff.dialects.mirror.kept import Keeper
+from leftoff.dialects.registry import dialect as dialect_of
 from leftoff.engine.redaction.redactor import Redactor
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER

@@ -149,10 +149,12 @@ def test_dotagent_designs_wait_for_a_choice(project: Path) -> None:
 
 
 def test_dotagent_old_state_is_not_corrupted(project: Path) -> None:
-    from leftoff.dialects.dotagent.resume import CORRUPTED, STALE, doubt
+    from leftoff.dialects.dotagent import CORRUPTED, DIALECT, STALE
 
-    assert STALE == doubt({"age.stale"}) and CORRUPTED == doubt({"age.stale", "outputs.missing"})
-    assert doubt({"approval.waiting"}) is None
+    assert STALE == DIALECT.doubt({"age.stale"}) and CORRUPTED == DIALECT.doubt(
+        {"age.stale", "outputs.missing"}
+    )
+    assert DIALECT.doubt({"approval.waiting"}) is None
 
 
 def test_claude_is_found_by_its_description_however_it_is_written(

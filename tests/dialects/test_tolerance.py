@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core import draft, reading, yaml_text
-from leftoff.dialects.core.base import read
-from leftoff.dialects.core.draft import Decoded, Source
-from leftoff.dialects.core.reading import MOST_BYTES, read_document
-from leftoff.dialects.core.registry import dialect, recognise
-from leftoff.dialects.core.repairs import MOST_LINES, Rejected, Repairs, TooNew
-from leftoff.dialects.core.times import read_time
-from leftoff.dialects.core.words import meaning
+from leftoff.dialects import document_text, draft
+from leftoff.dialects.document_text import MOST_BYTES, read_document
+from leftoff.dialects.draft import Decoded, Source
+from leftoff.dialects.loose_values import MOST_LINES, Rejected, Repairs, TooNew, meaning, read_time
+from leftoff.dialects.protocol import read
+from leftoff.dialects.registry import dialect, recognise
 from tests.dialects.examples import BMAD, CLAUDE, DOTAGENT, SITEBUILDER
 
 DAY = 1_768_435_200_000  # 2026-01-15
@@ -239,7 +237,7 @@ def test_alias_bombs() -> None:
 
 def test_a_value_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However deep it stands; a key, and a list or mapping, is one as well."""
-    monkeypatch.setattr(yaml_text, "MOST_NODES", 9)
+    monkeypatch.setattr(document_text, "MOST_NODES", 9)
     assert {"a": {"b": {"c": {"d": 1}}}} == parse("a: {b: {c: {d: 1}}}", "x.yaml")[0]
     with pytest.raises(Rejected, match="more than 9 values"):
         parse("a: {b: {c: {d: [1]}}}", "x.yaml")
@@ -257,10 +255,10 @@ def test_tags_run_nothing() -> None:
 )
 def test_too_many_values(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted as the store would keep them, wherever they stand; a document of just so many is read."""
-    monkeypatch.setattr(reading, "MOST_VALUES", 3)
+    monkeypatch.setattr(document_text, "MOST_VALUES", 3)
     with pytest.raises(Rejected, match="more than 3 values"):
         parse(text, "x.json")
-    monkeypatch.setattr(reading, "MOST_VALUES", 5)
+    monkeypatch.setattr(document_text, "MOST_VALUES", 5)
     parse(text, "x.json")
 
 
@@ -294,7 +292,7 @@ def test_a_hundred_levels_are_read() -> None:
 
 def test_too_large(tmp_path: Any) -> None:
     """A file over 50 MB is refused without being read."""
-    from leftoff.dialects.core.reading import read_bytes
+    from leftoff.dialects.document_text import read_bytes
 
     path = tmp_path / "large.json"
     with path.open("wb") as file:
@@ -307,7 +305,7 @@ def test_a_gzip_bomb_is_refused(tmp_path: Any) -> None:
     """So is what unpacks to more than that."""
     import gzip
 
-    from leftoff.dialects.core.reading import read_bytes
+    from leftoff.dialects.document_text import read_bytes
 
     path = tmp_path / "large.yaml.gz"
     path.write_bytes(gzip.compress(b"\0" * (MOST_BYTES + 1)))

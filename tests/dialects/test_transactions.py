@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 
 from leftoff.cli import main
-from leftoff.dialects.core.draft import Source
-from leftoff.dialects.core.files import TRIES, FileHashes
 from leftoff.store.sqlite.store import SqliteStore
 from tests.dialects.files import put
 
@@ -142,17 +140,3 @@ def test_outputs_that_say_how_a_step_ended_are_read_before(watched: Path) -> Non
     (watched / "memory/reports").mkdir(parents=True)
     (watched / "memory/reports/demand.json").write_text("{}")
     run("resume", "r", "--yes")
-
-
-def test_a_file_that_changes_all_the_time_is_read_a_few_times(project: Path) -> None:
-    """One that changed since it was read is read again; at some point what was read last counts."""
-    hashes, calls = FileHashes(str(project), Source("d.json")), 0
-
-    def work() -> Any:
-        nonlocal calls
-        calls += 1
-        (project / "x.md").write_text("x" * calls)
-        return hashes.put_in({("artifact", "x"): {"path": "x.md"}}, 0)
-
-    about = hashes.reading(work)["artifact", "x"]
-    assert (TRIES + 1, TRIES) == (calls, about["size"])

@@ -9,8 +9,8 @@ from weakref import ref
 
 import pytest
 
-from leftoff.dialects.core.base import read as decode
-from leftoff.dialects.core.draft import Decoded
+from leftoff.dialects.draft import Decoded
+from leftoff.dialects.protocol import read as decode
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening

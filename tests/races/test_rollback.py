@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.workspace.restore_plan import Plan
+from leftoff.engine.workspace.restore_plan import RestorePlan
 from leftoff.operations.files import Restore, Rollback, restore, rollback
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes
@@ -39,7 +39,7 @@ def test_a_report_during_a_rollback(changed: Path, seam: Seam, where: str) -> No
     """It was not known when somebody agreed: they are asked again, it is in a checkpoint, and can be gone back to."""
     asked: list[int] = []
 
-    def agree(plan: Plan) -> bool:
+    def agree(plan: RestorePlan) -> bool:
         asked.append(len(plan.touched))
         if where == "asked" and len(asked) == 1:
             note(changed, "r")

@@ -74,16 +74,6 @@ def test_damage_is_refused(place: Place, code: str) -> None:
     assert code in done.err
 
 
-@pytest.mark.damages_store
-def test_a_newer_schema_is_refused(place: Place) -> None:
-    """A run that a newer leftoff wrote: exit 4, and the way out is an upgrade."""
-    half(place)
-    own(place, "schema", 999)
-    found = place.verify(code=4)
-    assert ("integrity.schema", "refuse") == codes(found)[0]
-    assert "pgrade" in found["findings"][0]["hint"]
-
-
 def test_missing_state_is_named(place: Place) -> None:
     """The claude protocol, missing state data: what a run must have and lacks is refused by name."""
     half(place)

@@ -85,8 +85,8 @@ def test_a_file_changed_while_it_was_hashed_is_dirty(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("first")
     changed = path.stat().st_ctime_ns
-    assert file_state.facts(path.stat(), changed) is None
-    assert file_state.facts(path.stat(), changed + 1) is not None
+    assert file_state.stat_facts(path.stat(), changed) is None
+    assert file_state.stat_facts(path.stat(), changed + 1) is not None
     assert not unchanged({"size": 5, "hash": "x", "seen": None}, path.stat())
 
     def growing(chunks: Any) -> int:
@@ -106,8 +106,8 @@ def test_times_in_whole_seconds_need_two_of_them(tmp_path: Path) -> None:
     whole = os.stat_result(
         (*st[:9], 1000, *st[10:]), {"st_ctime_ns": 1000 * 10**9, "st_mtime_ns": 1000 * 10**9}
     )
-    assert file_state.facts(whole, 1001 * 10**9) is None
-    assert file_state.facts(whole, 1003 * 10**9) is not None
+    assert file_state.stat_facts(whole, 1001 * 10**9) is None
+    assert file_state.stat_facts(whole, 1003 * 10**9) is not None
 
 
 def test_deep_hashes_everything(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from leftoff.errors import NeedsPerson
 if TYPE_CHECKING:
     from leftoff.api.buffer import Buffer
     from leftoff.api.store import Store as Owner
-    from leftoff.engine.workspace.restore_plan import Plan
+    from leftoff.engine.workspace.restore_plan import RestorePlan
     from leftoff.engine.workspace.restoring import Agree, Restorer
     from leftoff.model.versions import Version
 
@@ -103,7 +103,7 @@ class FilesMixin:
 
 
 def _agree(yes: bool) -> Agree:
-    def agree(plan: Plan) -> bool:
+    def agree(plan: RestorePlan) -> bool:
         if plan.changed and not yes:
             names = ", ".join(entry.path for entry in plan.changed)
             raise NeedsPerson(

@@ -8,13 +8,13 @@ from leftoff.cli.render.text import clean
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.engine.workspace.restore_plan import Entry, Plan
+    from leftoff.engine.workspace.restore_plan import PlanEntry, RestorePlan
 
 MOST = 200  # lines of a plan, before it is carried out
 HINT = "--yes restores them; the current content is saved first, as a checkpoint."
 
 
-def agree(ctx: Context, plan: Plan) -> bool:
+def agree(ctx: Context, plan: RestorePlan) -> bool:
     """Show the plan; whether to do it. What somebody changed is shown, and needs a yes."""
     show(ctx, plan, MOST)
     if not plan.changed:
@@ -26,7 +26,7 @@ def agree(ctx: Context, plan: Plan) -> bool:
     return confirm(ctx, what, hint=HINT)
 
 
-def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
+def show(ctx: Context, plan: RestorePlan, most: int | None = None) -> None:
     """One line for each file: what is done with it, and why."""
     for entry in plan.entries[:most]:
         mark = ", and has changed since it was last recorded" if entry.changed else ""
@@ -39,18 +39,18 @@ def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
         ctx.say(f"leftoff: {plan.unseen}")
 
 
-def _show_changes(ctx: Context, plan: Plan) -> None:
+def _show_changes(ctx: Context, plan: RestorePlan) -> None:
     for text in _differences(ctx, plan.changed[:MOST], plan).values():
         ctx.say(text.expandtabs())
 
 
-def _differences(ctx: Context, entries: list[Entry], plan: Plan) -> dict[str, str]:
+def _differences(ctx: Context, entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
     from leftoff.operations.files import difference
 
     return {entry.path: difference(ctx.project, plan, entry) for entry in entries}
 
 
-def document(ctx: Context, plan: Plan) -> dict[str, object]:
+def document(ctx: Context, plan: RestorePlan) -> dict[str, object]:
     """A plan as JSON, with what somebody changed as diffs."""
     out: dict[str, object] = plan.to_json()
     out["diffs"] = _differences(ctx, plan.changed, plan)

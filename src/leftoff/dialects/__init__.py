@@ -1,6 +1,5 @@
-"""Foreign checkpoint formats: read, written, and kept in step with the store.
+"""Protocols: checkpoint formats that others wrote down. Their files are imported, written, and kept in sync.
 
-A dialect is one module with two pure functions, ``decode`` (a document into records) and ``encode`` (a run at a version
-into a document), and data: names, words, retention. What a document says in a way that leftoff would not is kept beside
-the records (``leftoff.dialects.core.residue``), so that a document which was read is written again as it was.
+One module per protocol maps its documents to records (`leftoff.dialects.protocol` says how). `import_documents` and
+`document_edit` take files into the store, `mirror` keeps them in sync.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.core.registry import mirrored
+from leftoff.dialects.registry import mirrored
 from leftoff.engine.retention import run_states
 from leftoff.engine.retention.disk import disk_use, given_back, store_size
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, plan, policy

@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from leftoff.dialects.core.base import Dialect
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
+    from leftoff.dialects.protocol import Dialect
     from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.read.find import Target
@@ -79,21 +79,21 @@ def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
 
 def unapproved(state: State, settings: Settings) -> list[str]:
     """The phases that a person is to approve before the next one begins, and has not."""
-    from leftoff.dialects.core.registry import phases_to_approve
+    from leftoff.dialects.registry import phases_to_approve
 
     steps, said = state.of("step"), state.of("approval")
     return [
         phase
         for phase in phases_to_approve(settings)
         if isinstance(steps.get(phase), dict) and steps[phase].get("status") in STEP_ENDED
-        if not isinstance(said.get(phase), dict) or said[phase].get("status", "approved") != "approved"
+        if not isinstance(said.get(phase), dict) or said[phase].get("status") != "approved"
     ]
 
 
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
     """The protocol that the project follows, if the run is one of its own; else the one it was imported from."""
     if settings.section("mirror"):
-        from leftoff.dialects.core.registry import mirrored
+        from leftoff.dialects.registry import mirrored
 
         followed = mirrored(project, settings)
         if followed is not None and followed.includes(row):
@@ -102,14 +102,14 @@ def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
     name = origin.get("dialect") if isinstance(origin, dict) else None
     if not isinstance(name, str):
         return None
-    from leftoff.dialects.core.registry import BUILT_IN, FURTHER, dialect
+    from leftoff.dialects.registry import BUILT_IN, dialect
 
-    return dialect(name) if name in (*BUILT_IN, *FURTHER) else None
+    return dialect(name) if name in BUILT_IN else None
 
 
 def state_of(store: Store, target: Target, dialect: Dialect) -> State:
     """The run at the version that is meant, as its protocol sees it."""
-    from leftoff.dialects.core.versions import state_at
+    from leftoff.dialects.protocol import state_at
     from leftoff.engine.lifecycle.opening import find
 
     seq = target.version.seq if target.version is not None else None

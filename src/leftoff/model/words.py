@@ -70,8 +70,8 @@ REPAIRED = "repaired"
 # The record of `context` that holds the issue that a run works on, as it was read last.
 ISSUE = "issue_snapshot"
 
-# Keys of `extra` that start so hold how a foreign document was written; they say nothing to people.
-AS_WRITTEN = ("as-written:", "order:")
+# The record of `extra` with the values that a foreign document writes in another form than its protocol.
+AS_WRITTEN = "as-written"
 
 # Records of `context` by which leftoff knows what to execute, bring back or ask: its own, and nobody else's to put.
 _OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty", REPAIRED)

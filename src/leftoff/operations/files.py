@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.file_versions import FileThen
-    from leftoff.engine.workspace.restore_plan import Entry, Plan
-    from leftoff.engine.workspace.restoring import Agree, Outcome, Restorer
+    from leftoff.engine.workspace.restore_plan import PlanEntry, RestorePlan
+    from leftoff.engine.workspace.restoring import Agree, RestoreOutcome, Restorer
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Reported
     from leftoff.host import Process
@@ -100,7 +100,7 @@ class Restored(Fields):
 
     run: RunInfo
     named: int
-    outcome: Outcome
+    outcome: RestoreOutcome
 
     def to_json(self) -> dict[str, Any]:
         return {"run_id": self.run.run_id, "seq": self.run.row.seq, "files": self.outcome.to_json()}
@@ -181,7 +181,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     return Restored(info(project, found.row), len(paths), done)
 
 
-def _lost(plan: Plan, ref: str, rest: str) -> NotFound:
+def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
     """Files that should be as they were, and cannot be. ``rest``: what was done all the same."""
     from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT
 
@@ -204,7 +204,7 @@ class RolledBack(Fields):
 
     run: RunInfo
     target: Target
-    outcome: Outcome | None = None
+    outcome: RestoreOutcome | None = None
     done: bool = True
 
     @property
@@ -233,17 +233,19 @@ class RollbackPlan(Fields):
     """Where a rollback would go, what it would do with files if it is asked to, which steps it would end first."""
 
     target: Target
-    files: Plan | None
+    files: RestorePlan | None
     running: dict[str, list[Process]]
 
 
 def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
     """Look, and do nothing."""
-    from leftoff.engine.workspace.restore_plan import make_plan
+    from leftoff.engine.workspace.restore_plan import make_restore_plan
     from leftoff.operations.execution.stop import left_running
 
     found = _back_to(project, caller, request)
-    plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
+    plan = (
+        make_restore_plan(project.store, project.folder, found, project.redactor) if request.files else None
+    )
     return RollbackPlan(found, plan, left_running(project, found.row))
 
 
@@ -294,6 +296,6 @@ def _rollback_records(project: Project, caller: Caller, target: Target) -> None:
     go_back(project.store, target, project.now, session=session, guard=guard_of(caller))
 
 
-def difference(project: Project, plan: Plan, entry: Entry) -> str:
+def difference(project: Project, plan: RestorePlan, entry: PlanEntry) -> str:
     """What somebody changed in a file that a plan would overwrite or delete."""
     return plan.difference(project.folder, entry, project.redactor)

@@ -71,7 +71,7 @@ def status(project: Project, caller: Caller) -> Status:
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.history import latest
     from leftoff.engine.read.timing import timing
-    from leftoff.engine.workspace.restoring import half_restored
+    from leftoff.engine.workspace.restoring import find_half_restored
     from leftoff.model.words import UNFINISHED
 
     store, folder = project.store, project.folder
@@ -79,7 +79,7 @@ def status(project: Project, caller: Caller) -> Status:
     row, why_none = _current_or_why(project, caller)
     current = info(project, row) if row is not None else None
     timed = [current] if current is not None else runs[:_TIMED]
-    found = {run.run_id: half_restored(store, run.row) for run in runs}
+    found = {run.run_id: find_half_restored(store, run.row) for run in runs}
     return Status(
         project=folder,
         store=store.name,
@@ -120,6 +120,6 @@ def _current_or_why(project: Project, caller: Caller) -> tuple[RunRow | None, st
 
 def board(project: Project) -> str:
     """The table of active checkpoints, as the sitebuilder protocol has it."""
-    from leftoff.dialects.sitebuilder.board import table
+    from leftoff.dialects.sitebuilder_status import table
 
     return table(project.store, project.now, project.limits)

@@ -133,7 +133,7 @@ def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep |
     """Nothing comes next before a person has approved the phase that a protocol wants approved."""
     if not project.settings.section("mirror").get("approvals"):
         return None
-    from leftoff.dialects.core.versions import state_at
+    from leftoff.dialects.protocol import state_at
     from leftoff.dialects.verdict import dialect_of, unapproved
     from leftoff.engine.steps.approvals import how
     from leftoff.engine.steps.next_step import NextStep

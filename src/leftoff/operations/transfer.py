@@ -126,8 +126,8 @@ def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
 
 
 def _import_documents(project: Project, request: Import, paths: list[str], outcome: Imported) -> None:
-    from leftoff.dialects.core.registry import dialect
-    from leftoff.dialects.importing.documents import Importer
+    from leftoff.dialects.import_documents import Importer
+    from leftoff.dialects.registry import dialect
 
     try:
         wanted = dialect(request.dialect) if request.dialect is not None else None
@@ -174,8 +174,8 @@ class DialectHere(Fields):
 
 def dialects(project: Project) -> list[DialectHere]:
     """Every protocol, with the files of each in this project."""
-    from leftoff.dialects.core.registry import READERS, dialects
-    from leftoff.dialects.importing.places import documents_under
+    from leftoff.dialects.import_documents import documents_under
+    from leftoff.dialects.registry import READERS, dialects
 
     files, followed = documents_under(project.folder), project.settings.section("mirror").get("dialect")
     out = []

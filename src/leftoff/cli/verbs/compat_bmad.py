@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leftoff.cli.arguments import read_text
-from leftoff.dialects.bmad.events import parse
-from leftoff.dialects.core.repairs import shown
+from leftoff.dialects.bmad_events import parse
+from leftoff.dialects.loose_values import shown
 from leftoff.errors import Usage
 from leftoff.operations.protocols.bmad import take_event
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import json_or_file, read_text
 from leftoff.cli.render.text import clean, columns
-from leftoff.dialects.claude.compat import MAX_AGE_DAYS, Checkpoints
-from leftoff.dialects.claude.document import phases, project_of, status_word
-from leftoff.dialects.claude.resume import why_ask
-from leftoff.dialects.core.json_text import dump
+from leftoff.dialects.claude import phases, project_of, status_word, why_ask
+from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
+from leftoff.dialects.document_text import dump_json as dump
 from leftoff.errors import NotFound, Usage
 from leftoff.model.times import ago
 from leftoff.model.typed import json_value

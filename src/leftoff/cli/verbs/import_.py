@@ -28,7 +28,7 @@ SPEC = Spec(
         Opt(
             "--dialect",
             "D",
-            "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude, gsd, generic",
+            "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude, generic",
         ),
         Opt("--dry-run", None, "check the files and say what would happen, but write nothing"),
         Opt("--strict", None, "reject files that need repairs; exit 4 if anything was rejected"),

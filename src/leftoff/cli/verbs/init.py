@@ -23,7 +23,7 @@ SPEC = Spec(
         Opt(
             "--dialect",
             "D",
-            "keep the files of this protocol in sync: bmad, crunch, dotagent, sitebuilder, claude or gsd",
+            "keep the files of this protocol in sync: bmad, crunch, dotagent, sitebuilder or claude",
         ),
         Opt("--utils", None, "also write the scripts that the protocol names (claude: .claude/utils/*.sh)"),
     ),

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.workspace.restoring import Outcome
+    from leftoff.engine.workspace.restoring import RestoreOutcome
     from leftoff.host import Process
     from leftoff.operations.files import Rollback, RolledBack
 
@@ -118,9 +118,10 @@ def _told(ctx: Context, done: RolledBack) -> None:
             ctx.say(f"leftoff: the run is {now.status} at that version; {again}.")
 
 
-def _told_files(ctx: Context, run_id: str, outcome: Outcome) -> None:
+def _told_files(ctx: Context, run_id: str, outcome: RestoreOutcome) -> None:
     if outcome.completed:
         ctx.say("leftoff: a rollback that had been cut short is now complete.")
     restored, deleted = len(outcome.plan.of("restore")), len(outcome.plan.of("delete"))
-    undo = f" `leftoff rollback {run_id}@{outcome.saved} --files` undoes that." if outcome.saved else ""
+    whole = outcome.saved is not None and not outcome.completed
+    undo = f" `leftoff rollback {run_id}@{outcome.saved} --files` undoes that." if whole else ""
     ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.{undo}")

@@ -96,7 +96,7 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         said = {
             key: record
             for key, record in records.items()
-            if (name != "extra" or not key.startswith(AS_WRITTEN)) and (name, key) != _GRAPH
+            if (name, key) not in (("extra", AS_WRITTEN), _GRAPH)
         }
         shown = [(_record_name(key, record, screen), tell(record)) for key, record in said.items()]
         lines += section(name.capitalize(), pairs(shown, screen))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.core.draft import Source
-from leftoff.dialects.core.reading import read_packed
-from leftoff.dialects.core.repairs import Repairs
-from leftoff.dialects.core.versions import run_named
-from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit
-from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.document_edit import ChangedDocument, DocumentEdit
+from leftoff.dialects.document_text import read_packed
+from leftoff.dialects.draft import Source
+from leftoff.dialects.import_documents import Importer
+from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.mirror.memory import digest
+from leftoff.dialects.protocol import run_named
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.write.commit import Terms
 from leftoff.errors import LeftoffError, NotFound
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from leftoff.dialects.importing.documents import ImportedRun
+    from leftoff.dialects.import_documents import ImportedRun
     from leftoff.dialects.mirror.mirror import Mirror
 
     T = TypeVar("T")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.core.registry import mirrored
 from leftoff.dialects.mirror.mirror import Mirror
+from leftoff.dialects.registry import mirrored
 from leftoff.engine.read.which import SESSION
 from leftoff.store.follower import Follower
 

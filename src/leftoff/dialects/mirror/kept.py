@@ -6,15 +6,15 @@ secret in the same place, and is the same but for it, nothing was changed there:
 
 from __future__ import annotations
 
-from leftoff.dialects.core.reading import pack, read_packed, unpack
-from leftoff.dialects.core.repairs import Repairs
+from leftoff.dialects.document_text import pack, read_packed, unpack
+from leftoff.dialects.loose_values import Repairs
 from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.base import Dialect
+    from leftoff.dialects.protocol import Dialect
     from leftoff.engine.redaction.redactor import Redactor
 
 

@@ -12,14 +12,12 @@ import os
 from _thread import allocate_lock as Lock
 
 from leftoff import log
-from leftoff.dialects.core.base import write
-from leftoff.dialects.core.reading import GZIP, pack, read_packed, unpack
-from leftoff.dialects.core.repairs import Repairs
-from leftoff.dialects.core.residue import same
-from leftoff.dialects.core.versions import state_at
+from leftoff.dialects.document_text import pack, read_packed
+from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.mirror.file_changes import FileChanges
 from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory, digest
+from leftoff.dialects.protocol import same, state_at, write
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.errors import Invalid, LeftoffError, UnsafePath
 from leftoff.files import make_folder
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from leftoff.dialects.core.base import Dialect
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
+    from leftoff.dialects.protocol import Dialect
     from leftoff.engine.config.settings import Settings
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
@@ -94,11 +92,11 @@ class Mirror:
         self.sync()
 
     def withdraw(self, *, dry: bool) -> list[str]:
-        """Remove its documents and what lies beside them, but no page of a person. What others changed is taken in
-        first; what cannot be removed is told."""
+        """Remove its documents and what lies beside them, what others changed is taken in first;
+        what cannot be removed is reported."""
         self.look()
         with self.memory.open(self.store.patience):
-            known = {} if self.dialect.page else self.memory.files
+            known = self.memory.files
             folders = tuple({f"{os.path.dirname(path)}/" for path in known})
             beside = [path for path in self.memory.written if path.startswith(folders)] if folders else []
             paths = sorted(path for path in {*known, *beside} if self.files.stat(path) is not None)
@@ -325,26 +323,9 @@ class Mirror:
         edited = self.memory.files.get(path, {}).get("edited") and not self._writes
         if edited and there is not None and self._says(there, path, document, self.dialect.stamps):
             return False
-        data = pack(self._text(path, there, document).encode(), path)
+        data = pack(self.dialect.dump(document).encode(), path)
         entry = self._try(path, lambda: self.memory.put(path, data, row.run_id, part, self.clock()))
         return entry is not None and self.file_changes.look_at_displaced(entry)
-
-    def _text(self, path: str, there: bytes | None, document: dict[str, Any]) -> str:
-        """What a file is to hold; of one that a person wrote, only what changed."""
-        ours = there is not None and digest(there) in self.memory.ours
-        if there is not None and (self.dialect.page or (self.dialect.yaml and not ours)):
-            from leftoff.dialects.core import page, yaml_edit
-
-            edited = page.edited if self.dialect.page else yaml_edit.edited
-            try:
-                done = edited(
-                    unpack(there, path).decode() if path.endswith(GZIP) else there.decode(), document, path
-                )
-            except (LeftoffError, UnicodeDecodeError):
-                done = None
-            if done is not None:
-                return done
-        return self.dialect.dump(document)
 
     @staticmethod
     def _says(data: bytes, path: str, document: dict[str, Any], but: tuple[str, ...] = ()) -> bool:

@@ -331,7 +331,7 @@ def _is_ours(collection: str, key: str) -> bool:
     """What leftoff keeps for itself."""
     if collection == "context":
         return key in (DIRTY, MARK) or key.startswith(BEFORE)
-    return collection == "extra" and key.startswith(AS_WRITTEN)
+    return collection == "extra" and key == AS_WRITTEN
 
 
 def _world(found: dict[str, Any], project: str) -> list[str]:

@@ -180,8 +180,7 @@ def _put_phase(changes: ChangeSet, step: str, before: dict[str, Any], decision: 
     about: dict[str, Any] = {"phase": step, "status": "rejected" if choice == REJECT else "approved"}
     if choice not in OPTIONS:
         about["choice"] = choice
-    said = {"status": "approved", **before}
-    if before and all(said.get(key) == about.get(key) for key in ("status", "choice")):
+    if before and all(before.get(key) == about.get(key) for key in ("status", "choice")):
         return None
     about.update(at=iso(decision.at), by=decision.by)
     changes.put("approval", step, {**about, "note": decision.note} if decision.note else about)

@@ -33,7 +33,7 @@ _LINUX_TICK = 5  # CLOCK_REALTIME_COARSE: the clock that the kernel stamps files
 _TRIES = 2
 
 
-class Content(NamedTuple):
+class FileContent(NamedTuple):
     """What is, was or shall be at a path: of a file its hash, size and permissions, of a link its target."""
 
     kind: str
@@ -42,7 +42,7 @@ class Content(NamedTuple):
     mode: int | None = None
     target: str | None = None
 
-    def same(self, other: Content) -> bool:
+    def same(self, other: FileContent) -> bool:
         """Return whether both are equal, as far as both are known: git does not know all permissions."""
         if (self.kind, self.hash, self.target) != (other.kind, other.hash, other.target):
             return False
@@ -52,23 +52,23 @@ class Content(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-NOTHING_THERE = Content(ABSENT)
+NOTHING_THERE = FileContent(ABSENT)
 
 
-def link_to(target: str) -> Content:
+def link_to(target: str) -> FileContent:
     """Return a symbolic link; its hash is that of its target."""
     raw = os.fsencode(target)
-    return Content(LINK, f"sha256:{sha256(raw).hexdigest()}", len(raw), target=target)
+    return FileContent(LINK, f"sha256:{sha256(raw).hexdigest()}", len(raw), target=target)
 
 
-def recorded(about: Mapping[str, Any]) -> Content:
+def recorded(about: Mapping[str, Any]) -> FileContent:
     """Return what a record says was there."""
     if about.get("status") == "deleted":
         return NOTHING_THERE
     target = about.get("target")
     if isinstance(target, str):
         return link_to(target)
-    return Content(FILE, about.get("hash"), about.get("size") or 0, mode_of(about.get("mode")))
+    return FileContent(FILE, about.get("hash"), about.get("size") or 0, mode_of(about.get("mode")))
 
 
 def mode_of(text: object) -> int | None:
@@ -93,7 +93,7 @@ def newest_by_path(records: Iterable[object]) -> dict[str, dict[str, Any]]:
     return out
 
 
-def present(project: str, path: str, about: Mapping[str, Any] | None = None) -> Content:
+def present(project: str, path: str, about: Mapping[str, Any] | None = None) -> FileContent:
     """Return what is there now. ``about``: a record of it, by which an unchanged file need not be read."""
     try:
         at = place(project, path)
@@ -105,22 +105,22 @@ def present(project: str, path: str, about: Mapping[str, Any] | None = None) -> 
         return present_at(at, about)
 
 
-def present_at(at: Place, about: Mapping[str, Any] | None = None) -> Content:
+def present_at(at: Place, about: Mapping[str, Any] | None = None) -> FileContent:
     st = at.lstat()
     if st is None:
         return NOTHING_THERE
     if bits.S_ISLNK(st.st_mode):
         return link_to(os.readlink(at.name, dir_fd=at.folder))
     if not bits.S_ISREG(st.st_mode):
-        return Content(FOLDER if bits.S_ISDIR(st.st_mode) else OTHER)
+        return FileContent(FOLDER if bits.S_ISDIR(st.st_mode) else OTHER)
     if about is not None and "target" not in about and unchanged(about, st):
-        return Content(FILE, about["hash"], st.st_size, st.st_mode & PERMISSIONS)
+        return FileContent(FILE, about["hash"], st.st_size, st.st_mode & PERMISSIONS)
     fd = open_file(at.name, folder=at.folder, follow=False)
     (digest, size), st, _ = take(at.path, hashed, fd=fd)
-    return Content(FILE, f"sha256:{digest.hex()}", size, st.st_mode & PERMISSIONS)
+    return FileContent(FILE, f"sha256:{digest.hex()}", size, st.st_mode & PERMISSIONS)
 
 
-def cut_off(project: str, path: str, among: Collection[str]) -> bool:
+def is_cut_off(project: str, path: str, among: Collection[str]) -> bool:
     """Return whether one of these paths is above a path and is not a folder now: then nothing of ours is below it.
 
     A link that was, or will be, put in a folder's place must not be followed to what was in that folder.
@@ -240,7 +240,7 @@ def tick() -> int:
         return time.time_ns() - TICK_NS
 
 
-def facts(st: os.stat_result, since: int) -> list[int] | None:
+def stat_facts(st: os.stat_result, since: int) -> list[int] | None:
     """Return what to store of a file whose content was read from ``since`` on; ``None`` if a change might not show."""
     changed = st.st_ctime_ns
     settled = changed + COARSE_NS if changed % 1_000_000_000 == 0 else changed
@@ -266,7 +266,7 @@ def take(
             after = os.fstat(fd)
             steady = _key(before) == _key(after)
             if steady or not left:
-                return kept, after, facts(after, since) if steady else None
+                return kept, after, stat_facts(after, since) if steady else None
         raise AssertionError
     finally:
         os.close(fd)

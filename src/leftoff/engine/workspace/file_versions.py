@@ -18,7 +18,7 @@ from leftoff.engine.workspace.file_state import (
     LINK,
     NOTHING_THERE,
     OTHER,
-    Content,
+    FileContent,
     hashed,
     newest_by_path,
     present,
@@ -37,7 +37,7 @@ MOST_BYTES = 1 << 20  # of a file that is shown as a diff
 MOST_LINES = 400
 
 
-def digest_of(tagged: object) -> bytes:
+def blob_hash(tagged: object) -> bytes:
     """Return the bytes of a hash as records write it; empty if it is none."""
     algorithm, _, digits = str(tagged).partition(":")
     try:
@@ -48,7 +48,7 @@ def digest_of(tagged: object) -> bytes:
 
 def copy_of(store: Store, about: Mapping[str, Any]) -> BlobRow | None:
     """Return the copy of a file that a record names; ``None`` if none was kept. Raise ``Corrupt`` if it is lost."""
-    digest = digest_of(about.get("hash"))
+    digest = blob_hash(about.get("hash"))
     row = store.read(lambda view: view.blob(digest))
     if row is None and about.get("captured") is True:
         message = f"The store does not know the copy of {about.get('path')} any more."
@@ -67,7 +67,7 @@ def has_copy(store: Store, about: Mapping[str, Any], *, whole: bool) -> bool:
     if content.kind == LINK:
         return True
     try:
-        for _ in store.load_blob(digest_of(content.hash)):
+        for _ in store.load_blob(blob_hash(content.hash)):
             if not whole:
                 break
     except (Corrupt, NotFound):
@@ -206,16 +206,16 @@ class FileSide:
     files: Mapping[str, Any]
     now: bool
 
-    def content(self, path: str) -> Content:
+    def content(self, path: str) -> FileContent:
         about = self.files.get(path)
         if self.now and not os.path.isabs(path):  # files outside the project are not looked at
             try:
                 return present(self.project, path, about)
             except UnsafePath:  # behind a link by now
-                return Content(OTHER)
+                return FileContent(OTHER)
         return recorded(about) if about is not None else NOTHING_THERE
 
-    def text(self, path: str, content: Content) -> str | None:
+    def text(self, path: str, content: FileContent) -> str | None:
         known = self.files.get(path)
         if self.now and (known is None or recorded(known).hash != content.hash):
             return present_text(self.project, path, content)
@@ -234,13 +234,13 @@ def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, Fi
     return out
 
 
-def _as_recorded(content: Content) -> dict[str, Any]:
+def _as_recorded(content: FileContent) -> dict[str, Any]:
     mode = {"mode": shown_mode(content.mode)} if content.mode is not None else {}
     return {**content.to_json(), **mode}
 
 
 def _file_diff(
-    path: str, old: tuple[FileSide, Content], new: tuple[FileSide, Content], redactor: Redactor
+    path: str, old: tuple[FileSide, FileContent], new: tuple[FileSide, FileContent], redactor: Redactor
 ) -> FileDiff:
     if redactor.secret_file(path):
         return FileDiff(f"{path} differs; it is a secret file, and is not shown.")
@@ -276,10 +276,10 @@ def recorded_text(store: Store, about: Mapping[str, Any]) -> str | None:
     if content.kind != FILE:
         return ""
     row = copy_of(store, about) if content.size <= MOST_BYTES else None
-    return text_of(b"".join(store.load_blob(row.hash, row))) if row is not None else None
+    return decoded(b"".join(store.load_blob(row.hash, row))) if row is not None else None
 
 
-def present_text(project: str, path: str, content: Content) -> str | None:
+def present_text(project: str, path: str, content: FileContent) -> str | None:
     """Return what a file holds now; ``None`` if that is no text, or too long."""
     if content.kind == LINK:
         return f"-> {content.target}"
@@ -289,10 +289,10 @@ def present_text(project: str, path: str, content: Content) -> str | None:
     if at is None:
         return ""
     with at, open(os.open(at.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=at.folder), "rb") as file:
-        return text_of(file.read(MOST_BYTES))
+        return decoded(file.read(MOST_BYTES))
 
 
-def text_of(data: bytes) -> str | None:
+def decoded(data: bytes) -> str | None:
     """Return bytes as text; ``None`` if they are none."""
     try:
         return None if b"\0" in data else data.decode()

@@ -187,7 +187,7 @@ def _is_disguised(project: str) -> bool:
         return False
 
 
-def command(project: str, *words: str) -> list[str]:
+def git_command(project: str, *words: str) -> list[str]:
     """Return a call of git in a project that somebody else may have made; ``FileNotFoundError`` if git must not be
     asked there."""
     if _is_disguised(project):
@@ -195,7 +195,7 @@ def command(project: str, *words: str) -> list[str]:
     return ["git", *_SAFE, "-C", project, *words]
 
 
-def environment() -> dict[str, str]:
+def git_environment() -> dict[str, str]:
     """Return the environment for git: it takes no lock, and finds its repository by the folder alone."""
     env = {name: value for name, value in CALLER.environment().items() if name not in _PLACES}
     return {**env, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
@@ -211,8 +211,8 @@ def _git(
 ) -> bytes:
     import subprocess  # slow to import, and many commands never ask git
 
-    env = {**environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
-    called = command(project, "-c", "core.quotePath=false", *words)
+    env = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
+    called = git_command(project, "-c", "core.quotePath=false", *words)
     try:
         done = subprocess.run(called, env=env, input=given, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -22,9 +22,9 @@ from leftoff.engine.workspace.file_state import (
     LINK,
     NOTHING_THERE,
     OTHER,
-    Content,
-    cut_off,
+    FileContent,
     hashed,
+    is_cut_off,
     link_to,
     present,
     recorded,
@@ -32,13 +32,13 @@ from leftoff.engine.workspace.file_state import (
 )
 from leftoff.engine.workspace.file_versions import (
     MOST_BYTES,
+    blob_hash,
     complete_at,
     copy_of,
-    digest_of,
+    decoded,
     manifest,
     present_text,
     recorded_text,
-    text_of,
     unified,
 )
 from leftoff.engine.workspace.git import DIRTY, repository
@@ -56,19 +56,19 @@ Paths = Collection[str] | None
 
 
 @dataclass
-class Entry:
+class PlanEntry:
     """One path: what is done with it and why, what is there, what shall be there, and where that comes from."""
 
     path: str
     action: str
     why: str
-    want: Content = NOTHING_THERE
-    now: Content = NOTHING_THERE
+    want: FileContent = NOTHING_THERE
+    now: FileContent = NOTHING_THERE
     commit: str = ""  # of git, that has the content; empty: a blob has it
     changed: bool = False  # what is there was never recorded
     lost: bool = False  # it should be as it was, and cannot be
 
-    def kept(self, why: str, *, lost: bool = True) -> Entry:
+    def kept(self, why: str, *, lost: bool = True) -> PlanEntry:
         self.action, self.why, self.lost = KEEP, why, lost
         return self
 
@@ -114,33 +114,33 @@ class Manifests:
         self.blobs = {  # hashes of the content that the store has
             about.get("hash")
             for path, about in (*self.then.items(), *self.first.items())
-            if (only is None or path in only) and view.blob(digest_of(about.get("hash"))) is not None
+            if (only is None or path in only) and view.blob(blob_hash(about.get("hash"))) is not None
         }
 
 
 @dataclass
-class Plan:
+class RestorePlan:
     """The entries of one rollback or restore, by path; paths that need nothing are not among them."""
 
-    entries: list[Entry]
+    entries: list[PlanEntry]
     sides: Manifests
     head: str | None  # git's; None outside of a repository
     whole: bool  # all files of the version, not some that were named
 
-    def of(self, action: str) -> list[Entry]:
+    def of(self, action: str) -> list[PlanEntry]:
         return [entry for entry in self.entries if entry.action == action]
 
     @property
-    def touched(self) -> list[Entry]:
+    def touched(self) -> list[PlanEntry]:
         return [entry for entry in self.entries if entry.action != KEEP]
 
     @property
-    def changed(self) -> list[Entry]:
+    def changed(self) -> list[PlanEntry]:
         """Return what would be overwritten or deleted, and was changed since it was last recorded."""
         return [entry for entry in self.touched if entry.changed]
 
     @property
-    def lost(self) -> list[Entry]:
+    def lost(self) -> list[PlanEntry]:
         """Return what should be as it was, and cannot be."""
         return [entry for entry in self.entries if entry.lost]
 
@@ -159,7 +159,7 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         return {action: [entry.to_json() for entry in self.of(action)] for action in (RESTORE, DELETE, KEEP)}
 
-    def difference(self, project: str, entry: Entry, redactor: Redactor) -> str:
+    def difference(self, project: str, entry: PlanEntry, redactor: Redactor) -> str:
         """Return what the user changed in a file that would be overwritten or deleted, as a diff: since it was last
         recorded, else against what would be restored."""
         about, want, old = self.sides.newest.get(entry.path), entry.want, None
@@ -169,7 +169,7 @@ class Plan:
         elif about is None and entry.commit and want.kind == FILE:
             repo = repository(project) if want.size <= MOST_BYTES else None
             base = repo.bases(entry.commit, [entry.path]).get(entry.path) if repo is not None else None
-            old = text_of(repo.content(entry.commit, base)) if repo is not None and base is not None else None
+            old = decoded(repo.content(entry.commit, base)) if repo is not None and base is not None else None
         else:
             old = recorded_text(self.sides.store, about if about is not None else want.to_json())
         new = present_text(project, entry.path, present(project, entry.path))
@@ -179,7 +179,7 @@ class Plan:
         return redactor.mask(unified(old, new, f"{entry.path} ({what})", f"{entry.path} (now)"))
 
 
-def make_plan(
+def make_restore_plan(
     store: Store,
     project: str,
     target: Target,
@@ -187,7 +187,7 @@ def make_plan(
     *,
     only: Paths = None,
     outputs: Paths = None,
-) -> Plan:
+) -> RestorePlan:
     """Return what bringing the files back to a version would do. ``only``: these paths, whatever else differs."""
     sides = store.read(lambda view: Manifests(store, view, target, only, outputs))
     plan = _Planner(store, project, redactor, sides).plan(only)
@@ -204,7 +204,7 @@ class _Planner:
         self.repo = repository(project)
         self.head = (self.repo.head or "") if self.repo is not None else ""
 
-    def plan(self, only: Paths) -> Plan:
+    def plan(self, only: Paths) -> RestorePlan:
         sides = self.sides
         paths = {*sides.then, *sides.newest} if only is None else set(only)
         if only is None:
@@ -212,7 +212,7 @@ class _Planner:
                 paths.update(one.path for one in self.repo.dirty())
             paths -= own_files(self.store)  # they follow the records by themselves
         wants = self._wants(paths, explicit=only is not None)
-        entries: list[Entry] = []
+        entries: list[PlanEntry] = []
         gone: set[str] = set()  # files and links that will be deleted
         for path in sorted(paths):  # a folder comes before what is in it
             entry = self._entry(path, wants[path], gone)
@@ -221,18 +221,20 @@ class _Planner:
                 if entry.action == DELETE:
                     gone.add(path)
         if only is None:
-            entries += [Entry(path, KEEP, "it is outside the project") for path in sides.outside]
+            entries += [PlanEntry(path, KEEP, "it is outside the project") for path in sides.outside]
             self._leave_others(entries)
         _settle_folders(self.project, entries)
         self._mark_changed(entries)
-        return Plan(entries, sides, head=self.head if self.repo is not None else None, whole=only is None)
+        return RestorePlan(
+            entries, sides, head=self.head if self.repo is not None else None, whole=only is None
+        )
 
     # -- what shall be there
 
-    def _wants(self, paths: set[str], *, explicit: bool) -> dict[str, Entry | None]:
+    def _wants(self, paths: set[str], *, explicit: bool) -> dict[str, PlanEntry | None]:
         """Return for each path what the version wants there; ``None``: it does not say."""
         sides = self.sides
-        out: dict[str, Entry | None] = {}
+        out: dict[str, PlanEntry | None] = {}
         unsaid = {path for path in paths if path not in sides.then}
         bases = self._based(sides.commit, unsaid)
         ignored: set[str] = set()
@@ -241,7 +243,7 @@ class _Planner:
             ignored = self.repo.ignored(asked)
         for path in paths:
             if path in sides.then:
-                out[path] = Entry(path, RESTORE, "as it was then", recorded(sides.then[path]))
+                out[path] = PlanEntry(path, RESTORE, "as it was then", recorded(sides.then[path]))
             elif bases is not None and path in bases:
                 entry, first = bases[path], recorded(sides.first.get(path) or {})
                 # A record with the same content also has the permissions.
@@ -251,19 +253,19 @@ class _Planner:
             elif bases is not None and path not in ignored:
                 # git had nothing there. An older file was ignored then.
                 older = 0 < written_at(self.project, path) < sides.at - _SLACK_MS
-                out[path] = None if older else Entry(path, DELETE, "it did not exist then")
+                out[path] = None if older else PlanEntry(path, DELETE, "it did not exist then")
             elif path in sides.first:
                 why = "as it was before its first change"
-                out[path] = Entry(path, RESTORE, why, recorded(sides.first[path]))
+                out[path] = PlanEntry(path, RESTORE, why, recorded(sides.first[path]))
             elif explicit:
                 where = f"{sides.run_id}@{sides.seq}"
                 hint = f"`leftoff show {where} --files` lists its files."
                 raise NotFound(f"{where} has no file {path}.", hint=hint)
             else:
-                out[path] = Entry(path, DELETE, "it was created since") if self._is_new(path) else None
+                out[path] = PlanEntry(path, DELETE, "it was created since") if self._is_new(path) else None
         return out
 
-    def _based(self, commit: str | None, paths: set[str]) -> dict[str, Entry] | None:
+    def _based(self, commit: str | None, paths: set[str]) -> dict[str, PlanEntry] | None:
         """Return files that were not dirty as a commit has them; ``None`` if git does not know it any more."""
         if self.repo is None or commit is None or (commit and not self.repo.has(commit)):
             return None
@@ -271,9 +273,9 @@ class _Planner:
         for path, base in (self.repo.bases(commit, paths) if commit and paths else {}).items():
             content = self.repo.content(commit, base)
             digest, size = hashed([content])
-            want = Content(FILE, f"sha256:{digest.hex()}", size, 0o755 if base.executable else None)
+            want = FileContent(FILE, f"sha256:{digest.hex()}", size, 0o755 if base.executable else None)
             want = link_to(os.fsdecode(content)) if base.link else want
-            out[path] = Entry(path, RESTORE, f"as in commit {commit[:12]}", want, commit=commit)
+            out[path] = PlanEntry(path, RESTORE, f"as in commit {commit[:12]}", want, commit=commit)
         return out
 
     def _is_new(self, path: str) -> bool:
@@ -288,11 +290,11 @@ class _Planner:
 
     # -- against what is there
 
-    def _entry(self, path: str, entry: Entry | None, gone: set[str]) -> Entry | None:
+    def _entry(self, path: str, entry: PlanEntry | None, gone: set[str]) -> PlanEntry | None:
         wanted = entry is not None and entry.want.kind != ABSENT
         now = self._present(path, wanted, gone)
         if entry is None:
-            return Entry(path, KEEP, "it was not tracked then", now, now) if now.kind != ABSENT else None
+            return PlanEntry(path, KEEP, "it was not tracked then", now, now) if now.kind != ABSENT else None
         entry.now = now
         if entry.commit and entry.want.kind == FILE == now.kind and now.mode is not None:
             # git knows only whether a file is executable: the other permissions stay as they are.
@@ -316,10 +318,10 @@ class _Planner:
             return entry.kept("its content was not kept")
         return entry
 
-    def _present(self, path: str, wanted: bool, gone: set[str]) -> Content:
+    def _present(self, path: str, wanted: bool, gone: set[str]) -> FileContent:
         """Return what is there; nothing, if a file or a link above it is deleted first or need not be followed."""
         sides = self.sides
-        if not wanted and cut_off(self.project, path, {*sides.then, *sides.newest}):
+        if not wanted and is_cut_off(self.project, path, {*sides.then, *sides.newest}):
             return NOTHING_THERE
         above = path
         while above := above.rpartition("/")[0]:
@@ -327,7 +329,7 @@ class _Planner:
                 return NOTHING_THERE
         return present(self.project, path, sides.newest.get(path) or sides.then.get(path))
 
-    def _leave_others(self, entries: list[Entry]) -> None:
+    def _leave_others(self, entries: list[PlanEntry]) -> None:
         """Keep files that another run changed since, or may have, and that this run knows only from git."""
         newest = self.sides.newest
         doubtful = [e for e in entries if e.action != KEEP and newest.get(e.path, BY_GIT).get("by") == "git"]
@@ -339,7 +341,7 @@ class _Planner:
             elif entry.path in self.sides.unclaimed:
                 entry.kept("it changed while others were at work here", lost=False)
 
-    def _mark_changed(self, entries: list[Entry]) -> None:
+    def _mark_changed(self, entries: list[PlanEntry]) -> None:
         """Mark files that are not what was last recorded, and would be lost: the user must agree to that."""
         newest = self.sides.newest
         doubtful = [e for e in entries if e.action != KEEP and e.now.kind in (FILE, LINK)]
@@ -354,7 +356,7 @@ class _Planner:
                 entry.changed = base is None or base.want.hash != entry.now.hash
 
 
-def _settle_folders(project: str, entries: list[Entry]) -> None:
+def _settle_folders(project: str, entries: list[PlanEntry]) -> None:
     """Keep a folder in the place of a file, and a file in the place of a folder, unless it is deleted anyway."""
     gone = {entry.path for entry in entries if entry.action == DELETE}
     for entry in entries:

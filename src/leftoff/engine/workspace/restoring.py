@@ -32,19 +32,19 @@ from leftoff.engine.workspace.file_state import (
     FILE,
     FOLDER,
     LINK,
-    Content,
-    cut_off,
+    FileContent,
+    is_cut_off,
     mode_of,
     present,
     present_at,
     recorded,
     shown_mode,
 )
-from leftoff.engine.workspace.file_versions import digest_of
+from leftoff.engine.workspace.file_versions import blob_hash
 from leftoff.engine.workspace.git import Repo, repository
-from leftoff.engine.workspace.paths import RESTORE_TEMP, Place, place
+from leftoff.engine.workspace.paths import RESTORE_TEMP, Place, is_behind_link, place
 from leftoff.engine.workspace.project_files import ProjectFiles, replace_at, write_new
-from leftoff.engine.workspace.restore_plan import DELETE, Entry, Plan, make_plan
+from leftoff.engine.workspace.restore_plan import DELETE, PlanEntry, RestorePlan, make_restore_plan
 from leftoff.engine.workspace.tracking import FileTracker, Found, dirty_state, files_of
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms
@@ -64,16 +64,16 @@ from leftoff.store.rows import RunRow
 
 LOCK = "restore.lock"
 
-Agree = Callable[[Plan], bool]
+Agree = Callable[[RestorePlan], bool]
 
 
 @dataclass
-class Outcome:
+class RestoreOutcome:
     """What was done. ``completed``: it had been interrupted before. ``saved``: the version that has the files as they
     were before. ``done``: False if the user did not agree."""
 
     seq: int
-    plan: Plan
+    plan: RestorePlan
     completed: bool = False
     saved: int | None = None
     done: bool = True
@@ -98,34 +98,35 @@ class Restorer:
     version: Version | None = None  # the checkpoint that a rollback made
     saved: int | None = None  # the version that this call made first
 
-    def rollback(self, agree: Agree) -> Outcome:
+    def rollback(self, agree: Agree) -> RestoreOutcome:
         """Make the records and the files what they were at the version."""
         return until_unmoved(lambda: self._restore(None, agree))
 
-    def restore(self, paths: list[str], agree: Agree) -> Outcome:
+    def restore(self, paths: list[str], agree: Agree) -> RestoreOutcome:
         """Make some files what they were at the version; no other record changes."""
         return until_unmoved(lambda: self._restore(paths, agree))
 
-    def plan(self, paths: list[str] | None) -> Plan:
+    def plan(self, paths: list[str] | None) -> RestorePlan:
         """Return what differs from the version, and what is done about each file."""
-        return make_plan(
+        return make_restore_plan(
             self.store, self.project, self.target, self.redactor, only=paths, outputs=self.outputs
         )
 
-    def _restore(self, paths: list[str] | None, agree: Agree) -> Outcome:
+    def _restore(self, paths: list[str] | None, agree: Agree) -> RestoreOutcome:
         """If another process commits to the run meanwhile, this raises ``Moved`` and is called again: what the user
         agreed to was about another state. Files that are in their place by then need nothing more."""
         with restore_lock(self.store):
             row = self.store.read(self._free)
             own = {"run_id": row.run_id, "seq": self.target.seq, "paths": paths}
             begun = _restoring(row)
+            completed = begun == own and self.saved is None
+            if completed:
+                self._tidy(row)
             plan = self.plan(paths)
-            outcome = Outcome(self.target.seq, plan, completed=begun == own and self.saved is None)
+            outcome = RestoreOutcome(self.target.seq, plan, completed)
             if not agree(plan):
                 outcome.done = False
                 return outcome
-            if outcome.completed:
-                self._tidy(plan)
             # Restoring single files does not close a rollback that was interrupted.
             mark = own if begun in (None, own) or paths is None else None
             if plan.touched:
@@ -137,19 +138,17 @@ class Restorer:
             outcome.saved = self.saved
             return outcome
 
-    def _tidy(self, plan: Plan) -> None:
+    def _tidy(self, row: RunRow) -> None:
         """Remove what an interrupted call left: new files that it did not rename, and folders that it emptied."""
-        sides, writer = plan.sides, _Writer(self.store, self.project)
-        writer.discard({*sides.then, *sides.newest})
-        coming = {entry.path for entry in plan.touched}
-        for path, about in sides.newest.items():
-            if "folders" not in about or path in coming or cut_off(self.project, path, sides.then):
-                continue
-            if present(self.project, path).kind == ABSENT:
+        known, writer = files_of(self.store, row), _Writer(self.store, self.project)
+        writer.discard(known)
+        for path, about in known.items():
+            emptied = "folders" in about and not os.path.lexists(os.path.join(self.project, path))
+            if emptied and not is_behind_link(self.project, path):
                 with suppress(Interrupted):
                     writer.tidy(path)
 
-    def _place(self, row: RunRow, plan: Plan, mark: dict[str, Any] | None) -> RunRow:
+    def _place(self, row: RunRow, plan: RestorePlan, mark: dict[str, Any] | None) -> RunRow:
         """Write the new files, save the present, rename. Return the run as it is then."""
         found, writer = self._before(row, plan), _Writer(self.store, self.project)
         try:
@@ -165,7 +164,7 @@ class Restorer:
             writer.discard(entry.path for entry in plan.touched)
         return row
 
-    def _half_done(self, plan: Plan, error: Interrupted) -> LeftoffError:
+    def _half_done(self, plan: RestorePlan, error: Interrupted) -> LeftoffError:
         """Say how far it came, which file could not be put in its place, and what to do."""
         todo, verb = plan.touched, "rollback" if plan.whole else "restore"
         done = sum(present(self.project, entry.path).same(entry.want) for entry in todo)
@@ -181,7 +180,7 @@ class Restorer:
         workspace = Workspace(self.store, self.project, self.redactor, None, self.now())
         return FileTracker(workspace, known, withheld)
 
-    def _before(self, row: RunRow, plan: Plan) -> Found:
+    def _before(self, row: RunRow, plan: RestorePlan) -> Found:
         """Capture every file that will be touched, and in git every other dirty one."""
         known = files_of(self.store, row)
         tracker = self._tracker(known, plan.sides.withheld)
@@ -206,7 +205,7 @@ class Restorer:
             [*captured.values()], [path for path in found.dropped if path not in captured], found.commit
         )
 
-    def _after(self, plan: Plan, paths: list[str]) -> Found:
+    def _after(self, plan: RestorePlan, paths: list[str]) -> Found:
         """Capture the files that were restored one by one."""
         tracker, captured = self._tracker(), []
         for path in [entry.path for entry in plan.touched] or paths:
@@ -268,7 +267,7 @@ class HalfRestored:
         return f"{self.what} was cut short: some files are in place, others may not be."
 
 
-def half_restored(store: Store, row: RunRow) -> HalfRestored | None:
+def find_half_restored(store: Store, row: RunRow) -> HalfRestored | None:
     """Return what was begun with the files of a run and is not complete."""
     about = _restoring(row)
     if about is None:
@@ -341,32 +340,34 @@ class Interrupted(Exception):
         self.changed = changed
 
 
-def put_in_place(writer: _Writer, plan: Plan) -> None:
+def put_in_place(writer: _Writer, plan: RestorePlan) -> None:
     """Rename and delete, each file atomically. Files that are in their place already are left alone."""
     todo, project = plan.touched, writer.project
     coming = [entry for entry in todo if entry.want.kind != ABSENT]
     names = {entry.path for entry in coming}
-    gone = [entry for entry in todo if entry.want.kind == ABSENT and not cut_off(project, entry.path, names)]
+    gone = [
+        entry for entry in todo if entry.want.kind == ABSENT and not is_cut_off(project, entry.path, names)
+    ]
     for entry in gone:
         writer.put(entry, [])
     for entry in coming:
         for other in gone:
-            if other.path.startswith(entry.path + "/") and not cut_off(project, other.path, names):
+            if other.path.startswith(entry.path + "/") and not is_cut_off(project, other.path, names):
                 writer.tidy(other.path)  # a folder makes room for a file
         writer.put(entry, _folders(plan, entry))
     for entry in gone:
-        if not cut_off(project, entry.path, names):
+        if not is_cut_off(project, entry.path, names):
             writer.tidy(entry.path)
 
 
-def put_back(store: Store, project: str, path: str, about: dict[str, Any]) -> None:
+def put_file_back(store: Store, project: str, path: str, about: dict[str, Any]) -> None:
     """Write a missing file of a project as its record has it."""
     want = recorded(about)
     if want.kind == LINK:
         ProjectFiles(project).link(path, str(want.target))
         return
     with ProjectFiles(project).open(path) as at:
-        replace_at(at, _checked(path, want.hash, store.load_blob(digest_of(want.hash))), want.mode, new=0o666)
+        replace_at(at, _checked(path, want.hash, store.load_blob(blob_hash(want.hash))), want.mode, new=0o666)
 
 
 def _checked(path: str, hash: str | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -390,7 +391,7 @@ class _Writer:
         self._ready: set[str] = set()  # paths whose new file is written
         self._made: list[str] = []  # folders that were made for these, from the top
 
-    def prepare(self, entry: Entry, folders: list[int]) -> None:
+    def prepare(self, entry: PlanEntry, folders: list[int]) -> None:
         """Write the new file of a path, if it needs one. If a file or a link must make room first, write it later."""
         want, now, path = entry.want, entry.now, entry.path
         if want.kind != FILE or ((now.kind, now.hash) == (FILE, want.hash) and want.mode is not None):
@@ -412,7 +413,7 @@ class _Writer:
             ) from None
         self._ready.add(path)
 
-    def put(self, entry: Entry, folders: list[int]) -> None:
+    def put(self, entry: PlanEntry, folders: list[int]) -> None:
         """Make what is at a path what is wanted there, unless somebody wrote to it since it was saved."""
         path, want = entry.path, entry.want
         try:
@@ -444,7 +445,7 @@ class _Writer:
         except OSError as error:
             raise Interrupted(path, f"cannot be restored: {error.strerror or error}") from None
 
-    def _rename(self, at: Place, entry: Entry, now: Content) -> None:
+    def _rename(self, at: Place, entry: PlanEntry, now: FileContent) -> None:
         temp = _temp(at.path)
         if at.path not in self._ready:
             self._clean(at)
@@ -454,7 +455,7 @@ class _Writer:
                 self._write(at, entry, now)
         os.rename(temp, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
 
-    def _write(self, at: Place, entry: Entry, now: Content) -> None:
+    def _write(self, at: Place, entry: PlanEntry, now: FileContent) -> None:
         want, path = entry.want, at.path
         chunks: Iterable[bytes]
         if entry.commit:
@@ -464,7 +465,7 @@ class _Writer:
                 raise Corrupt(f"Commit {entry.commit} has no {path} any more.", where=path)
             chunks = [self._repo.content(entry.commit, base)]
         else:
-            chunks = self.store.load_blob(digest_of(want.hash))
+            chunks = self.store.load_blob(blob_hash(want.hash))
         # git does not know all permissions; a new file without any gets those of the umask
         mode = want.mode if want.mode is not None else now.mode
         write_new(at, _temp(path), _checked(path, want.hash, chunks), mode, new=0o666)
@@ -515,6 +516,6 @@ def _folder_modes(project: str, path: str) -> list[str]:
     return [shown_mode(os.stat(os.path.join(project, *parts[: n + 1])).st_mode) for n in range(len(parts))]
 
 
-def _folders(plan: Plan, entry: Entry) -> list[int]:
+def _folders(plan: RestorePlan, entry: PlanEntry) -> list[int]:
     given = plan.sides.then.get(entry.path, {}).get("folders")
     return [mode_of(text) or 0o777 for text in given] if isinstance(given, list) else []

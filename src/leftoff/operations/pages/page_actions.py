@@ -20,7 +20,7 @@ from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import REJECT, waiting
-from leftoff.engine.workspace.restore_plan import Plan
+from leftoff.engine.workspace.restore_plan import RestorePlan
 from leftoff.engine.write.audit import Audit
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report as write_report
@@ -340,7 +340,7 @@ def _rollback(order: ActionOrder) -> Acted:
         if seen != plan:
             raise _another_plan()
 
-    def agree(plan: Plan) -> bool:
+    def agree(plan: RestorePlan) -> bool:
         return seen is None or seen == _digest(plan.to_json(), [])
 
     done = rollback(project, caller, wanted, lambda run_id, running: True, agree)

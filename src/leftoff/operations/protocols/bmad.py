@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.bmad import compat
-from leftoff.dialects.bmad.document import workflow_of
+from leftoff.dialects import bmad_events
+from leftoff.dialects.bmad import workflow_of
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps.reports import StepReport
@@ -16,7 +16,7 @@ from leftoff.operations.steps import report_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.dialects.bmad.events import Event
+    from leftoff.dialects.bmad_events import Event
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.write.report import Reported
@@ -38,7 +38,7 @@ def _save(project: Project, caller: Caller, event: Event) -> Reported:
         start(project, caller, Start(workflow_of(run_id), run_id=run_id))
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        compat.save(store, tx, row, changes, event, at)
+        bmad_events.save(store, tx, row, changes, event, at)
 
     return report(project, caller, make, at=at)
 
@@ -50,11 +50,11 @@ def _update(project: Project, caller: Caller, event: Event) -> Reported:
         raise Usage("<checkpoint-update> needs a <step-completed>.", hint="Its number, from 1.")
     row, output = current_row(project, caller), event.fields.get("artefact", "").strip()
     caller.named = row.run_id  # the step is one of this run
-    done = StepReport("done", store.read(lambda view: compat.step_at(store, view, row, number)))
+    done = StepReport("done", store.read(lambda view: bmad_events.step_at(store, view, row, number)))
 
     def announce(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> None:
         if upcoming is not None:
-            compat.announce(store, tx, row, changes, upcoming)
+            bmad_events.announce(store, tx, row, changes, upcoming)
         if seal is not None:
             seal.aliases += event.aliases
 
@@ -70,7 +70,7 @@ def _close(project: Project, caller: Caller, event: Event) -> Reported:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
         status_changes(changes, status, at, summary=summary)
         if status == "completed":
-            compat.forget_announced(project.store, tx, row, changes)
+            bmad_events.forget_announced(project.store, tx, row, changes)
         remember_git(head, row, changes)
         return Seal("session_end", note=summary, aliases=event.aliases)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.sitebuilder.board import TITLE, table
+from leftoff.dialects.sitebuilder_status import TITLE, table
 from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, read_at, replace_at
 from leftoff.errors import Invalid, LeftoffError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from leftoff.dialects.core.versions import state_at
+from leftoff.dialects.protocol import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
@@ -40,8 +40,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.base import Dialect
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.draft import State
+    from leftoff.dialects.protocol import Dialect
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.answers import Answerer, Answers

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leftoff.dialects.core.base import Dialect
+    from leftoff.dialects.protocol import Dialect
     from leftoff.engine.config.project import Project
 
 
@@ -43,7 +43,7 @@ def init(project: Project, dialect: str | None = None, *, utilities: bool = Fals
 
 
 def _follow(project: Project, name: str, *, utilities: bool) -> tuple[str, str, bool, list[str], list[str]]:
-    from leftoff.dialects.core.registry import dialect, set_dialect
+    from leftoff.dialects.registry import dialect, set_dialect
 
     found = dialect(name)
     if utilities and not found.utilities():

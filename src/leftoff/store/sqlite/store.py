@@ -452,6 +452,7 @@ class SqliteStore(Store):
         """Close every connection that nobody uses right now; the log stays as it is."""
         self._shut_idle()
         self._ready = False
+        self._proved.clear()
 
     def close(self, *, soon: bool = False) -> None:
         if self._ready and self._log.pages > (SHORT_PAGES if soon else 0):

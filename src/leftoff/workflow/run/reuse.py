@@ -17,7 +17,7 @@ from leftoff.engine.lifecycle.origin import is_ours
 from leftoff.engine.read.state import Reader
 from leftoff.engine.workspace.file_state import hash_file, look
 from leftoff.engine.workspace.file_versions import has_copy
-from leftoff.engine.workspace.restoring import put_back
+from leftoff.engine.workspace.restoring import put_file_back
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.codec import sha256
 from leftoff.model.codec import text as json_text
@@ -184,7 +184,7 @@ class Reuse:
         """The outputs that are missing, from the copies of them."""
         for path in earlier.missing:
             try:
-                put_back(self._store, self._state.project, path, earlier.outputs[path])
+                put_file_back(self._store, self._state.project, path, earlier.outputs[path])
             except OSError as error:
                 raise Invalid(f"{path} cannot be brought back: {error.strerror or error}.") from None
 

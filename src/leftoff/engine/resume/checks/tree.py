@@ -8,7 +8,7 @@ from leftoff.engine.config.git_head import is_commit
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
 from leftoff.engine.workspace.file_state import TICK_NS
-from leftoff.engine.workspace.git import DIRTY, command, dirty_paths, environment
+from leftoff.engine.workspace.git import DIRTY, dirty_paths, git_command, git_environment
 from leftoff.engine.write.lease import ELSEWHERE
 from leftoff.model.ids import as_word, shown_step, step_word
 from leftoff.model.words import ISSUE, RESTORING
@@ -127,9 +127,9 @@ def _last_work(world: World) -> int:
 
 def half_restored(world: World) -> Iterator[Finding]:
     """A rollback with files that was killed before all of them were in their place."""
-    from leftoff.engine.workspace.restoring import half_restored as find
+    from leftoff.engine.workspace.restoring import find_half_restored
 
-    found = find(world.store, world.row)
+    found = find_half_restored(world.store, world.row)
     if found is not None:
         yield Finding(
             "files.half_restored",
@@ -251,8 +251,8 @@ def run_git(world: World, *words: str, strip: bool = True) -> str | None:
 
     try:
         done = subprocess.run(
-            command(world.project, *words),
-            env=environment(),
+            git_command(world.project, *words),
+            env=git_environment(),
             capture_output=True,
             text=True,
             timeout=GIT_S,

@@ -211,12 +211,14 @@ class World:
             for name in names:
                 if name in self.records.get(collection, {}):
                     return self.records[collection][name], (collection, name)
-        for key, about in self.records.get("extra", {}).items():
-            if key.startswith(AS_WRITTEN) and isinstance(about, dict) and "as" in about:
-                path = about.get("path")
-                # Where a document differs from ours.
-                if isinstance(path, list) and path and path[-1] in names:
-                    return about["as"], ("extra", key)
+        form = self.records.get("extra", {}).get(AS_WRITTEN)
+        levels = [form["said"]] if isinstance(form, dict) and isinstance(form.get("said"), dict) else []
+        while levels:  # values that the document has in another form than ours
+            level = levels.pop()
+            for name in names:
+                if name in level:
+                    return level[name], ("extra", AS_WRITTEN)
+            levels += [inner for inner in level.values() if isinstance(inner, dict)]
         for nested in ("recovery", "metadata", "context"):
             inner = self.records.get("extra", {}).get(nested, self.records.get("context", {}).get(nested))
             if isinstance(inner, dict):

@@ -135,8 +135,9 @@ INSERT INTO run (run_id, n, seq, digest, counts, updated_at, created_at, workflo
 VALUES (?, (SELECT n FROM run WHERE run = 0), 0, zeroblob(32), ?, ?, ?, ?, ?, ?, ?)
 
 -- name: set_card
--- The listing's copy of the `run` records.
-UPDATE run SET workflow = ?, branch = ?, status = ?, title = ?, issue = ?, session = ?, card = ?, hidden = ? WHERE run = ?
+-- The listing's copy of the `run` records. A run in the trash or the archive stays there.
+UPDATE run SET workflow = ?, branch = ?, status = ?, title = ?, issue = ?, session = ?, card = ?,
+       hidden = CASE WHEN hidden > 1 THEN hidden ELSE ? END WHERE run = ?
 
 -- name: run_columns
 -- What a listing shows of a run (a fragment that other queries complete).

@@ -1,1 +1,0 @@
-"""bmad: `state.json` in a folder per run, its events, its files."""

@@ -1,1 +1,0 @@
-"""claude: one file per checkpoint, its parallel operations, its prompt."""

@@ -1,1 +1,0 @@
-"""crunch: a YAML file per checkpoint, one run per issue, its configuration."""

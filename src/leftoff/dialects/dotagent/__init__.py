@@ -1,1 +1,0 @@
-"""dotagent: two state files, five phases, and how it resumes."""

@@ -1,1 +1,0 @@
-"""One-off state files that follow no protocol."""

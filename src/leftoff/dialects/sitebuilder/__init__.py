@@ -1,1 +1,0 @@
-"""sitebuilder: one checkpoint per task, a status page, a message to the orchestrator."""
