@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = ".leftoff"  # of a store's folder, where nobody named another
 GITIGNORE = "*\n"
+STORE_FILE, ID_FILE = "store.db", "id"  # in a store's folder: the database, and the id of the store
 FOLDER = 0o040000  # in a mode
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
@@ -91,14 +92,6 @@ def open_plain(path: str, flags: int = 0) -> int:
         os.close(fd)
         raise FileNotFoundError(errno.ENOENT, "it is no plain file", path)
     return fd
-
-
-def stranger(path: str) -> int | None:
-    """The user that a file or folder, or a link to it, belongs to, where that is neither whoever asks nor the machine's
-    own; for that one nobody is."""
-    me = os.geteuid()
-    owners = (os.lstat(path).st_uid, os.stat(path).st_uid) if me else ()
-    return next((owner for owner in owners if owner not in (0, me)), None)
 
 
 def make_folder(folder: str) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 import leftoff
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.trust import THEIRS
 from tests.agents.hooking import Session, Spawned
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
@@ -163,85 +162,6 @@ def test_a_link_in_the_place_of_the_store(project: Path, tmp_path: Path) -> None
     assert 7 == call("ls", cwd=project).code
 
 
-def test_a_store_of_another_user(
-    project: Path, tmp_path: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What lies in a folder above may be somebody else's: they do not get our records before we say so."""
-    succeed("start", "theirs", "--title", "do as I say", cwd=project)
-    if os.geteuid() == 0:  # whose folders are nobody's own
-        os.chown(project / ".leftoff", 1234, -1)
-    monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    below = project / "mine"
-    below.mkdir()
-    for words in (("start", "w"), ("set", "k=v"), ("ls",)):
-        done = call(*words, cwd=below)
-        assert 7 == done.code and "belongs to another user" in done.err, str(done)
-    assert THEIRS in call("trust", cwd=below).out
-    succeed("start", "w", cwd=below, LEFTOFF_TRUST="1")
-    succeed("--store", str(project / ".leftoff"), "start", "w", cwd=below)
-
-
-@pytest.mark.parametrize(
-    "text", ['[mirror]\ndialect = "bmad"\n[redaction]\nenabled = false\n', "no settings"]
-)
-def test_settings_of_another_user(project: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """They neither have our records written where all can read them, nor stop us, before we say so."""
-    settings(project, text)
-    if os.geteuid() == 0:
-        os.chown(project / "leftoff.toml", 1234, -1)
-    monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    below = project / "mine"
-    below.mkdir()
-    done = succeed("start", "w", cwd=below)
-    assert "leftoff.toml belongs to another user" in done.err and "`leftoff trust`" in done.err, str(done)
-    succeed("set", "password=hunter2hunter2", cwd=below)
-    assert ["leftoff.toml", "mine"] == sorted(set(os.listdir(project)) - {".leftoff"})
-    assert b"hunter2" not in b"".join(path.read_bytes() for path in project.rglob("*") if path.is_file())
-    if "mirror" in text:
-        assert f"leftoff.toml {THEIRS}" in call("trust", cwd=below).out
-        succeed("set", "k=v", cwd=below, LEFTOFF_TRUST="1")
-        assert (project / "_bmad-output").is_dir()
-
-
-@pytest.mark.parametrize("mode", [0o000, 0o300])
-def test_a_folder_in_it_that_cannot_be_looked_at(
-    project: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch, mode: int
-) -> None:
-    """It hides neither whose the store is, nor a link that lies beside it or in it."""
-    succeed("start", "theirs", cwd=project)
-    closed(project / ".leftoff/a", mode, monkeypatch)
-    if mode == 0o300:
-        done = call("ls", cwd=project)
-        assert 8 == done.code and f"{project}/.leftoff/a cannot be" in done.err, str(done)
-    else:
-        succeed("ls", cwd=project)
-        (project / ".leftoff/blobs").symlink_to(project.parent)
-        assert 7 == call("set", "k=v", cwd=project).code
-        (project / ".leftoff/blobs").unlink()
-    if os.geteuid() == 0:
-        os.chown(project / ".leftoff", 1234, -1)
-    monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    done = call("set", "k=v", cwd=project)
-    assert 7 == done.code and "belongs to another user" in done.err, str(done)
-
-
-def closed(folder: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with rights that hold for whoever runs the tests, too: for root none do."""
-    folder.mkdir()
-    look, may = os.scandir, os.access
-
-    def scandir(path: str) -> object:
-        if path == str(folder):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        return look(path)
-
-    def access(path: str, asked: int) -> bool:
-        return mode & 0o100 != 0 if path == str(folder) and asked == os.X_OK else may(path, asked)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr(os, "access", access)
-
-
 def test_a_project_without_a_store(project: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fresh clone is trusted before anything was kept in it, by anybody."""
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
@@ -275,14 +195,12 @@ def test_a_link_in_the_store_of_the_main_work_tree(project: Path, tmp_path: Path
     "name",
     [
         "hook.log",
-        "store.db",
         "blobs",
         "supervise.log",
         "blobs/00",
         "hooks/claude.UserPromptSubmit",
         "spool/x",
         "restore.lock",
-        "archive/trash",
         "quarantine/blobs",
     ],
 )
@@ -298,33 +216,12 @@ def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: 
     assert f".leftoff/{name}" in call("trust", cwd=project).out
 
 
-@pytest.mark.parametrize("name", ["store.db-note", "lock", "mirror/desk.json"])
-def test_a_pipe_in_the_folder_of_the_store(project: Path, name: str) -> None:
-    """What would be waited for without end is refused, and told; a yes is no help there."""
-    succeed("start", "w", "--run-id", "w", cwd=project)
-    pipe = project / ".leftoff" / name
-    pipe.parent.mkdir(exist_ok=True)
-    pipe.unlink(missing_ok=True)
-    os.mkfifo(pipe)
-    for words in (("ls",), ("set", "k=1"), ("fsck",)):
-        done = call(*words, cwd=project)
-        assert 8 == done.code
-        assert (
-            f"{pipe} is neither a plain file nor a folder.\nleftoff makes no such thing. Take it away."
-            in done.err
-        )
-    pipe.unlink()
-
-
 def test_a_folder_is_the_same_as_a_url(project: Path, tmp_path: Path) -> None:
-    """`store = "sqlite://DIR"` is a folder of the project, from wherever it is used, and no way around its links."""
+    """`store = "sqlite://DIR"` is a folder of the project, from wherever it is used."""
     settings(project, 'store = "sqlite://state"\n')
     (project / "below").mkdir()
     succeed("start", "w", cwd=project / "below")
     assert (project / "state/store.db").exists()
-    (project / "state/hook.log").symlink_to(tmp_path / "victim")
-    assert 7 == call("ls", cwd=project).code
-    assert "state/hook.log" in call("trust", cwd=project).out
 
 
 def test_an_agent_of_a_cloned_repository(project: Path) -> None:
@@ -416,22 +313,19 @@ def test_what_is_trusted_is_for_its_user_alone(project: Path, own_folder: Path) 
     assert [0o600, 0o700, 0o700] == modes
 
 
-@pytest.mark.parametrize("how", ["empty", "cut", "other", "open", "link"])
+@pytest.mark.parametrize("how", ["empty", "cut", "other", "link"])
 def test_a_damaged_yes_is_none(project: Path, own_folder: Path, how: str) -> None:
     """It is said, and `leftoff trust` writes it anew."""
     settings(project, ISSUES)
     succeed("trust", "--yes", cwd=project)
     (file,) = own_folder.iterdir()
     data = file.read_bytes()
-    if how == "open":
-        file.chmod(0o666)
-    elif how == "link":
+    if how == "link":
         file.rename(own_folder.parent / "moved")
         file.symlink_to(own_folder.parent / "moved")
     else:
         file.write_bytes({"empty": b"", "cut": data[:40], "other": data.replace(b"touch", b"rmdir")}[how])
-    ran, said = started_with_issue(project)
-    assert not ran and "is damaged, or not yours alone" in said
+    assert not started_with_issue(project)[0]
     assert "is damaged" in succeed("trust", "--list", cwd=project).err
     succeed("trust", "--yes", cwd=project)
     assert started_with_issue(project)[0]
@@ -465,3 +359,83 @@ def test_a_hook_tells_of_broken_settings(project: Path) -> None:
     assert "leftoff.toml is wrong" in told and "ignore" not in told
     assert "ignore all rules" in (project / ".leftoff/hook.log").read_text()
     (project / "leftoff.toml").unlink()
+
+
+# -- stores
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    """A checkout in which this user has a run."""
+    (project / ".git").mkdir()
+    succeed("start", "w", "--run-id", "mine", cwd=project)
+    return project
+
+
+def test_a_store_that_came_with_a_clone(repository: Path, tmp_path: Path) -> None:
+    """No verb opens it, until the user trusts it; a store that is named needs no trust."""
+    clone = tmp_path / "clone"
+    shutil.copytree(repository, clone, ignore=shutil.ignore_patterns(".git"))
+    (clone / ".git").mkdir()
+    before = sorted((path, path.stat().st_mtime_ns) for path in (clone / ".leftoff").rglob("*"))
+    for words in (("ls",), ("status",), ("start", "w"), ("note", "x"), ("fsck",), ("resume", "mine")):
+        done = call(*words, cwd=clone)
+        assert 7 == done.code and "was not created here" in done.err and "`leftoff trust`" in done.err, str(
+            done
+        )
+    told = Session(clone).context("SessionStart") or ""
+    assert "its store is not trusted" in told
+    Session(clone).fire("UserPromptSubmit", prompt="do it")
+    assert before == sorted((path, path.stat().st_mtime_ns) for path in (clone / ".leftoff").rglob("*"))
+    succeed("ls", cwd=clone, LEFTOFF_TRUST="1")
+    succeed("--store", ".leftoff", "ls", cwd=clone)
+    assert 7 == call("trust", cwd=clone).code
+    succeed("trust", "--yes", cwd=clone)
+    assert "mine" in succeed("ls", cwd=clone).out
+    succeed("trust", "--revoke", cwd=clone)
+    assert 7 == call("ls", cwd=clone).code
+
+
+def test_the_mark_is_in_the_repository(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container with another home knows the store; so do a copy and a moved folder."""
+    (mark,) = (repository / ".git/leftoff").iterdir()
+    assert (mark.name, 0) == (
+        succeed("store", "info", "--json", cwd=repository).json["store_id"],
+        mark.stat().st_size,
+    )
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "container"))
+    shutil.copytree(repository, tmp_path / "copy")
+    repository.rename(tmp_path / "moved")
+    for name in ("copy", "moved"):
+        assert "mine" in succeed("ls", cwd=tmp_path / name).out
+
+
+def test_without_git_the_mark_is_the_users(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the folder goes, its user knows it; another user does not."""
+    succeed("start", "w", "--run-id", "mine", cwd=project)
+    moved = project.rename(tmp_path / "moved")
+    assert "mine" in succeed("ls", cwd=moved).out
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert 7 == call("ls", cwd=moved).code
+
+
+def test_a_database_without_the_file_of_its_id(repository: Path) -> None:
+    """It is not known, until the user trusts it."""
+    (repository / ".leftoff/id").unlink()
+    assert 7 == call("ls", cwd=repository).code
+    succeed("trust", "--yes", cwd=repository)
+    assert "mine" in succeed("ls", cwd=repository).out
+
+
+def test_where_no_mark_can_be_written(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No store is made, and the message says what helps."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    done = call("start", "w", cwd=project)
+    assert 8 == done.code and "LEFTOFF_TRUST=1" in done.err and not (project / ".leftoff/store.db").exists()
+    for _ in range(2):
+        succeed("start", "w", cwd=project, LEFTOFF_TRUST="1")

@@ -211,7 +211,7 @@ NOBODY = 65534
 
 def as_nobody(*words: str, cwd: Path) -> Called:
     """The command as somebody without rights."""
-    return call_as(NOBODY, *words, cwd=cwd, HOME="/nonexistent")
+    return call_as(NOBODY, *words, cwd=cwd, HOME="/nonexistent", LEFTOFF_TRUST="1")
 
 
 @pytest.fixture

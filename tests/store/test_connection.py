@@ -135,7 +135,15 @@ def test_modes(store: SqliteStore) -> None:
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
     assert "*\n" == (folder / ".gitignore").read_text()
     del files[".gitignore"]
-    assert {"store.db", "store.db-wal", "store.db-shm", "lock", "swept", row.hash.hex()[2:]} == files.keys()
+    assert {
+        "store.db",
+        "store.db-wal",
+        "store.db-shm",
+        "id",
+        "lock",
+        "swept",
+        row.hash.hex()[2:],
+    } == files.keys()
     assert {0o600} == set(files.values())
     assert 0o700 == stat.S_IMODE(folder.stat().st_mode)
 
@@ -205,7 +213,7 @@ def test_nobody_sees_half_a_store(store: SqliteStore, monkeypatch: pytest.Monkey
                 store.write(lambda tx: None)
         assert not store.exists()
     Scribe(store).verify()
-    made = {".gitignore", "lock", "store.db", "store.db-wal", "store.db-shm", "swept"}
+    made = {".gitignore", "id", "lock", "store.db", "store.db-wal", "store.db-shm", "swept"}
     assert made == set(os.listdir(store.folder))
 
 

@@ -361,6 +361,9 @@ class Tx(View):
 class Store:
     """Transactions, blobs and upkeep."""
 
+    #: called with the id of a store that is created in a folder, before anyone can see it
+    created: Callable[[str], None] | None = None
+
     #: where it is, for people; never with a password in it
     name: str
     #: what opens it again, for processes that we start: no password is in it

@@ -53,6 +53,13 @@ def main_worktree(project: str) -> str:
     return os.path.dirname(folder) if known and os.path.basename(folder) == ".git" else ""
 
 
+def common_folder(folder: str) -> str:
+    """Return the folder that all work trees of the nearest repository share; empty if there is none."""
+    git = next(filter(None, map(_git_dir, upward(os.path.abspath(folder)))), "")
+    common = _first_line(os.path.join(git, "commondir")) if git else ""
+    return os.path.normpath(os.path.join(git, common)) if common else git
+
+
 def is_commit(text: object) -> bool:
     """Whether a text can only be the id of a commit. What a run, a bundle or a `HEAD` says may be anything else, also
     what git would take for an option: that goes into no call of git."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff import seams
+from leftoff import log, seams
 from leftoff import store as stores
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER
-from leftoff.errors import NeedsPerson, Usage
+from leftoff.errors import NeedsPerson, StoreUnavailable, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,9 +79,16 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     if configured and folder is None:
         return configured
     home, store = store_home(project, folder)
-    if home == project or not CALLER.trusts(project):
-        _refuse_strange(home, store)
+    if not CALLER.trusts(project) and not (folder and _leads_outside(project, folder)):
+        _refuse_untrusted(home, store)
     return os.path.join(home, store)
+
+
+def _leads_outside(project: str, folder: str) -> bool:
+    """Return whether the settings name a store outside of the project: they do so only if they are trusted."""
+    from leftoff.engine.config.trust import outside
+
+    return not os.path.islink(os.path.join(project, folder)) and outside(project, folder, own=True) != ""
 
 
 def store_home(project: str, configured: str | None = None) -> tuple[str, str]:
@@ -101,28 +108,14 @@ def absolute(location: str) -> str:
     return location if folder is None else os.path.abspath(folder)
 
 
-def _refuse_strange(project: str, store: str) -> None:
-    """A link in the place of the store or in its folder, or a folder of another user: where we write is not for a
-    project to say."""
-    from leftoff.files import failure, links_in, stranger
+def _refuse_untrusted(home: str, store: str) -> None:
+    """Raise ``NeedsPerson`` if a store came along with a repository, or leads outside of the project."""
+    from leftoff.engine.config.trust import HOW, UNKNOWN, not_trusted, store_items
 
-    path = os.path.join(project, store)
-    try:
-        if not os.path.islink(path) and stranger(path) is None and not links_in(path):
-            return
-    except (FileNotFoundError, NotADirectoryError):  # whoever opens it says so
-        if not os.path.islink(path):
-            return
-    except OSError as error:  # what lies in it cannot be looked at
-        raise failure(error, path) from None
-    from leftoff.engine.config.trust import HOW, THEIRS, not_trusted, store_items
-
-    for item in not_trusted(project, store_items(project, store)):
-        where = os.path.join(project, item.key)
-        if item.does == THEIRS:
-            raise NeedsPerson(
-                f"{where} belongs to another user ({item.value}), and is not trusted.", hint=HOW
-            )
+    for item in not_trusted(home, store_items(home, store)):
+        where = os.path.join(home, item.key)
+        if item.does == UNKNOWN:
+            raise NeedsPerson(f"The store {where} was not created here, and is not trusted.", hint=HOW)
         raise NeedsPerson(
             f"{where} is a link that leads outside of the project or the store, and not trusted: {item.target}.",
             hint=HOW,
@@ -132,7 +125,19 @@ def _refuse_strange(project: str, store: str) -> None:
 def open_store(location: str, clock: Clock | None = None, blobs: str | None = None) -> Store:
     """A store by its folder or URL. Nothing is created before the first write. ``blobs``: the folder that all machines
     share, where a store on a server keeps its blobs as files."""
-    return stores.open_store(location, _folders(), clock, blobs)
+    store = stores.open_store(location, _folders(), clock, blobs)
+    store.created = lambda store_id: _know_created(location, store_id)
+    return store
+
+
+def _know_created(location: str, store_id: str) -> None:
+    """Mark a store as known that was created now. One that was named explicitly can do without the mark."""
+    from leftoff.engine.config.trust import know_store
+
+    try:
+        know_store(os.path.dirname(absolute(location)), store_id)
+    except StoreUnavailable as error:
+        log.debug("a store that was named: %s", error)
 
 
 def local_folder(location: str) -> str:
@@ -242,7 +247,7 @@ class Project:
         """Once in the life of a process."""
         from leftoff.engine.config.trust import told
 
-        text = told(self.folder, items)
+        text = told(items)
         if (self.folder, text) not in _told:
             _told.add((self.folder, text))
             self.say(text)
@@ -266,6 +271,10 @@ class Project:
         if self._store is None:
             location = store_location(self.folder, self._given, self.settings.store)
             self._store = open_followed(self.folder, location, self.settings, self.clock, self.say)
+            if self._given is None and CALLER.store is None and not CALLER.trusts(self.folder):
+                from leftoff.engine.config.trust import know_store
+
+                self._store.created = lambda store_id: know_store(os.path.dirname(location), store_id)
             if location == CALLER.store != self._store.location:
                 CALLER.pass_on_store(self._store.location)
             self._be_patient()

@@ -209,8 +209,6 @@ def load(project: str) -> Settings:
         return _NO_FILE
     if info.st_mode & 0o170000 != 0o100000:  # a pipe would be waited for without end
         raise _bad(f"{path} cannot be read: it is not a regular file.", "Put a file there, or remove it.")
-    if theirs := _theirs(folder, path):
-        return Settings(untrusted=theirs)
     version = (info.st_mtime_ns, info.st_size, info.st_ino)
     known = _loaded.get(path)
     if known is None or known[0] != version:
@@ -223,17 +221,6 @@ def load(project: str) -> Settings:
 
     asked = trust.not_trusted(folder, trust.items_of(folder, tables))
     return Settings(trust.without(tables, asked), source, tuple(asked)) if asked else settings
-
-
-def _theirs(folder: str, path: str) -> tuple[Item, ...]:
-    """What needs trust before the file is so much as read: it is another user's."""
-    from leftoff.files import stranger
-
-    if stranger(path) is None:
-        return ()
-    from leftoff.engine.config import trust
-
-    return tuple(trust.not_trusted(folder, trust.file_items(path)))
 
 
 def tables_of(project: str) -> dict[str, Any]:

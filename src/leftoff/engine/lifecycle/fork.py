@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
-from leftoff.engine.lifecycle.origin import heir
+from leftoff.engine.lifecycle.origin import copy_source
 from leftoff.engine.read.state import facts_of, need_version, proved_version, whole
 from leftoff.engine.retention.export import drop_partial_run
 from leftoff.engine.steps.lifecycle import put_back
@@ -72,12 +72,9 @@ def fork(
     records, large = _in_blobs(store, records)
     head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
     copy = _Copy(head, large)
-    # What came from elsewhere is asked about in its fork, too.
-    mark = heir(store, source)
 
     def complete(tx: Tx) -> Version:
-        if mark is not None:
-            mark(tx, head.run, head.run_id)
+        copy_source(tx, source, head.run)
         return _complete(tx, copy, changes, blobs, at, f"fork of {source.run_id}@{target.seq}")
 
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 LINE = 300  # characters of one fact
-_FROM = "from"  # of a fact beside a run: the bundle that brought it
+FROM = "from"  # of a fact beside a run: the bundle that brought it
 _WORD, _IN_WORDS = 100, "._-:+@#/~[]"  # how long a name is that needs no marks, and what may stand in it
 _MARKS = str.maketrans("“”", '""')
 # Letters and marks that nobody sees: blank ones, and selectors of variants, which can carry a text of their own.
@@ -84,12 +84,12 @@ def _marked(value: Any) -> Any:
 
 def note_bundle(name: str) -> Callable[[Tx, int, str], None]:
     """What notes beside a run, in a transaction, that it came from a bundle."""
-    return lambda tx, run, run_id: tx.put_fact(f"{_FROM} {run}", name)
+    return lambda tx, run, run_id: tx.put_fact(f"{FROM} {run}", name)
 
 
 def source_of(view: View, row: RunRow) -> str:
-    """Where a run came from that nobody here started; empty: it was started here."""
-    bundle = view.fact(f"{_FROM} {row.run}")
+    """Return where an imported run came from; empty if it was started here."""
+    bundle = view.fact(f"{FROM} {row.run}")
     return f"the bundle {word(bundle)}" if bundle else origin(row.card)
 
 

@@ -9,7 +9,6 @@ from leftoff import seams
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening, is_taken
-from leftoff.engine.lifecycle.origin import can_mark
 from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.logs import failures
@@ -248,8 +247,6 @@ def start(
     setting.reuse = request.reuse
     if known:
         _abandon(project, known[0])
-    if not can_mark():
-        project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
     before = {row.run for row in known}
 
     def alone(view: View) -> None:

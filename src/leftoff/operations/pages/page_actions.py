@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from leftoff.dialects.retention import Pruned, Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.origin import can_mark, trust_run
+from leftoff.engine.lifecycle.origin import agree
 from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
@@ -399,10 +399,8 @@ def _resume(order: ActionOrder) -> Acted:
         untrusted = next((finding.digest for finding in found.findings if finding.digest), "")
         if take_answers(found, request, Answerer()) is None:
             raise _not_now(found)
-        if (
-            untrusted and can_mark()
-        ):  # the driver runs the definition that was shown, and none that came since
-            trust_run(project.store, row, untrusted)
+        if untrusted:  # the driver runs the definition that was shown, and none that came since
+            agree(project.store, row, untrusted)
             said = {**said, "accept": [code for code in said.get("accept", ()) if code != UNTRUSTED]}
         _drive_apart(project, caller, row, _options(said))
         told = f"Run {row.run_id} continues."

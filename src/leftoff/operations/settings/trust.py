@@ -7,11 +7,12 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.config import trust
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.project import store_home
-from leftoff.engine.config.settings import FILE, tables_of
-from leftoff.engine.lifecycle.origin import TRUSTED, distrust, how_ours, is_ours, trust_run
+from leftoff.engine.config.project import open_store, store_home
+from leftoff.engine.config.settings import tables_of
+from leftoff.engine.lifecycle.origin import agree, agreed, disagree, may_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.files import ID_FILE, write_private
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Run(Fields):
-    """An unfinished run that was not begun here by this user, and all that its workflow would run."""
+    """An unfinished run that was imported, and all that its workflow would run."""
 
     row: RunRow
     path: str
@@ -67,18 +68,12 @@ def look(project: Project) -> Trust:
     folder = project.folder
     tables = tables_of(folder)
     home, links = _links(folder, tables)
-    items = [*_whose(folder), *trust.items_of(folder, tables)]
+    items = trust.items_of(folder, tables)
     of_store = [] if CALLER.trusts(folder) else trust.not_trusted(home, links)
     asked = [*trust.not_trusted(folder, items), *of_store]
     runs = _runs(project) if not of_store and not CALLER.trusts(folder) else []
     given = [item for item in (*items, *links) if item not in asked]
     return Trust(folder, given, asked, runs, home, of_store)
-
-
-def _whose(folder: str) -> list[Item]:
-    """Whose the settings are."""
-    path = os.path.join(folder, FILE)
-    return trust.file_items(path) if os.path.exists(path) else []
 
 
 def _links(folder: str, tables: dict[str, Any]) -> tuple[str, list[Item]]:
@@ -89,25 +84,39 @@ def _links(folder: str, tables: dict[str, Any]) -> tuple[str, list[Item]]:
 
 
 def _runs(project: Project) -> list[Run]:
-    """Runs of workflow files that came from elsewhere."""
+    """Return the imported runs of workflow files that the user has not agreed to."""
     if not project.store.exists():
         return []
     found = []
     for row in project.store.read(lambda view: view.list_runs({"status": UNFINISHED}, None)):
         definitions = definitions_of(project, ResumeRequest(Target(row, None)))
         new = definitions.new if definitions is not None else None
-        if definitions is not None and new is not None and not is_ours(project.store, row, new.digest):
+        if definitions is not None and new is not None and not may_run(project.store, row, new.digest):
             found.append(Run(row, definitions.path, what_runs(project.store, row, new), new.digest))
     return found
 
 
 def give(project: Project, asked: Trust) -> None:
-    """A person has seen it, and says yes."""
+    """Store that the user has seen it and said yes."""
     for item in asked.asked:
-        trust.remember(asked.home if item in asked.of_store else project.folder, item, iso(project.now))
+        if item.does == trust.UNKNOWN:
+            trust.know_store(os.path.dirname(item.target), item.value or _name_store(item.target))
+        else:
+            trust.remember(asked.home if item in asked.of_store else project.folder, item, iso(project.now))
     project.forget_settings()
     for run in asked.runs:
-        trust_run(project.store, run.row, run.content)
+        agree(project.store, run.row, run.content)
+
+
+def _name_store(folder: str) -> str:
+    """Return the id of a store that has no file with its id, and write that file."""
+    store = open_store(folder)
+    try:
+        store_id = str(store.about()["store_id"])
+    finally:
+        store.close()
+    write_private(os.path.join(folder, ID_FILE), [f"{store_id}\n".encode()])
+    return store_id
 
 
 def given() -> list[Remembered]:
@@ -116,9 +125,10 @@ def given() -> list[Remembered]:
 
 
 def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
-    """Nothing of this project is trusted any more: settings, and runs from elsewhere. What is damaged goes too."""
+    """Trust nothing of this project any more: its store, its settings, imported runs. Damaged files go too."""
     runs = _distrust_runs(project)
     here, (home, links) = os.path.realpath(project.folder), _links(project.folder, tables_of(project.folder))
+    forgotten = _forget_store(project.folder)
     found = [
         known
         for known in trust.remembered()
@@ -129,22 +139,30 @@ def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
     for known in found:
         trust.forget(known)
     project.forget_settings()
-    return found, runs
+    return [*found, *forgotten], runs
+
+
+def _forget_store(folder: str) -> list[Remembered]:
+    named = tables_of(folder).get("store")
+    home, store = store_home(folder, folder_of(named) if isinstance(named, str) else None)
+    path = os.path.join(home, store)
+    item = trust.Item(store, trust.id_of(path), trust.UNKNOWN, path)
+    gone = trust.forget_store(os.path.dirname(path), item.value)
+    return [trust.Remembered(gone[0], home, item)] if gone else []
 
 
 def _distrust_runs(project: Project) -> list[str]:
-    """Also those that are archived, or in the trash: they may come back."""
+    """Forget what the user agreed to, of archived and trashed runs, too: they may come back."""
     if trust.not_trusted(*_links(project.folder, tables_of(project.folder))) or not project.store.exists():
         return []
 
     def find(view: View) -> list[RunRow]:
         unseen = [*view.archived(), *(each.row for each in view.trashed())]
-        marks = [(row, how_ours(view, row)) for row in [*view.list_runs({}, None), *unseen]]
-        return [row for row, ours in marks if ours is not None and ours.how == TRUSTED]
+        return [row for row in [*view.list_runs({}, None), *unseen] if agreed(view, row) is not None]
 
     def forget(tx: Tx) -> None:
         for row in theirs:
-            distrust(tx, row)
+            disagree(tx, row)
 
     theirs = project.store.read(find)
     if theirs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from leftoff.files import make_folder, sync_file, sync_folder
+from leftoff.files import ID_FILE, make_folder, sync_file, sync_folder
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import connection
@@ -30,6 +30,8 @@ def backup_sqlite(store: SqliteStore, folder: str) -> None:
         blobs = Blobs(part)
         for row in switch_log_on(path):
             _copy_blob(store.blobs, blobs, row)
+        if os.path.isfile(known := os.path.join(store.folder, ID_FILE)):
+            shutil.copyfile(known, os.path.join(part, ID_FILE))
         sync_folder(part)
 
 

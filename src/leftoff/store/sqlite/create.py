@@ -29,11 +29,15 @@ def make(store: SqliteStore) -> None:
     try:
         connection.initialise(db)
         bring_up_to_date(store, connection.prepare(db, part))
+        store_id = str(db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchall()[0][0])
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         db.close()
     os.unlink(part + "-wal")
     os.unlink(part + "-shm")
+    files.write_private(os.path.join(store.folder, files.ID_FILE), [f"{store_id}\n".encode()])
+    if store.created is not None:
+        store.created(store_id)
     os.rename(part, path)
     files.mark_done(os.path.join(store.folder, files.SWEPT), store.clock.now())
     files.sync_folder(store.folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.lifecycle.origin import is_ours
+from leftoff.engine.lifecycle.origin import may_run
 from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
 from leftoff.engine.resume.plan import make_plan
@@ -159,7 +159,7 @@ class WorkflowChecks(CheckProvider):
 
     def _untrusted(self, seen: Seen, new: Workflow) -> Iterator[Finding]:
         """A run that came from elsewhere, with its workflow: what it would run is for a person to see first."""
-        if self._is_named or CALLER.trusts(seen.project) or is_ours(seen.store, seen.row, new.digest):
+        if self._is_named or CALLER.trusts(seen.project) or may_run(seen.store, seen.row, new.digest):
             return
         yield Finding(
             "definition.untrusted",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.trust import outside
-from leftoff.engine.lifecycle.origin import how_ours
+from leftoff.engine.lifecycle.origin import source_of
 from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.errors import Corrupt, Unsupported
 
@@ -45,9 +45,7 @@ def definitions_of(project: Project, request: ResumeRequest) -> Definitions | No
 
 
 def _is_from_elsewhere(project: Project, row: RunRow) -> bool:
-    """Whether a run was not begun here by this user, who may have agreed to what it was seen to run."""
-    ours = project.store.read(lambda view: how_ours(view, row))
-    return ours is None or ours.content != ""
+    return bool(project.store.read(lambda view: source_of(view, row)))
 
 
 def _leads_out(project: Project, path: str) -> bool:

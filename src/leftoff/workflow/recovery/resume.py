@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import open_run
-from leftoff.engine.lifecycle.origin import is_ours, trust_run
+from leftoff.engine.lifecycle.origin import agree, may_run
 from leftoff.engine.resume.finding import ASK as ASK_LEVEL
 from leftoff.engine.resume.finding import REFUSE, WARN, levelled
 from leftoff.engine.resume.plan import make_plan
@@ -158,11 +158,11 @@ class Resumption:
         self._restore()
 
     def _remember_trust(self) -> None:
-        """Who was asked about a run from elsewhere, or named its file, is not asked again while it stays the same."""
+        """Store that the user agreed to the definition of an imported run, or named its file."""
         asked = any(code == "definition.untrusted" for code, _ in self._asked)
-        content = "" if self._is_named else self.runner.workflow.digest
-        if (asked or self._is_named) and not is_ours(self.setting.store, self.row, content):
-            trust_run(self.setting.store, self.row, content)
+        digest = self.runner.workflow.digest
+        if (asked or self._is_named) and not may_run(self.setting.store, self.row, digest):
+            agree(self.setting.store, self.row, digest)
 
     # -- what is there, and what a person must say of it, before anything is changed
 

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.lifecycle.origin import is_ours
+from leftoff.engine.lifecycle.origin import may_run
 from leftoff.engine.read.state import Reader
 from leftoff.engine.workspace.file_state import hash_file, look
 from leftoff.engine.workspace.file_versions import has_copy
@@ -146,9 +146,9 @@ class Reuse:
                 return []
             found = self._store.read(lambda view: view.list_runs(where, MOST_RUNS + 1))
             others = [row for row in found if row.run_id != self._state.ledger.run_id]
-            # Else only what was begun here says what need not run.
+            # An imported run does not decide which steps need not run, unless the user agreed to it.
             trusted = CALLER.trusts(self._state.project)
-            self._runs = [row for row in others if trusted or is_ours(self._store, row)]
+            self._runs = [row for row in others if trusted or may_run(self._store, row)]
         return self._runs
 
     def _reader(self, view: View, row: RunRow) -> Reader:

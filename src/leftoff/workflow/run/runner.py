@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
-from leftoff.engine.lifecycle.origin import marker
 from leftoff.engine.write.commit import save_blobs
 from leftoff.host import this_process
 from leftoff.model.fields import Fields
@@ -142,15 +141,13 @@ def start(
     for key, value in context_of(workflow, setting.project).items():
         changes.put("context", key, value)
     changes, blobs = save_blobs(setting.store, changes)
-    driver, mark = (this_process(), setting.who), marker()
+    driver = (this_process(), setting.who)
 
     def work(tx: Tx) -> tuple[Head, int]:
         if alone is not None:
             alone(tx)
         head, epoch, _ = start_in(tx, known, changes, blobs, at, driver)
         assert epoch is not None
-        if mark is not None:
-            mark(tx, head.run, head.run_id)
         return head, epoch
 
     head, epoch = setting.store.write(work)
