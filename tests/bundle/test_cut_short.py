@@ -11,25 +11,26 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.retention.export import import_bundle
+from leftoff.engine.retention.export import Bundle, import_bundle
 from leftoff.errors import StoreUnavailable
-from leftoff.store.pace import Pace
 from leftoff.store.sqlite.store import SqliteStore
-from tests.bundle.forge import DRIVER, make_run, opened, write_bundle
+from tests.bundle.samples import DRIVER, make_run, write_bundle
 from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.seams import SEAMS
 
 KILLED = """
 import os, signal, sys
 from leftoff.cli import main
-from leftoff.store.pace import Pace
-left, batch = int(sys.argv[1]), Pace.batch
-def dying(self, work):
+from leftoff.store.sqlite.store import SqliteStore
+left, write = int(sys.argv[1]), SqliteStore.write
+def dying(self, *words, **named):
     global left
-    left -= 1
+    if self.folder == os.path.abspath(".leftoff"):
+        left -= 1
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    return batch(self, work)
-Pace.batch = dying
+    return write(self, *words, **named)
+SqliteStore.write = dying
 sys.exit(main(["import", sys.argv[2]]))
 """
 
@@ -51,11 +52,12 @@ def there(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("batches", [0, 1, 3])
+@pytest.mark.parametrize("batches", [1, 2, 5])
 def test_killed_half_way(batches: int, bundle: Path, there: Path) -> None:
     """No run is seen, fsck is clean, a sweep gives everything back, and importing again works."""
     command = [sys.executable, "-c", KILLED, str(batches), str(bundle)]
-    killed = subprocess.run(command, cwd=there, env=environment(), capture_output=True)
+    env = environment(TMPDIR=str(there.parent))  # a killed process leaves its temporary folder
+    killed = subprocess.run(command, cwd=there, env=env, capture_output=True)
     assert -signal.SIGKILL == killed.returncode, killed.stderr
     with leftoff.open(there / ".leftoff") as store:
         assert [] == store.list()
@@ -71,40 +73,40 @@ def test_killed_half_way(batches: int, bundle: Path, there: Path) -> None:
 def test_a_sweep_leaves_an_import_in_progress_alone(
     bundle: Path, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody who tidies up meanwhile does not take it for a leftover."""
+    """A sweep by another process does not take it for a leftover."""
     store, other = (SqliteStore(str(there / ".leftoff")) for _ in range(2))
-    batch = Pace.batch
-    swept: list[int] = []
+    write, swept = SqliteStore.write, list[int]()
 
-    def sweeping(self: Pace, work: object) -> object:
-        result = batch(self, work)  # type: ignore[arg-type]
-        if len(swept) < 2 and self._store is store:
+    def sweeping(self: SqliteStore, *what: Any, **how: Any) -> object:
+        result = write(self, *what, **how)
+        if len(swept) < 3 and self is store:
             swept.append(other.sweep())
         return result
 
-    monkeypatch.setattr(Pace, "batch", sweeping)
-    with opened(bundle) as checked:
+    monkeypatch.setattr(SEAMS["SqliteStore.write"], sweeping)
+    with Bundle(str(bundle)) as checked:
         assert import_bundle(store, checked, 0, DRIVER)
-    assert 2 == len(swept)
+    assert 3 == len(swept)
+    assert [] == store.check()["problems"]
     store.close()
     other.close()
 
 
 def test_a_failure_half_way_cleans_up(bundle: Path, there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full in the third batch: the error says so, and nothing of the run is left."""
+    """If the disk is full in the third transaction, the error says so, and nothing of the run is left."""
     store = SqliteStore(str(there / ".leftoff"))
-    batch = Pace.batch
-    calls = []
+    write, calls = SqliteStore.write, list[int]()
 
-    def failing(self: Pace, work: object) -> object:
+    def failing(self: SqliteStore, *what: Any, **how: Any) -> object:
         calls.append(1)
         if len(calls) == 3:
             raise StoreUnavailable("The disk is full.")
-        return batch(self, work)  # type: ignore[arg-type]
+        return write(self, *what, **how)
 
-    monkeypatch.setattr(Pace, "batch", failing)
-    with opened(bundle) as checked, pytest.raises(StoreUnavailable):
-        import_bundle(store, checked, 0, DRIVER)
+    with Bundle(str(bundle)) as checked:
+        monkeypatch.setattr(SEAMS["SqliteStore.write"], failing)
+        with pytest.raises(StoreUnavailable):
+            import_bundle(store, checked, 0, DRIVER)
     left = "SELECT (SELECT count(*) FROM run WHERE run > 0) + (SELECT count(*) FROM record)"
     assert 0 == store.read(lambda view: view.execute(left).fetchone()[0])  # type: ignore[attr-defined]
     store.close()
@@ -123,9 +125,10 @@ def test_ctrl_c_behind_its_end(bundle: Path, there: Path, monkeypatch: pytest.Mo
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(SqliteStore, "write", interrupted)
-    with opened(bundle) as checked, pytest.raises(KeyboardInterrupt):
-        import_bundle(store, checked, 0, DRIVER)
+    with Bundle(str(bundle)) as checked:
+        monkeypatch.setattr(SEAMS["SqliteStore.write"], interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            import_bundle(store, checked, 0, DRIVER)
     (row,) = store.read(lambda view: view.list_runs({}))
     assert "acknowledged" in succeed("show", row.run_id, "--json", cwd=there, LEFTOFF_TRUST="1").out
     store.close()

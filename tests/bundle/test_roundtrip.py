@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.retention.export import export, import_bundle, would_import
+from leftoff.engine.retention.export import Bundle, export_run, import_bundle, would_import
 from leftoff.errors import Conflict, NotFound, StoreUnavailable, Usage
 from leftoff.store.sqlite.store import SqliteStore
-from tests.bundle.forge import DRIVER, make_run, opened, random_run, write_bundle
+from tests.bundle.samples import DRIVER, make_run, random_run, write_bundle
+from tests.seams import SEAMS
 
 
 def take_in(folder: Path, bundle: Path) -> bool:
     """Import into the store of a folder; whether that made a new run."""
     store = SqliteStore(str(folder / ".leftoff"))
     try:
-        with opened(bundle) as checked:
+        with Bundle(str(bundle)) as checked:
             return import_bundle(store, checked, 1_800_000_000_000, DRIVER)
     finally:
         store.close()
@@ -151,7 +152,7 @@ def test_export_sees_one_snapshot(tmp_path: Path) -> None:
             for number in range(10):
                 path = tmp_path / f"{number}.leftoff"
                 write_bundle(here, run.id, path)
-                with opened(path) as bundle:
+                with Bundle(str(path)) as bundle:
                     heads.add(bundle.head.seq)
         finally:
             stop.set()
@@ -164,7 +165,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     """Not even a store."""
     here, there = homes(tmp_path)
     write_bundle(here, random_run(here, 1), tmp_path / "run.leftoff")
-    with opened(tmp_path / "run.leftoff") as bundle:
+    with Bundle(str(tmp_path / "run.leftoff")) as bundle:
         assert would_import(SqliteStore(str(there / ".leftoff")), bundle)
     assert [] == list(there.iterdir())
 
@@ -193,7 +194,7 @@ def test_never_into_the_store(tmp_path: Path) -> None:
     (there / "link").symlink_to(here / ".leftoff")
     for path in (here / ".leftoff" / "store.db", there / "link" / "store.db", there / "link" / "new"):
         with pytest.raises(Usage, match="inside the store"):
-            export(store, row, str(path))
+            export_run(store, row, str(path))
     store.close()
 
 
@@ -203,10 +204,10 @@ def test_wrong_places_are_refused(tmp_path: Path) -> None:
     store, row = target_row(here)
     os.mkfifo(there / "pipe")
     with pytest.raises(NotFound, match="no folder"):
-        export(store, row, str(there / "no" / "file"))
+        export_run(store, row, str(there / "no" / "file"))
     for path in (there, there / "pipe"):
         with pytest.raises(Usage, match="not a regular file"):
-            export(store, row, str(path))
+            export_run(store, row, str(path))
     assert ["pipe"] == os.listdir(there)
     store.close()
 
@@ -220,9 +221,9 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leftoff.store.bundle.write.sync_file", full)
+    monkeypatch.setattr(SEAMS["files.sync"], full)
     with pytest.raises(StoreUnavailable, match="full"):
-        export(store, row, str(there / "run.leftoff"))
+        export_run(store, row, str(there / "run.leftoff"))
     assert ["run.leftoff"] == os.listdir(there)
     assert "before" == (there / "run.leftoff").read_text()
     store.close()

@@ -41,9 +41,14 @@ def unpacked(path: Path) -> bytes:
     data = path.read_bytes()
     if path.suffix != ".leftoff":
         return data
-    db = sqlite3.connect(path)
-    for table in ("pack", "piece"):
-        data += b"".join(zstd().decompress(packed) for (packed,) in db.execute(f"SELECT data FROM {table}"))
+    data = zstd().decompress(data)
+    db = sqlite3.connect(":memory:")
+    db.deserialize(data)
+    blobs: dict[bytes, bytes] = {}
+    for hash, piece in db.execute("SELECT blob, data FROM piece ORDER BY blob, number"):
+        blobs[hash] = blobs.get(hash, b"") + piece
+    for (hash,) in db.execute("SELECT hash FROM blob WHERE encoding = 'zstd'"):
+        data += zstd().decompress(blobs[hash])
     db.close()
     return data
 

@@ -206,7 +206,9 @@ VALUES: dict[str, Wrong] = {
     "attempt of nobody": wrong(
         "step", "done", "build", code=5, told="LEFTOFF_ATTEMPT", LEFTOFF_ATTEMPT="bogus"
     ),
-    "store that is asked for nothing": wrong("store", code=2, told="needs info | migrate | copy FROM TO"),
+    "store that is asked for nothing": wrong(
+        "store", code=2, told="needs info | migrate | backup FOLDER | copy"
+    ),
     "store that is asked for something else": wrong("store", "move", code=2, told="does not take 'move'"),
     "trust that is listed and taken back": wrong(
         "trust", "--list", "--revoke", code=2, told="cannot be combined"

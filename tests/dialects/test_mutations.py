@@ -20,8 +20,7 @@ from leftoff.dialects.protocol import read, respelt, same, write
 from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
-from leftoff.engine.retention.bundle_check import open_bundle
-from leftoff.engine.retention.export import export
+from leftoff.engine.retention.export import Bundle, export_run
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode, text
 from tests.dialects.documents import places
@@ -165,8 +164,8 @@ def test_into_a_store(project: Path) -> None:
     assert taken > 10 and rejected > 10
     store = open_store(str(project / ".leftoff"))
     for row in store.read(lambda view: view.list_runs({})):
-        export(store, row, str(project / "run.leftoff"))
-        open_bundle(str(project / "run.leftoff")).close()
+        export_run(store, row, str(project / "run.leftoff"))
+        Bundle(str(project / "run.leftoff")).close()
     store.close()
 
 

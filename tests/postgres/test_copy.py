@@ -15,10 +15,10 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.blobs import CHUNK
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.postgres.view import PostgresView
-from leftoff.store.rows import COPYING, Holder
+from leftoff.store.rows import COPYING, BlobRow, Holder
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.store.tables import OWN_FACTS, TABLES
-from leftoff.store.transfer import copy, refuse_driven
+from leftoff.store.transfer import copy_store, refuse_driven_runs
 from tests.cli.command import call, succeed
 from tests.contract.rules.blobs import refer
 from tests.contract.scribe import AT, Scribe
@@ -48,11 +48,11 @@ def test_logs_go_with_it(embedded: Store, remote: PostgresStore, url: str, tmp_p
     path = Path(embedded.folder) / "attempts" / "x" / "log"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"line\n" * 300_000)
-    copy(embedded, remote)
+    copy_store(embedded, remote)
     second = PostgresStore(f"{url}-2", str(tmp_path / "second"))
-    copy(remote, second)
+    copy_store(remote, second)
     back = SqliteStore(str(tmp_path / "back" / ".leftoff"))
-    copy(second, back)
+    copy_store(second, back)
     assert path.read_bytes() == (Path(back.folder) / "attempts" / "x" / "log").read_bytes()
     second.on_link(lambda link: link.script([f"DROP SCHEMA {second.place.quoted} CASCADE"]))
     second.close()
@@ -94,7 +94,7 @@ def test_a_server_does_not_end_a_snapshot_while_a_large_file_is_copied(
         asked.append(name)
         return fact(view, name)
 
-    def load(hash: bytes) -> Iterator[bytes]:
+    def load(hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         for chunk in chunks:
             asked.append("chunk")
             yield chunk
@@ -103,7 +103,7 @@ def test_a_server_does_not_end_a_snapshot_while_a_large_file_is_copied(
     monkeypatch.setattr(PostgresView, "fact", spied)
     monkeypatch.setattr(remote, "load_blob", load)
     target = SqliteStore(str(tmp_path / "target" / ".leftoff"))
-    copy(remote, target)
+    copy_store(remote, target)
     assert ["chunk", COPYING] * 3 == asked
     target.close()
 
@@ -141,11 +141,11 @@ def everything(store: Store) -> dict[str, object]:
 
 def test_there_and_back(embedded: Store, remote: PostgresStore, tmp_path: Path) -> None:
     """Every row and every blob, with the same ids, numbers and history; and work goes on from there."""
-    done = copy(embedded, remote)
+    done = copy_store(embedded, remote)
     assert everything(embedded) == everything(remote)
     assert 3 == done["copied"]["run"]
     again = SqliteStore(str(tmp_path / "again"))
-    copy(remote, again)
+    copy_store(remote, again)
     assert everything(embedded) == everything(again)
     for store in (remote, again):
         (row, *_) = store.read(lambda view: view.list_runs({"workflow": "work"}))
@@ -174,13 +174,13 @@ def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
     for allowed in range(3, 100, 4):
         left = allowed
         try:
-            copy(embedded, remote, lambda table, rows, total: told.append(table))
+            copy_store(embedded, remote, lambda table, rows, total: told.append(table))
             break
         except Conflict:
             runs = remote.read(lambda view: view.tables().runs()) if remote.exists() else []
             assert [] == runs
     remote.write = write  # type: ignore[method-assign]
-    assert 1 == told.count("value")  # what was there already was not copied again
+    assert 1 == told.count("version")  # what was there already was not copied again
     assert everything(embedded) == everything(remote)
 
 
@@ -194,9 +194,9 @@ def test_how_far_it_is(embedded: Store, remote: PostgresStore) -> None:
             raise Conflict("cut")
 
     with pytest.raises(Conflict):
-        copy(embedded, remote, cut)
+        copy_store(embedded, remote, cut)
     before = told[-1][0]
-    copy(embedded, remote, cut)
+    copy_store(embedded, remote, cut)
     rows = [each for each, _ in told]
     assert sorted(rows) == rows and before < rows[-1]
     (total,) = {each for _, each in told}
@@ -211,9 +211,9 @@ def test_a_source_that_moved_since(embedded: Store, remote: PostgresStore) -> No
             raise Conflict("cut")
 
     with pytest.raises(Conflict):
-        copy(embedded, remote, cut)
+        copy_store(embedded, remote, cut)
     Scribe(embedded, "later")
-    copy(embedded, remote)
+    copy_store(embedded, remote)
     assert everything(embedded) == everything(remote)
 
 
@@ -221,7 +221,7 @@ def test_a_report_while_the_runs_arrive(
     embedded: Store, remote: PostgresStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waits, as long as it may: nothing is acknowledged by the server that the copy has not."""
-    copy(embedded, remote)
+    copy_store(embedded, remote)
     other = PostgresStore(url, str(tmp_path / "other"))
     other.patience = 0.1
 
@@ -231,7 +231,7 @@ def test_a_report_while_the_runs_arrive(
 
     Seam(monkeypatch).before("leftoff.store.transfer._reveal", report)
     back = SqliteStore(str(tmp_path / "back" / ".leftoff"))
-    copy(remote, back)
+    copy_store(remote, back)
     assert everything(remote) == everything(back)
     other.close()
     back.close()
@@ -241,14 +241,14 @@ def test_a_target_with_runs(embedded: Store, remote: PostgresStore) -> None:
     """Is not written into."""
     Scribe(remote, "mine")
     with pytest.raises(Invalid, match="has runs already"):
-        copy(embedded, remote)
+        copy_store(embedded, remote)
     assert ["mine"] == [row.run_id for row in remote.read(lambda view: view.list_runs({}))]
 
 
 def test_nothing_to_copy(remote: PostgresStore, tmp_path: Path) -> None:
     """Makes nothing."""
     with pytest.raises(NotFound):
-        copy(SqliteStore(str(tmp_path / "none")), remote)
+        copy_store(SqliteStore(str(tmp_path / "none")), remote)
     assert not remote.exists()
 
 
@@ -260,10 +260,10 @@ def test_not_while_somebody_drives(embedded: Store) -> None:
     def take(tx: Tx) -> None:
         tx.put_lease(row.run, 9, Holder("process", this_process(), None, "me", AT))
 
-    refuse_driven(embedded, AT)
+    refuse_driven_runs(embedded, AT)
     embedded.write(take)
     with pytest.raises(Conflict, match="run-1 is driven by me"):
-        refuse_driven(embedded, AT)
+        refuse_driven_runs(embedded, AT)
 
 
 def test_by_the_command(project: Path, url: str) -> None:
@@ -281,3 +281,25 @@ def test_by_the_command(project: Path, url: str) -> None:
     assert 0 == call("store", "migrate", cwd=project, LEFTOFF_STORE=url).code
     again = call("store", "copy", ".leftoff", url, cwd=project)
     assert (4, True) == (again.code, "has runs already" in again.err)
+
+
+def test_a_bundle_from_one_kind_of_store_to_the_other(project: Path, url: str) -> None:
+    """A run that is imported into a server and exported again gives the same bytes; so does a backup of the server."""
+    (project / "page.txt").write_text("hello " * 1000)
+    (project / "value").write_text("x" * 5000)
+    succeed("start", "site", "--run-id", "r", "--steps", "a,b", cwd=project)
+    for words in (("track", "page.txt"), ("set", "x=@value"), ("step", "done", "a"), ("set", "x=1")):
+        succeed(*words, cwd=project)
+    succeed("export", "r", "-o", "one.leftoff", cwd=project)
+    succeed("import", "one.leftoff", cwd=project, LEFTOFF_STORE=url)
+    succeed("export", "r", "-o", "two.leftoff", cwd=project, LEFTOFF_STORE=url)
+    assert 1 == succeed("store", "backup", "copy", "--json", cwd=project, LEFTOFF_STORE=url).json["runs"]
+    succeed("--store", "copy", "export", "r", "-o", "three.leftoff", cwd=project)
+    (one, two, three) = ((project / f"{name}.leftoff").read_bytes() for name in ("one", "two", "three"))
+    assert one == two == three
+    before, after = (
+        succeed("cat", "r:page.txt", cwd=project, **where).out for where in ({}, {"LEFTOFF_STORE": url})
+    )
+    assert before == after == "hello " * 1000
+    succeed("step", "done", "b", "--run", "r", cwd=project, LEFTOFF_STORE=url)
+    assert 0 == call("fsck", cwd=project, LEFTOFF_STORE=url).code

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from leftoff.engine.config.project import open_store
-from leftoff.store.transfer import copy
+from leftoff.store.transfer import copy_store
 from tests.model.rules_data import DataRules
 from tests.model.rules_life import LifeRules
 from tests.postgres.server import Server
@@ -42,12 +42,12 @@ def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: 
         def location(self, project: Path) -> str:
             return server.url(f"{self.game}-{project.name}")
 
-        def copy(self, old: Path, new: Path) -> None:
+        def copy_store(self, old: Path, new: Path) -> None:
             """The files of the project, and the store as a backup of it has it: nobody drives a run there."""
             shutil.copytree(old, new)
             source, target = open_store(self.location(old)), open_store(self.location(new))
             if source.exists():
-                copy(source, target, moves=True)
+                copy_store(source, target, others_write=True)
             source.close()
             target.close()
             for run in self.runs:

@@ -16,7 +16,7 @@ from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch
 from leftoff.store import remains
 from leftoff.store.postgres import fsck_postgres
 from leftoff.store.postgres.location import Place
-from leftoff.store.transfer import copy
+from leftoff.store.transfer import copy_store
 from tests.cli.command import call
 from tests.damage import store as samples
 from tests.damage.store import everything
@@ -82,7 +82,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
 def place(sample: Sample, url: str) -> Iterator[str]:
     """A copy of the sample on the server."""
     source, target = open_store(str(sample.path)), open_store(url)
-    copy(source, target)
+    copy_store(source, target)
     source.close()
     target.close()
     yield url

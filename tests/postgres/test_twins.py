@@ -12,7 +12,7 @@ from leftoff.errors import Conflict
 from leftoff.host import Process, scope, this_process
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
-from leftoff.store.transfer import copy
+from leftoff.store.transfer import copy_store
 from tests.contract.rules.versions import add_hidden
 from tests.contract.scribe import AT, Scribe
 
@@ -41,7 +41,7 @@ def test_its_runs_are_not_copied_away(store: Store, tmp_path: Path) -> None:
     """What it commits meanwhile would be in the old store only."""
     driven(store)
     with pytest.raises(Conflict, match="driven by twin"):
-        copy(store, open_store(str(tmp_path / ".leftoff")))
+        copy_store(store, open_store(str(tmp_path / ".leftoff")))
 
 
 @pytest.mark.damages_store

@@ -16,7 +16,7 @@ from leftoff.store.sqlite.queries import parse, read
 
 SRC = Path(__file__).parents[2] / "src" / "leftoff"
 # Where queries live, the schema that they are for, and the modules that may use them.
-FILES = {"queries.sql": SCRIPTS, "bundle/queries.sql": ["bundle/schema.sql"]}
+FILES = {"queries.sql": SCRIPTS}
 QUERIES = {(file, name): (about, sql) for file in FILES for name, about, sql in parse(read(file))}
 # fsck reads everything; so does nothing else.
 READS_EVERYTHING = {"every_record", "rows_of_no_run"}

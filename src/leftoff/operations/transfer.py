@@ -22,7 +22,7 @@ GENERIC = "generic"  # that of files of no protocol
 
 def export(project: Project, caller: Caller, ref: str | None, path: str) -> Exported:
     """Write a run with its whole history to one file."""
-    from leftoff.engine.retention.export import export
+    from leftoff.engine.retention.export import export_run
     from leftoff.operations.runs import target
 
     found = target(project, caller, ref)
@@ -32,7 +32,7 @@ def export(project: Project, caller: Caller, ref: str | None, path: str) -> Expo
             f"{ref} is one version of {run_id}; an export has them all.",
             hint=f"leftoff export {run_id} -o {path}, or fork that version and export the fork.",
         )
-    return export(project.store, found.row, path)
+    return export_run(project.store, found.row, path)
 
 
 # -- taking in
@@ -110,30 +110,19 @@ def import_runs(project: Project, request: Import) -> Imported:
 
 def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
     """Bundles, and whatever else is named. All are looked at before the store is opened: one may be the store."""
-    from leftoff.engine.retention.bundle_check import sniff
+    from leftoff.store.bundle import check_is_bundle, may_be_bundle
 
     bundles, others = [], []
     for path in request.paths:
-        if request.dialect not in (None, BUNDLES) or not (request.dialect or _looks_like_one(path)):
+        if request.dialect not in (None, BUNDLES) or not (request.dialect or may_be_bundle(path)):
             others.append(path)
             continue
         try:
-            sniff(path)
+            check_is_bundle(path)
             bundles.append(path)
         except LeftoffError as error:
             outcome.reject(path, error)
     return bundles, others
-
-
-def _looks_like_one(path: str) -> bool:
-    """Whether a file is a database, as bundles are."""
-    if not os.path.isfile(path):
-        return False
-    try:
-        with open(path, "rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return False
 
 
 def _import_documents(project: Project, request: Import, paths: list[str], outcome: Imported) -> None:
@@ -151,21 +140,16 @@ def _import_documents(project: Project, request: Import, paths: list[str], outco
 
 
 def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, bool]:
-    """The run's id, and whether it is (or would be) new here."""
+    """Return the run's id, and whether it is (or would be) new here."""
     from leftoff.engine.read.quoting import note_bundle
-    from leftoff.engine.retention.bundle_check import open_bundle
-    from leftoff.engine.retention.export import import_bundle, would_import
+    from leftoff.engine.retention.export import Bundle, import_bundle, would_import
     from leftoff.host import this_process
 
-    bundle = open_bundle(path)
-    try:
+    with Bundle(path) as bundle:
         if request.dry:
             return bundle.run_id, would_import(project.store, bundle)
         by, note = (this_process(), "leftoff import"), note_bundle(os.path.basename(path))
-        new = import_bundle(project.store, bundle, project.now, by, note)
-        return bundle.run_id, new
-    finally:
-        bundle.close()
+        return bundle.run_id, import_bundle(project.store, bundle, project.now, by, note)
 
 
 # -- protocols

@@ -114,10 +114,6 @@ class View:
         """The collections that have records (with ``past``: or had)."""
         raise NotImplementedError
 
-    def history(self, run: int) -> Iterator[tuple[Record, int | None]]:
-        """Every record, live and superseded, in the order of the versions that wrote them, and which one ended it."""
-        raise NotImplementedError
-
     def hashes(self, run: int, collection: str, low: str = "", high: str | None = None) -> dict[str, bytes]:
         """Hashes of the live records with ``low <= key < high``."""
         raise NotImplementedError
@@ -306,10 +302,6 @@ class Tx(View):
         raise NotImplementedError
 
     def set_leaf(self, run: int, step: str, leaf: bool) -> None:
-        raise NotImplementedError
-
-    def set_order(self, run: int, step: str, order: str) -> None:
-        """Where a step stands among the others."""
         raise NotImplementedError
 
     def add_version(self, run: int, version: Version, token: bytes) -> None:

@@ -1,17 +1,16 @@
-"""The tables of a store as they are, row by row: what is read and written where a whole store is copied.
+"""The tables of a store, row by row: the interface that copying a run or a whole store uses.
 
-Every store has these tables with these columns, whatever else it has. See ``leftoff.store.transfer``.
+Every store has these tables with these columns. See ``leftoff.store.transfer``.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from leftoff.store.base import INLINE
 from leftoff.store.rows import COPYING, FACT
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    Row = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 RECORD = "run collection key seq hash data blob status ord leaf"
 PAST = "run collection key until seq hash data blob"
@@ -33,41 +32,68 @@ TABLES = {
     "lease": (("run", "epoch", "since", "beat"), 1),
     "meta": (("name", "value"), 1),
 }
+#: the tables that are copied by themselves; values and blobs come with the records that refer to them
+COPIED = ("record", "past", "version", "alias", "attempt", "lease", "meta")
 #: how many rows there are in all of them
-COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in TABLES)}"
-#: what `meta` says of the store that it is in
+COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in COPIED)}"
+#: names in `meta` that describe the store itself
 OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema")
 #: names in `meta` that are not copied
 OURS = (*OWN_FACTS, FACT + COPYING)
 
 
-class Tables:
-    """What can be read of them inside a transaction."""
+def selected(table: str) -> list[str]:
+    """Return what to select for the columns of a table: a record's bytes also if they are in `value`."""
+    columns = list(TABLES[table][0])
+    if table in ("record", "past"):
+        value = f"(SELECT v.data FROM value v WHERE v.hash = {table}.hash)"
+        columns[columns.index("data")] = f"coalesce(data, {value})"
+    return columns
 
-    def rows(self, table: str, after: Row | None, limit: int) -> list[Row]:
-        """The next rows of a table (one of ``TABLES``) behind a key, in an order of its own."""
+
+def split_values(table: str, rows: list[Row]) -> tuple[list[Row], dict[bytes, bytes]]:
+    """Return the rows without the bytes that belong in `value`, and those bytes by their hash."""
+    values: dict[bytes, bytes] = {}
+    if table not in ("record", "past"):
+        return rows, values
+    columns = TABLES[table][0]
+    hash, data = columns.index("hash"), columns.index("data")
+    out = []
+    for row in rows:
+        if row[data] is not None and len(row[data]) > INLINE:
+            values[row[hash]] = row[data]
+            row = (*row[:data], None, *row[data + 1 :])
+        out.append(row)
+    return out, values
+
+
+class Tables:
+    """What a transaction can read of them."""
+
+    def rows(self, table: str, after: Row | None, limit: int, run: int | None = None) -> list[Row]:
+        """Return the next rows of a table after a key, in the order of the keys. ``run``: only rows of this run."""
         raise NotImplementedError
 
     def runs(self) -> list[Row]:
-        """The rows of all runs, hidden ones too. Inside a write nobody adds one before its end."""
+        """Return the rows of all runs, also hidden ones. In a write transaction no run is added until it ends."""
         raise NotImplementedError
 
     def size(self) -> int:
-        """How many rows there are of all tables, or a few more."""
+        """Return the number of rows to copy, or a few more."""
         raise NotImplementedError
 
 
 class WritableTables(Tables):
-    """What can also be written."""
+    """What a write transaction can do with them."""
 
     def add(self, table: str, rows: list[Row]) -> None:
-        """Rows of another store's table, as they are."""
+        """Add rows of another store's table. Their blobs must be known here."""
         raise NotImplementedError
 
     def add_runs(self, rows: list[Row]) -> None:
-        """The runs of another store, into one that has none: with their numbers, and that of the newest commit."""
+        """Add the runs of another store to one that has none, with their numbers and that of the newest commit."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Forget all rows that were added; what the store says of itself stays."""
+        """Delete all rows that were added. What the store says of itself stays."""
         raise NotImplementedError

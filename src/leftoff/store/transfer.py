@@ -1,59 +1,146 @@
-"""Moving everything from one store to another, whatever each is made of: ids, numbers and history are kept.
+"""Copy rows and blobs from one store to another of any kind: those of one run (`RowCopy`) or all (`copy_store`).
 
-The runs' own rows come last, all at once: until then nobody sees any of it, and nobody can begin a run there. What was
-copied, how far, and by whom is noted in the target, so that a copy that was cut short goes on, by one process; if the
-source has moved since, it begins again. While the runs arrive nobody commits to the source: what is acknowledged before
-is in the copy. In the end the target is checked as fsck does it: every version's digest follows from the records that
-are there.
+A copy of a whole store keeps ids, numbers and history. It adds the rows of `run` last, in one transaction, so no run is
+visible in the target before that, and none can be started there. The target notes which source was copied, how far and
+by which process. A copy that was interrupted continues from there; if the source has changed since, it starts again.
+While the runs become visible, no process can commit to the source. At the end the target is checked as fsck checks it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
-from leftoff.files import is_led_away, write_private
+from leftoff.files import is_led_away, sync_folder, write_private
 from leftoff.model.codec import decode, sha256, text
-from leftoff.model.fields import Fields
-from leftoff.store.rows import ATTEMPTS, COPYING, MOST_OUTPUT, PYTHON_LOGS, end_of, is_of_attempt, misplaced
-from leftoff.store.tables import TABLES
+from leftoff.store.rows import (
+    ATTEMPTS,
+    COPYING,
+    MOST_OUTPUT,
+    PYTHON_LOGS,
+    BlobRow,
+    end_of,
+    is_of_attempt,
+    misplaced,
+    missing_bytes,
+    wrong_bytes,
+)
+from leftoff.store.tables import COPIED, TABLES, Row
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.tables import Row
 
-    Tell = Callable[[str, int, int], None]  # the table at work, rows that were copied, and how many there are
+# Called with the table, the rows copied so far and their total.
+Tell = Callable[[str, int, int], None]
 
-SOME, SOME_LARGE = 1000, 32  # rows at a time
-TRIES = 3  # a source that moves more often than that is being worked on
-ASKED_S = 10.0  # after so long a snapshot is asked something: a server ends one that nobody goes on with
-LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
+ROWS, BATCH_BYTES = 200, 1 << 20  # read at a time, and written in one transaction
+TRIES = 3  # how often a copy starts again because its source has changed
+ASKED_S = 10.0  # a server ends a snapshot that is idle for a minute: query it this often during long writes
+LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how much of it is read at a time
 
 
-def copy(
-    source: Store,
-    target: Store,
-    tell: Tell = lambda table, rows, total: None,
-    *,
-    moves: bool = False,
+class RowBatch(NamedTuple):
+    """Rows to add in one transaction, the blobs that they refer to, and the key of the last row."""
+
+    rows: list[Row]
+    blobs: list[BlobRow]
+    key: Row
+
+    def add(self, tx: Tx, table: str) -> None:
+        for blob in self.blobs:
+            tx.put_blob(blob)
+        tx.tables().add(table, self.rows)
+
+
+class RowCopy:
+    """Reads rows in a snapshot of ``source``, checks their hashes, and saves their blobs in ``target``.
+
+    ``run``: only rows of this run.
+    """
+
+    def __init__(self, source: Store, view: View, target: Store, run: int | None = None) -> None:
+        self.source = source
+        self.view = view
+        self.target = target
+        self.run = run
+        self.blobs: dict[bytes, BlobRow] = {}
+
+    def batches(self, table: str, after: Row | None = None) -> Iterator[RowBatch]:
+        """Yield the rows of a table, in the order of their keys."""
+        width = TABLES[table][1]
+        while rows := self.view.tables().rows(table, after, ROWS, self.run):
+            after = rows[-1][:width]
+            some: list[Row] = []
+            blobs: list[BlobRow] = []
+            size = 0
+            for row in rows:
+                if table in ("record", "past"):
+                    size += self._check(table, row, blobs)
+                some.append(row)
+                if size > BATCH_BYTES:
+                    yield RowBatch(some, blobs, row[:width])
+                    some, blobs, size = [], [], 0
+            if some:
+                yield RowBatch(some, blobs, after)
+
+    def _check(self, table: str, row: Row, blobs: list[BlobRow]) -> int:
+        """Check a record's bytes and save the blob that it refers to; return the number of its bytes."""
+        columns = dict(zip(TABLES[table][0], row, strict=True))
+        run, collection, key, data = (columns[name] for name in ("run", "collection", "key", "data"))
+        if data is None:
+            raise missing_bytes(run, collection, key)
+        if sha256(data).digest() != columns["hash"]:
+            raise wrong_bytes(run, collection, key)
+        if columns["blob"] is not None:
+            blobs.append(self._save_blob(columns["blob"]))
+        return len(data)
+
+    def _save_blob(self, hash: bytes) -> BlobRow:
+        if hash not in self.blobs:
+            known = self.view.blob(hash)
+            if known is None:
+                raise Corrupt(
+                    f"The blob {hash.hex()} that a record refers to is not known.", where=hash.hex()
+                )
+            content = keep_alive(self.view, self.source.load_blob(hash, known))
+            self.blobs[hash] = self.target.save_blob(content)
+        return self.blobs[hash]
+
+
+def keep_alive(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same chunks, and query the snapshot from time to time so that the server does not end it."""
+    asked = -ASKED_S
+    for chunk in chunks:
+        if time.monotonic() - asked >= ASKED_S:
+            view.fact(COPYING)
+            asked = time.monotonic()
+        yield chunk
+
+
+# -- whole stores
+
+
+def copy_store(
+    source: Store, target: Store, tell: Tell | None = None, *, others_write: bool = False
 ) -> dict[str, Any]:
-    """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied.
+    """Copy everything into ``target``, which is empty or holds an interrupted copy of the same source.
 
-    What is reported in the source meanwhile is taken in. ``moves``: others go on with it, and one moment of it will do.
+    Commits that others make to the source meanwhile are copied, too. ``others_write``: copy one snapshot instead, for a
+    backup. Return what was ``copied`` and ``checked``, as counts.
     """
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
-    if not moves:
-        refuse_driven(source, source.clock.now())
+    if not others_write:
+        refuse_driven_runs(source, source.clock.now())
     ours = os.urandom(8).hex()
     for _ in range(TRIES):
-        stamp, runs, done = source.read(lambda view: _copy_rows(source, view, target, ours, tell))
-        if _reveal(target, stamp, runs) if moves else _reveal_held(source, target, stamp, runs):
+        stamp, runs, done = source.read(lambda view: _copy_tables(source, view, target, ours, tell))
+        if _reveal(target, stamp, runs) if others_write else _reveal_held(source, target, stamp, runs):
             break
     else:
         _give_up(target, stamp)
@@ -61,21 +148,16 @@ def copy(
             f"{source.name} went on while it was copied.",
             hint="Somebody works in it right now. Nothing was kept of the copy; try again when they have finished.",
         )
-    counts = {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
-    return {"copied": counts, "checked": check(target)}
-
-
-def check(target: Store) -> dict[str, int]:
-    """What was checked in a copy, which is sound."""
     found = target.check()
     if found["problems"]:
         problem = found["problems"][0]
         raise Corrupt(f"The copy in {target.name} is not sound: {problem['message']}", where=problem["where"])
-    return dict(found["checked"])
+    counts = {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
+    return {"copied": counts, "checked": dict(found["checked"])}
 
 
-def refuse_driven(source: Store, now: int) -> None:
-    """Nobody may drive a run meanwhile: what they commit would be in the old store only."""
+def refuse_driven_runs(source: Store, now: int) -> None:
+    """Raise ``Conflict`` if a process drives a run: its next commits would be in the old store only."""
     source.read(lambda view: _refuse_driven(view, now))
 
 
@@ -89,81 +171,34 @@ def _refuse_driven(view: View, now: int) -> None:
 
 
 def _state(view: View, runs: list[Row]) -> str:
-    """What stands for a source as it is, whatever its name: every commit, and all that is done to a run, changes it."""
+    """Return a hash that every commit to the source changes."""
     return sha256(f"{dict(view.notes('store_id'))['store_id']} {runs!r}".encode()).hexdigest()
 
 
-def _copy_rows(
-    source: Store, view: View, target: Store, ours: str, tell: Tell
+def _copy_tables(
+    source: Store, view: View, target: Store, ours: str, tell: Tell | None
 ) -> tuple[str, list[Row], dict[str, Any]]:
-    """All but the rows of the runs, which are for the end; what stands for this copy, those rows, and of each table how
-    many there were."""
+    """Copy all but the rows of `run`. Return the stamp of this copy, those rows, and the progress by table."""
     runs = view.tables().runs()
     stamp = f"{_state(view, runs)} {ours}"
     done = _begin(target, stamp)
-    rows = Copy(source, view, target, stamp, tell, view.tables().size())
-    for table in TABLES:
-        rows.table(table, done)
+    total = view.tables().size()
+    rows = RowCopy(source, view, target)
+    for table in COPIED:
+        count, last = done.get(table, (0, None))
+        for batch in rows.batches(table, _key_from(last) if last else None):
+            count += len(batch.rows)
+            done[table] = [count, _key_text(batch.key)]
+            _load(target, stamp, table, batch, text(done))
+            if tell is not None:
+                tell(table, sum(rows for rows, _ in done.values()), total)
     _copy_logs(source, view, target)
     _copy_python_logs(source, view, target)
     return stamp, runs, done
 
 
-def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> bool:
-    """The runs are there, if the source is still what was copied, and nobody drives one; whether it was.
-
-    Nobody commits to the source meanwhile. Where we may not write to it (another disk, put in to be read; a standby; a
-    role that only looks) it can only be looked at.
-    """
-    revealed = False
-
-    def work(view: View) -> bool:
-        nonlocal revealed
-        if not revealed:  # a server may have to be asked once more to let go
-            try:
-                _refuse_driven(view, source.clock.now())
-            except Conflict:
-                _give_up(target, stamp)
-                raise
-            revealed = _state(view, view.tables().runs()) == stamp.partition(" ")[0] and _reveal(
-                target, stamp, runs
-            )
-        return revealed
-
-    return source.write(work) if source.writable() else source.read(work)
-
-
-def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
-    def work(tx: Tx) -> bool:
-        _need_ours(tx, target, stamp)
-        tx.tables().add_runs(runs)
-        tx.put_fact(COPYING, None)
-        return True
-
-    return target.write(work)
-
-
-def _give_up(target: Store, stamp: str) -> None:
-    """Nothing is left of this copy; another one that has begun since stays."""
-
-    def work(tx: Tx) -> None:
-        _need_ours(tx, target, stamp)
-        tx.tables().clear()
-
-    target.write(work)
-
-
-def _need_ours(tx: Tx, target: Store, stamp: str) -> None:
-    """An error where another copy has begun since, goes on with ours, or has ended."""
-    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or tx.tables().runs():
-        raise Conflict(
-            f"Meanwhile, another copy was made into {target.name}.",
-            hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",
-        )
-
-
 def _begin(target: Store, stamp: str) -> dict[str, Any]:
-    """How far a copy of the same came that was cut short: of each table how many rows, and the key of the last."""
+    """Claim the target; return the progress of an interrupted copy: by table the number of rows and the last key."""
 
     def work(tx: Tx) -> dict[str, Any]:
         if tx.tables().runs():
@@ -181,106 +216,68 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
     return target.write(work)
 
 
-class Copy(Fields):
-    """From where to where, what stands for the source as it is, and who is told how far it is."""
+def _load(target: Store, stamp: str, table: str, batch: RowBatch, done: str) -> None:
+    """Add a batch and note the progress in one transaction."""
 
-    source: Store
-    view: View
-    target: Store
-    stamp: str
-    tell: Tell
-    total: int
+    def work(tx: Tx) -> None:
+        _need_ours(tx, target, stamp)
+        batch.add(tx, table)
+        tx.put_fact(COPYING, f"{stamp}\n{done}")
 
-    def table(self, table: str, done: dict[str, Any]) -> None:
-        """All rows of a table; ``done``: of each how many there are, and the key of the last."""
-        size = SOME_LARGE if table in ("value", "blob") else SOME
-        count, last = done.get(table, (0, None))
-        after: Row | None = _key_from(last) if last else None
-        while rows := self.view.tables().rows(table, after, size):
-            after = rows[-1][: TABLES[table][1]]
-            if table == "blob":
-                rows = [self._copy_blob(hash) for hash, *_ in rows]
-            count += len(rows)
-            done[table] = [count, _key_text(after)]
-            self._load(table, rows, text(done))
-            self.tell(table, sum(rows for rows, _ in done.values()), self.total)
-
-    def _load(self, table: str, rows: list[Row], done: str) -> None:
-        """Some rows, and how far the copy is with them, in one transaction."""
-
-        def work(tx: Tx) -> None:
-            _need_ours(tx, self.target, self.stamp)
-            tx.tables().add(table, rows)
-            tx.put_fact(COPYING, f"{self.stamp}\n{done}")
-
-        self.target.write(work)
-
-    def _copy_blob(self, hash: bytes) -> Row:
-        row = self.target.save_blob(_awake(self.view, self.source.load_blob(hash)))
-        return row.hash, row.size, row.stored, row.encoding
+    target.write(work)
 
 
-def _awake(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same, while a snapshot waits for what is done with them, however long that takes."""
-    asked = -ASKED_S
-    for chunk in chunks:
-        if time.monotonic() - asked >= ASKED_S:
-            view.fact(COPYING)
-            asked = time.monotonic()
-        yield chunk
+def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> bool:
+    """Make the runs visible while no process can commit to the source; return False if the source has changed.
+
+    If this process may not write to the source (a read-only disk, a standby, a read-only role), it only reads it.
+    """
+    revealed = False
+
+    def work(view: View) -> bool:
+        nonlocal revealed
+        if (
+            not revealed
+        ):  # the source may call this again if the server did not confirm the end of the transaction
+            try:
+                _refuse_driven(view, source.clock.now())
+            except Conflict:
+                _give_up(target, stamp)
+                raise
+            same = _state(view, view.tables().runs()) == stamp.partition(" ")[0]
+            revealed = same and _reveal(target, stamp, runs)
+        return revealed
+
+    return source.write(work) if source.writable() else source.read(work)
 
 
-def _copy_logs(source: Store, view: View, target: Store) -> None:
-    """What attempts printed: of a shared store in its rows, of another in files beside it."""
-    after: Row | None = None
-    while rows := view.tables().rows("attempt", after, SOME):
-        after = rows[-1][:1]
-        for token, folder in [(row[0], row[7]) for row in rows if row[7]]:
-            _copy_log(source, view, target, token, folder)
+def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
+    def work(tx: Tx) -> bool:
+        _need_ours(tx, target, stamp)
+        tx.tables().add_runs(runs)
+        tx.put_fact(COPYING, None)
+        return True
+
+    return target.write(work)
 
 
-def _copy_log(source: Store, view: View, target: Store, token: str, folder: str) -> None:
-    if not is_of_attempt(folder):
-        raise misplaced(f"attempt {token}")
-    here, there = (os.path.join(store.folder, folder, LOG) for store in (source, target))
-    last, whole = view.kept_log(token)
-    is_long = whole is not None
-    content: Iterable[bytes] = source.load_blob(whole) if whole is not None else [last or b""]
-    if _is_plain(here):
-        last, is_long, content = end_of(here), os.path.getsize(here) > MOST_OUTPUT, _pieces(here)
-    if target.shared and last:
-        blob = target.save_blob(_awake(view, content)) if is_long else None
-        target.write(lambda tx: tx.keep_log(token, last, blob))
-    elif last:
-        write_private(there, _awake(view, content), durable=False)
+def _give_up(target: Store, stamp: str) -> None:
+    """Delete what this copy has added, unless another copy has taken over."""
+
+    def work(tx: Tx) -> None:
+        _need_ours(tx, target, stamp)
+        tx.tables().clear()
+
+    target.write(work)
 
 
-def _copy_python_logs(source: Store, view: View, target: Store) -> None:
-    """What Python code logged on this machine: files beside either store, which no row tells of."""
-    for name in _python_logs(source.folder):
-        try:
-            content = _awake(view, _pieces(os.path.join(source.folder, name)))
-            write_private(os.path.join(target.folder, name), content, durable=False)
-        except FileNotFoundError:  # its run is gone, and so is this copy of it
-            pass
-
-
-def _python_logs(folder: str) -> Iterator[str]:
-    """Plain files alone: a link may have come along with a repository, and is not followed."""
-    above = os.path.join(folder, ATTEMPTS)
-    for run in os.listdir(above) if os.path.isdir(above) else ():
-        for inside, _, names in os.walk(os.path.join(above, run, PYTHON_LOGS)):
-            paths = (os.path.join(inside, name) for name in names)
-            yield from (os.path.relpath(path, folder) for path in paths if _is_plain(path))
-
-
-def _is_plain(path: str) -> bool:
-    return os.path.isfile(path) and not is_led_away(path, ATTEMPTS)
-
-
-def _pieces(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        yield from iter(lambda: file.read(PIECE), b"")
+def _need_ours(tx: Tx, target: Store, stamp: str) -> None:
+    """Raise ``Conflict`` if another copy into the target has begun or ended since."""
+    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or tx.tables().runs():
+        raise Conflict(
+            f"Meanwhile, another copy was made into {target.name}.",
+            hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",
+        )
 
 
 def _key_text(key: Row) -> list[Any]:
@@ -289,3 +286,78 @@ def _key_text(key: Row) -> list[Any]:
 
 def _key_from(parts: list[Any]) -> Row:
     return tuple(bytes.fromhex(part["hex"]) if isinstance(part, dict) else part for part in parts)
+
+
+# -- logs
+
+
+def _copy_logs(source: Store, view: View, target: Store) -> None:
+    """Copy what attempts printed: a store on a server has it in rows, a folder store in files."""
+    for batch in RowCopy(source, view, target).batches("attempt"):
+        for row in batch.rows:
+            token, folder = row[0], row[7]
+            if folder and not is_of_attempt(folder):
+                raise misplaced(f"attempt {token}")
+            if folder:
+                _copy_log(source, view, target, token, folder)
+
+
+def _copy_log(source: Store, view: View, target: Store, token: str, folder: str) -> None:
+    here, there = (os.path.join(store.folder, folder, LOG) for store in (source, target))
+    last, whole = view.kept_log(token)
+    is_long = whole is not None
+    content: Iterable[bytes] = source.load_blob(whole) if whole is not None else [last or b""]
+    if _is_plain(here):
+        last, is_long, content = end_of(here), os.path.getsize(here) > MOST_OUTPUT, _pieces(here)
+    if target.shared and last:
+        blob = target.save_blob(keep_alive(view, content)) if is_long else None
+        target.write(lambda tx: tx.keep_log(token, last, blob))
+    elif last:
+        write_private(there, keep_alive(view, content), durable=False)
+
+
+def _copy_python_logs(source: Store, view: View, target: Store) -> None:
+    """Copy what Python code logged on this machine: files next to either store, which no row mentions."""
+    above = os.path.join(source.folder, ATTEMPTS)
+    for run in os.listdir(above) if os.path.isdir(above) else ():
+        for inside, _, names in os.walk(os.path.join(above, run, PYTHON_LOGS)):
+            for path in [os.path.join(inside, name) for name in names]:
+                try:
+                    if _is_plain(path):
+                        there = os.path.join(target.folder, os.path.relpath(path, source.folder))
+                        write_private(there, keep_alive(view, _pieces(path)), durable=False)
+                except FileNotFoundError:  # the run was removed meanwhile
+                    pass
+
+
+def _is_plain(path: str) -> bool:
+    return os.path.isfile(path) and not is_led_away(path, ATTEMPTS)
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+# -- backups
+
+
+@contextmanager
+def backup_folder(store: Store, folder: str) -> Iterator[str]:
+    """Yield a new folder next to ``folder``, and give it that name at the end; on a failure, nothing is left of it."""
+    if not store.exists():
+        raise NotFound(f"There is no store at {store.name}.", hint="There is nothing to back up yet.")
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise Invalid(f"{folder} is not empty; a backup goes into a new folder.")
+    full = os.path.abspath(folder)
+    part = f"{full}.{os.urandom(6).hex()}"
+    try:
+        yield part
+        if os.path.isdir(full):
+            os.rmdir(full)
+        os.rename(part, full)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    sync_folder(os.path.dirname(full))

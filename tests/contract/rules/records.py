@@ -7,7 +7,8 @@ from typing import Any
 
 from leftoff.model.codec import sha256
 from leftoff.model.digest import term
-from leftoff.store.base import INLINE, VALUE_MAX, Store, Tx
+from leftoff.store.base import INLINE, VALUE_MAX, Store, Tx, View
+from leftoff.store.tables import TABLES
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import Scribe, facts, stored
 
@@ -250,27 +251,28 @@ class RecordRules(Rules):
         record = store.read(lambda v: v.record(scribe.run, "step", "a"))
         assert seq == (record.seq if record else None)
 
-    def test_set_order(self, store: Store) -> None:
-        """A step is moved among the others, without a new record."""
-        scribe = Scribe(store)
-        scribe.commit(steps={"a": ("pending", "00000001", 1), "b": ("pending", "00000002", 1)})
-        assert "a" == store.read(lambda v: v.leaf(scribe.run, "pending"))
-        store.write(lambda tx: tx.set_order(scribe.run, "a", "00000003"))
-        assert "b" == store.read(lambda v: v.leaf(scribe.run, "pending"))
-        scribe.verify()
-
     def test_the_whole_history(self, store: Store, other: Store) -> None:
-        """Every record, live and superseded, with its bytes and the version that ended it, oldest first."""
+        """The rows of a run, some at a time: every record, live and superseded, with its bytes and its versions."""
         chance = random.Random(3)
-        scribe = Scribe(store)
+        scribe, second = Scribe(store), Scribe(store, "run-2")
         for _ in range(30):
             scribe.commit(some_changes(chance))
-        found = other.read(lambda v: list(v.history(scribe.run)))
-        assert [record.seq for record, _ in found] == sorted(record.seq for record, _ in found)
-        assert len(found) == len({(record.collection, record.key, record.seq) for record, _ in found})
+            second.commit(some_changes(chance))
+
+        def rows(view: View, table: str) -> list[dict[str, Any]]:
+            columns, width = TABLES[table]
+            found: list[dict[str, Any]] = []
+            after = None
+            while some := view.tables().rows(table, after, 7, scribe.run):
+                after = some[-1][:width]
+                found += [dict(zip(columns, row, strict=True)) for row in some]
+            return found
+
+        found = other.read(lambda view: rows(view, "record") + rows(view, "past"))
+        assert {scribe.run} == {row["run"] for row in found}
         for seq, state in scribe.history.items():
-            seen = [r for r, until in found if r.seq <= seq and (until is None or seq < until)]
-            assert state == {(r.collection, r.key): r.stored for r in seen}
+            seen = [row for row in found if row["seq"] <= seq and seq < row.get("until", seq + 1)]
+            assert state == {(row["collection"], row["key"]): row["data"] for row in seen}
 
     def test_values_of_every_size(self, store: Store, other: Store) -> None:
         """Bytes come back as they were, at the borders of what is kept in the row and beside it."""

@@ -50,7 +50,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "undelete": ("keep", "bring back a run that retention removed"),
     "trust": ("keep", "allow what this project's settings and imported runs would execute"),
     "fsck": ("keep", "check every byte of the store; --repair sets damage aside"),
-    "store": ("keep", "show what the store is, migrate it, or copy it into another"),
+    "store": ("keep", "show what the store is, migrate it, back it up, or copy it"),
     "compat": ("more", "the protocols' own commands: save-checkpoint, bmad-event, …"),
     "init": ("more", "create the store here, and suggest what else to do"),
     "demo": ("more", "watch a workflow being killed half way and resumed"),

@@ -1,4 +1,4 @@
-"""``leftoff store``: what the store is, its schema, and moving everything to another one."""
+"""``leftoff store``: what the store is, its schema, a backup, and a copy of everything in another one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "store",
-    "Show what the project's store is (info), bring its schema up to date (migrate), or copy everything from "
-    "one store into another that is empty (copy): a folder, or postgresql://USER@HOST/DATABASE?project=NAME. "
-    "Ids and history are kept, a copy that was cut short continues, and in the end the new store is checked. "
-    "Nobody may drive a run meanwhile.",
-    usage="info | migrate | copy FROM TO",
+    "Show what the project's store is (info), bring its schema up to date (migrate), back it up into a new folder "
+    "while others write (backup), or copy everything from one store into another that is empty (copy): a folder, or "
+    "postgresql://USER@HOST/DATABASE?project=NAME. Ids and history are kept, a copy that was cut short continues, and "
+    "in the end the new store is checked. Nobody may drive a run while a store is copied.",
+    usage="info | migrate | backup FOLDER | copy FROM TO",
     least=1,
     most=3,
     examples="""  leftoff store info
   leftoff store migrate
+  leftoff store backup /other/disk/2026-01-31
   leftoff store copy .leftoff 'postgresql://me@db.example.org/work?project=site'""",
 )
-_WORDS = {"info": 1, "migrate": 1, "copy": 3}
+_WORDS = {"info": 1, "migrate": 1, "backup": 2, "copy": 3}
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -46,6 +47,11 @@ def run(args: Args, ctx: Context) -> int:
                 f"{done.source}: {done.copied['run']} run(s), {rows} rows copied to {done.target}; checked."
             )
         return ctx.answer(done)
+    if what == "backup":
+        saved = stores.backup(ctx.project, places[0])
+        if not args.json:
+            ctx.out(f"{saved.store}: {saved.runs} run(s) backed up to {saved.folder}.")
+        return ctx.answer(saved)
     found = stores.migrate(ctx.project) if what == "migrate" else stores.info(ctx.project)
     if not args.json:
         ctx.out(_page(found))

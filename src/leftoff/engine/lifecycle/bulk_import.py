@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import groupby
 
-from leftoff.engine.retention.export import forget, hidden_run, reveal
+from leftoff.engine.retention.export import drop_partial_run, hidden_run, reveal
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import Seal, Terms, add_version, commit_in, save_blobs
 from leftoff.engine.write.head import Head
@@ -132,7 +132,7 @@ class _LargeImport:
                 self.digest, self.counts = pace.batch(lambda tx, _size, some=some: self._write(tx, some))  # type: ignore[misc]
             self.store.write(self._complete)
         except BaseException:
-            forget(self.store, self.run)
+            drop_partial_run(self.store, self.run)
             raise
 
     def _begin(self, tx: Tx, now: int) -> int:

@@ -9,7 +9,7 @@ from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
 from leftoff.engine.lifecycle.origin import copy_source
 from leftoff.engine.read.state import facts_of, need_version, proved_version, whole
-from leftoff.engine.retention.export import forget
+from leftoff.engine.retention.export import drop_partial_run
 from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import Seal, Terms, add_version, save_blobs, set_card
@@ -81,7 +81,7 @@ def fork(
         copy.all(store, records)
         version = store.write(complete)
     except BaseException as error:
-        forget(store, head.run)
+        drop_partial_run(store, head.run)
         if isinstance(error, Corrupt):  # a blob was there: its version went meanwhile, or it is damage
             store.read(lambda view: need_version(view, source.run, source.run_id, target.seq))
         raise

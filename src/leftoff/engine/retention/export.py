@@ -1,144 +1,197 @@
-"""A run as one portable file: written from one snapshot, taken in elsewhere with the same ids and digests.
+"""Export a run as a bundle, and import one elsewhere with the same ids and digests.
 
-Importing plays the history again, version by version, into a hidden run, in short batches; the run is seen once it
-is complete. What belongs to a machine stays behind: leases, attempts, the tokens of commits.
+`copy_run` copies the rows of one run into a partial run, in short transactions. The run becomes visible when it is
+complete. Leases, attempts and logs belong to a machine and are not copied.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, dataclass
+from functools import partial
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import TYPE_CHECKING, Any
 
-from leftoff._version import __version__
-from leftoff.engine.retention.bundle_check import AGAIN, Bundle
-from leftoff.engine.write.apply import Apply
-from leftoff.engine.write.commit import new_token, set_card
-from leftoff.engine.write.head import Head, gone
+from leftoff.engine.write.commit import set_card
+from leftoff.engine.write.head import gone
 from leftoff.engine.write.lease import ELSEWHERE, free, take
-from leftoff.errors import Conflict, Corrupt, LeftoffError, NotFound
-from leftoff.model.derived import places_of
-from leftoff.model.digest import MASK
-from leftoff.model.values import blob_of
-from leftoff.model.versions import NO_COUNTS
-from leftoff.store.bundle.write import BundleWriter, check_target
-from leftoff.store.pace import Pace
+from leftoff.errors import Conflict, LeftoffError
+from leftoff.host import Process, this_process
+from leftoff.model.versions import Version
+from leftoff.store.bundle import check_target, damaged, pack_bundle, temporary_store, unpack_bundle
 from leftoff.store.rows import Holder
+from leftoff.store.tables import TABLES
+from leftoff.store.transfer import RowBatch, RowCopy
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
     from leftoff.engine.lifecycle.origin import Mark
-    from leftoff.host import Process
-    from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.store.bundle import TemporaryStore
+    from leftoff.store.rows import RunRow
 
 IMPORTING = " importing "  # part of no valid run id
-BATCH_BYTES = 1 << 20
-TRIES = 3  # of an export during which somebody prunes
+_CHECKPOINT = TABLES["version"][0].index("checkpoint")
 
 
+@dataclass
 class Exported:
-    """What was written; ``row`` and ``names``: the run as it was then, and what its checkpoints are called."""
+    """What an export has written."""
 
-    _SHOWN = ("blobs", "bytes", "checkpoints", "path", "records", "run_id", "versions")
-    __slots__ = (*_SHOWN, "names", "row")
-
-    def __init__(self, path: str, row: RunRow, versions: list[Version], out: BundleWriter) -> None:
-        self.path = path
-        self.row = row
-        self.run_id: str = row.run_id
-        self.names = sorted({name for version in versions for name in version.aliases})
-        self.checkpoints = sum(version.checkpoint is not None for version in versions)
-        self.versions = out.counts["versions"]
-        self.records = out.counts["records"]
-        self.blobs = out.counts["blobs"]
-        self.bytes = out.finish()
+    path: str
+    run_id: str
+    checkpoints: int
+    versions: int
+    records: int
+    blobs: int
+    bytes: int
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._SHOWN}
+        return asdict(self)
 
 
-def export(store: Store, row: RunRow, path: str) -> Exported:
-    """Write a run with its whole history to a file, while others go on writing."""
+def export_run(store: Store, row: RunRow, path: str) -> Exported:
+    """Write a run with its whole history to a file, while others write to the store."""
     full = check_target(path, store.folder)
-    for left in range(TRIES - 1, -1, -1):
-        with BundleWriter(full) as out:
-            try:
-                found = store.read(lambda view, out=out: _write(store, view, row, out))  # type: ignore[misc]
-            except (NotFound, Corrupt):  # a file went between looking and reading, if it was not damage
-                if left == 0 or not _still_there(store, row):
-                    raise
-                continue
-            return Exported(path, *found, out)
-    raise AssertionError("unreachable")
+    with TemporaryDirectory(prefix="leftoff-") as folder:
+        bundle, copied = store.read(lambda view: _fill(store, view, row, mkdtemp(dir=folder)))
+        try:
+            bundle.write(lambda tx: reveal(tx, copied.run, row.run_id))
+            size = pack_bundle(bundle, full)
+        finally:
+            bundle.close()
+    counts = copied.counts
+    records = counts["record"] + counts["past"]
+    return Exported(path, row.run_id, copied.checkpoints, counts["version"], records, counts["blob"], size)
 
 
-def _still_there(store: Store, row: RunRow) -> bool:
-    return store.read(lambda view: view.find_run(row.run_id)) is not None
+def _fill(store: Store, view: View, row: RunRow, folder: str) -> tuple[TemporaryStore, CopiedRun]:
+    """Copy a run into a new temporary store. A server may call this again with another snapshot."""
+    bundle = temporary_store(folder)
+    try:
+        return bundle, copy_run(store, view, row, bundle, row.created_at, (this_process(), "leftoff export"))
+    finally:
+        bundle.close()
 
 
-def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> tuple[RunRow, list[Version]]:
-    """Everything that a kept version sees; the run and its versions in this snapshot, be it the second one."""
-    if out.counts["versions"]:
-        out.begin()
-    versions = view.versions(row.run, sealed=False)[::-1]
+# -- copying
+
+
+@dataclass
+class CopiedRun:
+    """A partial run that has all rows of another one: its number, and how many rows of each table there are."""
+
+    run: int
+    counts: dict[str, int]
+    checkpoints: int = 0
+
+
+def copy_run(
+    source: Store, view: View, row: RunRow, target: Store, at: int, driver: tuple[Process, str]
+) -> CopiedRun:
+    """Copy a run from a snapshot into a new partial run of another store. On a failure nothing of it is left."""
     now = view.run_row(row.run)
-    if now is None or now.is_gone or not versions:
+    if now is None or now.is_gone:
         raise gone(row.run_id)
-    for version in versions:
-        out.version(version)
-    blobs: set[bytes] = set()
-    seen = _Seen([version.seq for version in versions])
-    for record, until in view.history(row.run):
-        if until is None or seen.between(record.seq, until):
-            out.record(record.collection, record.key, record.seq, until, record.hash, record.stored)
-            blob = blob_of(record.stored)
-            if blob is not None:
-                blobs.add(blob)
-    for hash in sorted(blobs):
-        known = view.blob(hash)
-        if known is None:
-            message = f"The store does not know the blob {hash.hex()} that run {row.run_id} refers to."
-            raise Corrupt(message, where=f"blob {hash.hex()}")
-        out.blob(hash, known.size, store.load_blob(hash, known))
-    out.facts(_facts(now, versions[-1], out.counts))
-    return now, versions
+    number = target.write(lambda tx: hidden_run(tx, row.run_id, row.created_at, at, driver))
+    rows = RowCopy(source, view, target, row.run)
+    copied = CopiedRun(number, {"record": 0, "past": 0, "version": 0, "alias": 0})
+    try:
+        for table in copied.counts:
+            for batch in rows.batches(table):
+                copied.counts[table] += len(batch.rows)
+                if table == "version":
+                    copied.checkpoints += sum(each[_CHECKPOINT] is not None for each in batch.rows)
+                target.write(partial(_add, table, batch, number, row.run_id))
+    except BaseException:
+        drop_partial_run(target, number)
+        raise
+    copied.counts["blob"] = len(rows.blobs)
+    return copied
 
 
-def _facts(row: RunRow, head: Version, counts: dict[str, int]) -> dict[str, str]:
-    return {
-        "run_id": row.run_id,
-        "created_at": str(row.created_at),
-        "seq": str(head.seq),
-        "digest": head.digest.hex(),
-        "written_by": __version__,
-        **{name: str(number) for name, number in counts.items()},
-    }
+def _add(table: str, batch: RowBatch, run: int, run_id: str, tx: Tx) -> None:
+    """Add rows to a partial run. Versions get new commit numbers of this store."""
+    if table != "version":
+        at = TABLES[table][0].index("run")
+        RowBatch([(*row[:at], run, *row[at + 1 :]) for row in batch.rows], batch.blobs, ()).add(tx, table)
+        return
+    for _, seq, _, token, digest, epoch, at, counts, checkpoint, trigger, step, note in batch.rows:
+        facts = {"checkpoint": checkpoint, "trigger": trigger, "step": step, "note": note}
+        version = Version(run_id, seq, digest, at, epoch=epoch, counts=counts, **facts)
+        tx.add_version(run, version, token)
 
 
-class _Seen:
-    """Which spans of versions have a kept one in them; a prune that was cut short leaves records that have none."""
+def hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Process, str]) -> int:
+    """Add a partial run. Its lease keeps ``sweep`` from removing it while its process is alive."""
+    name = f"{run_id}{IMPORTING}{os.urandom(6).hex()}"
+    run = tx.add_run(name, created_at, workflow="", branch="", status="", hidden=True)
+    take(tx, run, name, driver, at)
+    return run
 
-    def __init__(self, kept: list[int]) -> None:
-        self._kept = kept
 
-    def between(self, since: int, until: int) -> bool:
-        from bisect import bisect_left
+def reveal(tx: Tx, run: int, run_id: str) -> None:
+    """Make a complete partial run visible: with a card, and with no driver."""
+    set_card(tx, run, hidden=True)
+    lease = tx.lease(run)
+    if lease is not None:
+        free(tx, run, lease.epoch)
+    tx.reveal(run, run_id)
 
-        at = bisect_left(self._kept, since)
-        return at < len(self._kept) and self._kept[at] < until
+
+def drop_partial_run(store: Store, run: int) -> None:
+    """Remove a partial run, unless it is visible by now: its last commit may have succeeded before an interruption."""
+
+    def allowed(view: View) -> None:
+        row = view.run_row(run)
+        if row is not None and row.hidden != 1:
+            raise Conflict(f"Run {row.run_id} is complete.")
+
+    try:
+        store.remove(run, allowed)
+    except LeftoffError:  # the store cannot be reached: the next sweep removes it
+        pass
 
 
 # -- importing
 
 
+class Bundle:
+    """A bundle, unpacked into a temporary store and checked from end to end. Use it in a ``with`` statement."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._folder = TemporaryDirectory(prefix="leftoff-")
+        try:
+            self.store = unpack_bundle(path, self._folder.name)
+            self.row, self.versions = self.store.read(self._look)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self.run_id: str = self.row.run_id
+        self.head = self.versions[0]
+
+    def _look(self, view: View) -> tuple[RunRow, list[Version]]:
+        rows = view.list_runs({})
+        if len(rows) != 1:
+            raise damaged(self.path, f"it has {len(rows)} runs.")
+        return rows[0], view.versions(rows[0].run, sealed=False)
+
+    def close(self) -> None:
+        self.store.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Bundle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def is_there(view: View, bundle: Bundle) -> bool:
-    """Whether the run is here already, exactly so; ``Conflict`` where it is here otherwise."""
+    """Return whether the same run is in the store already; raise ``Conflict`` if it is there with other content."""
     row = view.find_run(bundle.run_id)
     if row is None and view.find_run(bundle.run_id, hidden=True) is not None:
-        raise hidden(bundle.run_id)
+        raise not_visible(bundle.run_id)
     if row is None:
         return False
     head = bundle.head
@@ -154,8 +207,8 @@ def is_there(view: View, bundle: Bundle) -> bool:
     )
 
 
-def hidden(run_id: str) -> Conflict:
-    """The error for a run that is here, and that nobody sees."""
+def not_visible(run_id: str) -> Conflict:
+    """Return the error for a run that is in the store but not visible."""
     return Conflict(
         f"Run {run_id} is already here: in the trash, or on its way.",
         hint=f"`leftoff undelete {run_id}` brings it back; or import this one into another store (--store FOLDER).",
@@ -168,168 +221,34 @@ def _identity(version: Version) -> tuple[Any, ...]:
 
 
 def would_import(store: Store, bundle: Bundle) -> bool:
-    """Whether importing would add a run; nothing is written, not even a store."""
+    """Return whether importing would add a run. Nothing is written, not even a store."""
     return not (store.exists() and store.read(lambda view: is_there(view, bundle)))
 
 
 def import_bundle(
     store: Store, bundle: Bundle, at: int, driver: tuple[Process, str], mark: Mark | None = None
 ) -> bool:
-    """Take a checked bundle in; whether there is a new run. Cut short anywhere, it leaves nothing to be seen.
-
-    ``mark``: left beside a run that was here before; any other is from elsewhere.
-    """
+    """Import a bundle; return whether there is a new run. ``mark``: called in the transaction that makes it visible."""
     if not would_import(store, bundle):
         return False
-    with bundle.reader.guard():
-        blobs = {hash: _save(store, bundle, hash) for hash in bundle.blobs}
-        run = store.write(lambda tx: hidden_run(tx, bundle.run_id, bundle.created_at, at, driver))
-        replay = _Replay(bundle, blobs, run, at)
-        try:
-            replay.play(Pace(store))
-            replay.put_in_order(Pace(store))
-            new = store.write(lambda tx: replay.complete(tx, mark))
-        except BaseException:
-            forget(store, replay.run)
-            raise
+    copied = bundle.store.read(lambda view: copy_run(bundle.store, view, bundle.row, store, at, driver))
+    try:
+        new = store.write(lambda tx: _complete(tx, bundle, copied, at, mark))
+    except BaseException:
+        drop_partial_run(store, copied.run)
+        raise
     if not new:
-        forget(store, replay.run)
+        drop_partial_run(store, copied.run)
     return new
 
 
-def _save(store: Store, bundle: Bundle, hash: bytes) -> BlobRow:
-    row = store.save_blob(bundle.reader.content(hash, *bundle.blobs[hash]))
-    if row.hash != hash:
-        raise bundle.reader.bad(f"file {hash.hex()} has another hash.")
-    return row
-
-
-def forget(store: Store, run: int) -> None:
-    """A hidden run that is not completed goes. It may be: that was not heard of, or Ctrl-C came right behind it. Then
-    others see it, and it stays."""
-
-    def allowed(view: View) -> None:
-        row = view.run_row(run)
-        if row is not None and row.hidden != 1:
-            raise Conflict(f"Run {row.run_id} is complete.")
-
-    try:
-        store.remove(run, allowed)
-    except LeftoffError:  # out of reach: it stays hidden, and the next sweep removes it
-        pass
-
-
-def hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Process, str]) -> int:
-    """A lease says that somebody is at it: ``sweep`` removes hidden runs that nobody completes."""
-    name = f"{run_id}{IMPORTING}{os.urandom(6).hex()}"
-    run = tx.add_run(name, created_at, workflow="", branch="", status="", hidden=True)
-    take(tx, run, name, driver, at)
-    return run
-
-
-def reveal(tx: Tx, run: int, run_id: str) -> None:
-    """A hidden run is complete: it has a card, nobody drives it, and it is seen."""
-    set_card(tx, run, hidden=True)
-    lease = tx.lease(run)
-    if lease is not None:
-        free(tx, run, lease.epoch)
-    tx.reveal(run, run_id)
-
-
-class _Replay:
-    """The history of a bundle on its way into a hidden run; what has been written adds up here."""
-
-    def __init__(self, bundle: Bundle, blobs: dict[bytes, BlobRow], run: int, at: int) -> None:
-        self.bundle = bundle
-        self.blobs = blobs
-        self.run = run
-        self.at = at
-        self.head = Head(run, bundle.run_id, -1, 0)  # of no version: nothing is remembered
-        self.digest = 0
-        self.counts = NO_COUNTS
-
-    def play(self, pace: Pace) -> None:
-        events = self._events()
-        while batch := self._take(events, pace.size):
-            apply = pace.batch(lambda tx, _size, batch=batch: self._some(tx, batch))  # type: ignore[misc]
-            self.digest = apply.digest & MASK
-            self.counts = apply.packed_counts()
-
-    def put_in_order(self, pace: Pace) -> None:
-        """A step stands where its order and those of the steps above it say; pruned versions may have told it."""
-        places = places_of({key: order for key, (_, order) in self.bundle.steps.items()})
-        pace.over(list(places.items()), self._order)
-
-    def _order(self, tx: Tx, places: Sequence[tuple[str, str]]) -> int:
-        for key, order in places:
-            row = tx.row(self.run, "step", key)
-            if row is not None and row[2] != order:
-                tx.set_order(self.run, key, order)
-        return len(places)
-
-    def _events(self) -> Iterator[tuple[Any, ...]]:
-        """What was put and what ended, each version behind what it consists of."""
-        waiting = iter(self.bundle.versions)
-        version = next(waiting, None)
-        for seq, ends, collection, key, value in self.bundle.reader.rows("events"):
-            while version is not None and version.seq < seq:
-                yield (version,)
-                version = next(waiting, None)
-            hash, stored = self.bundle.reader.stored(value)
-            facts = self.bundle.facts_of(collection, key, stored)
-            yield seq, bool(ends), collection, key, hash, stored, facts
-        while version is not None:
-            yield (version,)
-            version = next(waiting, None)
-
-    @staticmethod
-    def _take(events: Iterator[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
-        """The next batch, taken before its transaction: that one may be tried again."""
-        out: list[tuple[Any, ...]] = []
-        size = 0
-        while len(out) < most and size < BATCH_BYTES and (event := next(events, None)) is not None:
-            out.append(event)
-            size += len(event[5]) if len(event) > 1 else 0
-        return out
-
-    def _some(self, tx: Tx, batch: list[tuple[Any, ...]]) -> Apply:
-        """Write a batch. What an ``Apply`` remembers is good for one version only."""
-        apply = Apply(tx, self.head, 0, self.digest.to_bytes(32, "big"), self.counts)
-        for event in batch:
-            if len(event) == 1:
-                self._version(tx, apply, event[0])
-                continue
-            seq, ends, collection, key, hash, stored, facts = event
-            if apply.seq != seq:
-                digest = (apply.digest & MASK).to_bytes(32, "big")
-                apply = Apply(tx, self.head, seq - 1, digest, apply.packed_counts())
-            if ends:
-                apply.drop_record(collection, key, hash)
-                continue
-            blob = blob_of(stored)
-            if blob is not None:
-                tx.put_blob(self.blobs[blob])
-            apply.put_record(collection, key, stored, facts)
-        return apply
-
-    def _version(self, tx: Tx, apply: Apply, version: Version) -> None:
-        if (apply.digest & MASK).to_bytes(32, "big") != version.digest:
-            raise Corrupt(
-                f"{self.bundle.path} changed while it was read: version {version.seq} does not match.",
-                hint=AGAIN,
-            )
-        tx.add_version(self.run, version, new_token())
-        for name in version.aliases:
-            tx.add_alias(self.run, version.seq, name)
-
-    def complete(self, tx: Tx, mark: Mark | None) -> bool:
-        """Show the run, unless somebody else imported the same meanwhile."""
-        if is_there(tx, self.bundle):
-            return False
-        lease = tx.lease(self.run)
-        reveal(tx, self.run, self.bundle.run_id)
-        if lease is not None:
-            tx.put_lease(self.run, lease.epoch, Holder(who=ELSEWHERE, since=lease.since))
-        if mark is not None:
-            mark(tx, self.run, self.bundle.run_id)
-        return True
+def _complete(tx: Tx, bundle: Bundle, copied: CopiedRun, at: int, mark: Mark | None) -> bool:
+    """Make the run visible, unless another process has imported the same meanwhile."""
+    if is_there(tx, bundle):
+        return False
+    reveal(tx, copied.run, bundle.run_id)
+    epoch = max(1, *(version.epoch for version in bundle.versions))
+    tx.put_lease(copied.run, epoch, Holder(who=ELSEWHERE, since=at))
+    if mark is not None:
+        mark(tx, copied.run, bundle.run_id)
+    return True

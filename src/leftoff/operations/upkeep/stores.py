@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.clock import iso
 from leftoff.engine.config.project import blobs_folder, open_store, without_password
 from leftoff.errors import NotFound, Usage
@@ -38,6 +40,17 @@ class Copied(Fields):
 
     def to_json(self) -> dict[str, Any]:
         return {"from": self.source, "to": self.target, "copied": self.copied, "checked": self.checked}
+
+
+class BackedUp(Fields):
+    """A store, the folder of its backup, and the number of runs."""
+
+    store: str
+    folder: str
+    runs: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"store": self.store, "backup": self.folder, "runs": self.runs}
 
 
 def info(project: Project) -> StoreInfo:
@@ -81,21 +94,30 @@ def migrate(project: Project) -> StoreInfo:
     return info(project)
 
 
+def backup(project: Project, folder: str) -> BackedUp:
+    """Copy one snapshot of the project's store into a new folder, while others write."""
+    project.takes_in_edits = False
+    full = os.path.abspath(folder)
+    project.store.backup(full)
+    saved = open_store(full, project.clock)
+    try:
+        return BackedUp(project.store.name, full, saved.about()["runs"])
+    finally:
+        saved.close()
+
+
 def copy(
-    project: Project,
-    source: str,
-    target: str,
-    tell: Callable[[str, int, int], None] = lambda table, rows, total: None,
+    project: Project, source: str, target: str, tell: Callable[[str, int, int], None] | None = None
 ) -> Copied:
-    """Everything of one store into another that is empty, while nobody drives a run."""
-    from leftoff.store.transfer import copy as copy_rows
+    """Copy everything of one store into another that is empty, while nobody drives a run."""
+    from leftoff.store.transfer import copy_store
 
     blobs = blobs_folder(project.folder, project.settings)
     old, new = (open_store(each, project.clock, blobs) for each in (source, target))
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:
-        done = copy_rows(old, new, tell)
+        done = copy_store(old, new, tell)
     finally:
         old.close()
         new.close()

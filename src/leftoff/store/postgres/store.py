@@ -416,9 +416,9 @@ class PostgresStore(Store):
         return PostgresWatch(self)
 
     def backup(self, folder: str) -> None:
-        from leftoff.store.postgres.backup import backup
+        from leftoff.store.postgres.backup import backup_postgres
 
-        backup(self, folder)
+        backup_postgres(self, folder)
 
     def writable(self) -> bool:
         return bool(self.on_link(lambda link: link.ask([(Q.writable, ())]))[0][0][0])

@@ -1,10 +1,21 @@
-"""The tables of a project on a server as they are: see ``leftoff.store.tables``."""
+"""The tables of a PostgreSQL store: see ``leftoff.store.tables``."""
 
 from __future__ import annotations
 
 from leftoff.store.postgres.names import cut, whole
 from leftoff.store.postgres.queries import Q
-from leftoff.store.tables import COUNT, OURS, OWN_FACTS, RUN, TABLES, Tables, WritableTables
+from leftoff.store.tables import (
+    COUNT,
+    OURS,
+    OWN_FACTS,
+    RUN,
+    TABLES,
+    Row,
+    Tables,
+    WritableTables,
+    selected,
+    split_values,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +24,6 @@ if TYPE_CHECKING:
 
     from leftoff.store.postgres.tx import PostgresTx
     from leftoff.store.postgres.view import PostgresView
-    from leftoff.store.tables import Row
 
 _BYTES = frozenset("hash data blob token digest outside".split())
 _NUMBERS = frozenset(
@@ -30,18 +40,21 @@ class PostgresTables(Tables):
     def __init__(self, view: PostgresView) -> None:
         self._ask = view.ask
 
-    def rows(self, table: str, after: Row | None, limit: int) -> list[Row]:
+    def rows(self, table: str, after: Row | None, limit: int, run: int | None = None) -> list[Row]:
         columns, width = TABLES[table]
         key = ", ".join(columns[:width])
-        shown = ", ".join("coalesce(whole, key)" if c == "key" else c for c in columns)
-        behind, values = "", []
+        shown = ", ".join("coalesce(whole, key)" if name == "key" else name for name in selected(table))
+        conditions = ["known"] if table == "blob" else []
+        values: list[Any] = []
         if after is not None:
             values = [cut(part) if table in _NAMES and i == 2 else part for i, part in enumerate(after)]
             marks = [f"${i + 1}{_collated(columns[i])}" for i in range(width)]
-            behind = f"WHERE ({key}) > ({', '.join(marks)}) "
-        if table == "blob":
-            behind = f"{behind or 'WHERE '}{'AND ' if behind else ''}known "
-        sql = f"SELECT {shown} FROM {table} {behind}ORDER BY {key}"
+            conditions.append(f"({key}) > ({', '.join(marks)})")
+        if run is not None:
+            values.append(run)
+            conditions.append(f"run = ${len(values)}")
+        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+        sql = f"SELECT {shown} FROM {table} {where}ORDER BY {key}"
         if table != "meta":
             return self._ask(f"{sql} LIMIT ${len(values) + 1}", [*values, limit])
         return [row for row in self._ask(sql, values) if row[0] not in OURS][:limit]
@@ -72,6 +85,9 @@ class TablesOfTx(PostgresTables, WritableTables):
                 self._note(Q.know_blob, (row[0],))
             return
         columns = list(TABLES[table][0])
+        rows, data = split_values(table, rows)
+        if data:
+            self._note(Q.put_values, (list(data), list(data.values())))
         self._refer(columns, rows)
         added = _ADDED.get(table)
         if added is not None:

@@ -169,19 +169,12 @@ class PostgresTx(HoldingView, Tx):
             self._below.clear()
 
     def set_leaf(self, run: int, step: str, leaf: bool) -> None:
-        self._set_step(run, step, 5, int(leaf))
-        self.note(Q.set_leaf, (int(leaf), run, cut(step)))
-
-    def set_order(self, run: int, step: str, order: str) -> None:
-        self._set_step(run, step, 4, order)
-        self.note(Q.set_order, (order, run, cut(step)))
-
-    def _set_step(self, run: int, step: str, column: int, value: Any) -> None:
         self.hold(run)
         known = self._changing(run)
         row = known.get("step", step)
         if row is not UNKNOWN and row is not None:
-            known.rows["step", step] = (*row[:column], value, *row[column + 1 :])
+            known.rows["step", step] = (*row[:5], int(leaf), *row[6:])
+        self.note(Q.set_leaf, (int(leaf), run, cut(step)))
 
     def _changing(self, run: int) -> Known:
         """What is known of a run's records, of which one is changed."""

@@ -46,7 +46,6 @@ VERSION = f"{Q.version_columns} WHERE v.run = $1 AND v.seq = $2"
 _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
 _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _LAST_CHARACTER = "\U0010ffff"
-_LIVE = (1 << 63) - 1  # until when a live record holds
 
 _FIRST = frozenset(
     ("pending", "running", "waiting", "failed")
@@ -247,13 +246,6 @@ class PostgresView(View):
         if past:
             names.update(row[0] for row in self.ask(Q.past_collections, (run,), run))
         return sorted(names)
-
-    def history(self, run: int) -> Iterator[tuple[Record, int | None]]:
-        at: tuple[Any, ...] = (0, "", "", 0)
-        while rows := self.ask(Q.history, (run, *at, SOME), run):
-            for collection, key, seq, hash, stored, until, _ in rows:
-                yield checked(run, collection, key, seq, hash, stored), until
-            at = (rows[-1][2], rows[-1][0], rows[-1][6], rows[-1][5] or _LIVE)
 
     def hashes(self, run: int, collection: str, low: str = "", high: str | None = None) -> dict[str, bytes]:
         rows = self.ask(Q.hashes, (run, collection, low_bound(low), high_bound(high)), run)

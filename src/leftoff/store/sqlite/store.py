@@ -413,9 +413,9 @@ class SqliteStore(Store):
         return SqliteWatch(self)
 
     def backup(self, folder: str) -> None:
-        from leftoff.store.sqlite.backup import backup
+        from leftoff.store.sqlite.backup import backup_sqlite
 
-        self._typed(lambda: backup(self, folder))
+        self._typed(lambda: backup_sqlite(self, folder))
 
     def about(self) -> dict[str, Any]:
         from leftoff.store.facts import about

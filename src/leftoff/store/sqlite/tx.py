@@ -128,9 +128,6 @@ class SqliteTx(SqliteView, Tx):
     def set_leaf(self, run: int, step: str, leaf: bool) -> None:
         self.execute(Q.set_leaf, (int(leaf), run, step))
 
-    def set_order(self, run: int, step: str, order: str) -> None:
-        self.execute(Q.set_order, (order, run, step))
-
     def add_version(self, run: int, version: Version, token: bytes) -> None:
         execute = self.quick
         execute(_NEXT)
@@ -180,4 +177,5 @@ class SqliteTx(SqliteView, Tx):
             self.execute(Q.put_meta, (FACT + name, value))
 
     def put_blob(self, row: BlobRow) -> None:
+        self._blobs.present(row.hash)
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))

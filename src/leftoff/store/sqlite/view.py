@@ -256,14 +256,6 @@ class SqliteView(View):
             names.update(row[0] for row in self.execute(Q.past_collections, (run,)))
         return sorted(names)
 
-    def history(self, run: int) -> Iterator[tuple[Record, int | None]]:
-        for collection, key, seq, until in self.execute(Q.history, (run, run)):
-            if until is None:
-                row = self.execute(Q.record, (run, collection, key)).fetchone()
-            else:
-                row = self.execute(Q.superseded, (run, collection, key, until)).fetchone()
-            yield _checked(run, collection, key, seq, *row[1:]), until
-
     def hashes(self, run: int, collection: str, low: str = "", high: str | None = None) -> dict[str, bytes]:
         until = _LAST if high is None else high
         return dict(self.execute(Q.hashes, (run, collection, low, until)).fetchall())

@@ -125,16 +125,6 @@ WITH RECURSIVE c(name) AS (
     SELECT (SELECT min(collection) FROM past WHERE run = $1 AND collection > c.name) FROM c WHERE c.name IS NOT NULL
 ) SELECT name FROM c WHERE name IS NOT NULL
 
--- name: history
--- What was written when, with its bytes, some of it at a time.
-SELECT h.collection, coalesce(h.whole, h.key), h.seq, h.hash, coalesce(h.data, v.data), h.until, h.key FROM (
-    SELECT collection, key, whole, seq, hash, data, outside, NULL::bigint AS until FROM record WHERE run = $1
-    UNION ALL
-    SELECT collection, key, whole, seq, hash, data, outside, until FROM past WHERE run = $1
-) h LEFT JOIN value v ON v.hash = h.outside
-WHERE (h.seq, h.collection, h.key, coalesce(h.until, 9223372036854775807)) > ($2, $3 COLLATE "C", $4 COLLATE "C", $5)
-ORDER BY h.seq, h.collection, h.key, coalesce(h.until, 9223372036854775807) LIMIT $6
-
 -- name: leaves
 -- The first leaf steps of a status, in declared order.
 SELECT coalesce(whole, key) FROM record WHERE run = $1 AND status = $2 AND leaf = 1 ORDER BY left(ord, 500), ord LIMIT $3
@@ -394,10 +384,6 @@ ON CONFLICT (hash) DO NOTHING
 -- name: set_leaf
 -- A step got its first step below it, or lost its last.
 UPDATE record SET leaf = $1 WHERE run = $2 AND collection = 'step' AND key = $3
-
--- name: set_order
--- A step whose place was told by a version that an import does not have any more.
-UPDATE record SET ord = $1 WHERE run = $2 AND collection = 'step' AND key = $3
 
 -- name: add_alias
 -- Another name for a checkpoint.

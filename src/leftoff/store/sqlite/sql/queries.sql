@@ -62,10 +62,6 @@ DELETE FROM record WHERE run = ? AND collection = ? AND key = ?
 -- A step got its first step below it, or lost its last.
 UPDATE record SET leaf = ? WHERE run = ? AND collection = 'step' AND key = ?
 
--- name: set_order
--- A step whose place was told by a version that an import does not have any more.
-UPDATE record SET ord = ? WHERE run = ? AND collection = 'step' AND key = ?
-
 -- name: has_below
 -- Whether any step is below this one.
 SELECT 1 FROM record WHERE run = ? AND collection = 'step' AND key > ? AND key < ? LIMIT 1
@@ -128,18 +124,6 @@ WHERE run = ? AND collection = ? AND key > ? ORDER BY key, until LIMIT 1
 -- The superseded record of one key that was live after a version, if any was.
 SELECT until, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = past.hash)) FROM past
 WHERE run = ? AND collection = ? AND key = ? AND until > ? ORDER BY until LIMIT 1
-
--- name: history
--- What was written when, without its bytes, so that sorting it is cheap.
-SELECT collection, key, seq, NULL AS until FROM record WHERE run = ?
-UNION ALL
-SELECT collection, key, seq, until FROM past WHERE run = ?
-ORDER BY seq, collection, key
-
--- name: superseded
--- One superseded record with its bytes.
-SELECT seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = past.hash)) FROM past
-WHERE run = ? AND collection = ? AND key = ? AND until = ?
 
 -- name: put_value
 -- Larger bytes, once each.

@@ -103,6 +103,14 @@ CREATE TABLE blob (
     encoding TEXT NOT NULL                 -- raw or zstd
 ) STRICT, WITHOUT ROWID;
 
+-- The content of blobs in a bundle, in pieces as they are stored. Empty in a folder store, which has them in blobs/.
+CREATE TABLE piece (
+    blob   BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    data   BLOB NOT NULL,
+    PRIMARY KEY (blob, number)
+) STRICT, WITHOUT ROWID;
+
 -- Who drives a run. The row stays when the lease is freed, so that its epoch only grows.
 CREATE TABLE lease (
     run      INTEGER PRIMARY KEY,

@@ -1,24 +1,13 @@
-"""Runs worth exporting, and bundles that nobody should trust."""
+"""Runs to export."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import apsw
 
 import leftoff
-from leftoff.engine.retention.bundle_check import Bundle, open_bundle
-from leftoff.engine.retention.export import export
+from leftoff.engine.retention.export import export_run
 from leftoff.host import this_process
-from leftoff.model.codec import sha256
-from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
-from leftoff.model.versions import NO_COUNTS, Version
-from leftoff.store.bundle.read import Sum
-from leftoff.store.bundle.write import BundleWriter
 from leftoff.store.sqlite.store import SqliteStore
 
 DRIVER = (this_process(), "test")
@@ -46,66 +35,14 @@ def make_run(folder: Path) -> str:
 
 
 def write_bundle(folder: Path, run_id: str, path: Path) -> None:
-    """What `leftoff export` writes."""
+    """Export a run to a file."""
     store = SqliteStore(str(folder / ".leftoff"))
     try:
         row = store.read(lambda view: view.find_run(run_id))
         assert row is not None
-        export(store, row, str(path))
+        export_run(store, row, str(path))
     finally:
         store.close()
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Bundle]:
-    """A checked bundle."""
-    bundle = open_bundle(str(path))
-    try:
-        yield bundle
-    finally:
-        bundle.close()
-
-
-@contextmanager
-def tampering(path: Path) -> Iterator[apsw.Connection]:
-    """The file of a bundle, open for whatever one may do to it."""
-    db = apsw.Connection(str(path))
-    try:
-        yield db
-    finally:
-        db.close()
-
-
-def sum_up(db: apsw.Connection) -> None:
-    """Make the sum right again, as a liar would who knows the format."""
-    total = Sum()
-    for row in db.execute("SELECT * FROM version ORDER BY seq").fetchall():
-        names = db.execute("SELECT name FROM alias WHERE seq = ? ORDER BY name", (row[0],)).fetchall()
-        total.add(*row, *(name for (name,) in names))  # type: ignore[arg-type]
-    records = """SELECT collection, key, seq, until, (SELECT hash FROM value v WHERE v.value = r.value) FROM record r
-                 ORDER BY seq, collection, key"""
-    for row in db.execute(records).fetchall():
-        total.add(*row)  # type: ignore[arg-type]
-    if db.pragma("user_version") > 1:
-        for (hash,) in db.execute("SELECT hash FROM lost ORDER BY hash").fetchall():
-            total.add("lost", hash)  # type: ignore[arg-type]
-    facts: Any = dict(db.execute("SELECT name, value FROM bundle").fetchall())  # type: ignore[arg-type]
-    db.execute("UPDATE bundle SET value = ? WHERE name = 'sum'", (total.facts(facts),))
-
-
-def forge(path: Path, records: list[tuple[str, str, bytes]], run_id: str = "forged", **facts: str) -> None:
-    """A bundle of one version whose every hash is right, whatever its records say."""
-    with BundleWriter(str(path)) as out:
-        hashed = [(*record, sha256(record[2]).digest()) for record in sorted(records)]
-        digest = to_bytes(sum(term(collection, key, hash) for collection, key, _, hash in hashed) & MASK)
-        sealed = checkpoint_id(run_id, 1, digest)
-        out.version(Version(run_id, 1, digest, 0, counts=NO_COUNTS, checkpoint=sealed, trigger="manual"))
-        for collection, key, stored, hash in hashed:
-            out.record(collection, key, 1, None, hash, stored)
-        known: dict[str, Any] = {"run_id": run_id, "created_at": 0, "seq": 1, "digest": digest.hex()}
-        known = {**known, "written_by": "forge", **out.counts, **facts}
-        out.facts({name: str(value) for name, value in known.items()})
-        out.finish()
 
 
 def random_run(folder: Path, seed: int) -> str:
