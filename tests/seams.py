@@ -6,10 +6,10 @@ A test patches ``monkeypatch.setattr(SEAMS["Link.ask"], instead)``; the tests of
 from __future__ import annotations
 
 SEAMS = {
-    "buffer.commit_apart": "leftoff.api.buffer.commit_apart",
-    "bursts.IN_A_ROW": "leftoff.api.bursts.IN_A_ROW",
-    "Doubt.ask": "leftoff.api.doubt.Doubt.ask",
-    "StepsMixin._trace": "leftoff.api.steps.StepsMixin._trace",
+    "run_buffer.commit_apart": "leftoff.api.run_buffer.commit_apart",
+    "run_buffer.IN_A_ROW": "leftoff.api.run_buffer.IN_A_ROW",
+    "UnansweredCommit.ask": "leftoff.api.run_buffer.UnansweredCommit.ask",
+    "RunSteps._trace": "leftoff.api.run_steps.RunSteps._trace",
     "dispatch._run": "leftoff.cli.dispatch._run",
     "base._drain": "leftoff.cli.progress.base._drain",
     "documents.TOGETHER": "leftoff.dialects.importing.documents.TOGETHER",

@@ -16,8 +16,6 @@ MOST_PARAMETERS = 6
 MANY_PARAMETERS = {
     "leftoff.agents.mcp.tools.report_step",
     "leftoff.agents.mcp.tools.start_run",
-    "leftoff.api.module.run",
-    "leftoff.api.module.start",
     "leftoff.api.store.run",
     "leftoff.api.run.map",
     "leftoff.api.store.start",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.read.logs import python_log
 
 if TYPE_CHECKING:
-    from leftoff.api.buffer import Buffer
+    from leftoff.api.run_buffer import RunBuffer
 
 OURS = "leftoff"  # the logger of what leftoff itself does
 _LEVEL = logging.INFO
@@ -36,7 +36,7 @@ class StepLog:
 
     __slots__ = ("_before", "_buffer", "_file", "number", "path")
 
-    def __init__(self, buffer: Buffer, path: str, number: int) -> None:
+    def __init__(self, buffer: RunBuffer, path: str, number: int) -> None:
         self._buffer = buffer
         self.path = buffer.redactor.name(path)
         self.number = number

@@ -53,7 +53,7 @@ class Flow:
         """For each scope's prefix, the paths of its calls by number."""
         out: dict[str, dict[int, str]] = {}
         with self.run._buffer.lock:
-            for path in self.run._buffer.steps.known():
+            for path in self.run._buffer.step_records():
                 at = path.rfind("/") + 1
                 if at:
                     self._parents.add(path[: at - 1])
@@ -166,7 +166,7 @@ class Flow:
             return [top]
         with self.run._buffer.lock:
             return [
-                path for path in self.run._buffer.steps.known() if path == top or path.startswith(top + "/")
+                path for path in self.run._buffer.step_records() if path == top or path.startswith(top + "/")
             ]
 
     # -- failures

@@ -89,7 +89,7 @@ class Map:
         flow, start = self._scope.flow, f"{self.group.path}/"
         now = {self._path(index) for index in range(len(self._items))}
         with flow.run._buffer.lock:
-            known = [path for path in flow.run._buffer.steps.known() if path.startswith(start)]
+            known = [path for path in flow.run._buffer.step_records() if path.startswith(start)]
         flow.drop_below([path for path in known if path not in now and "/" not in path[len(start) :]])
 
     def _take(self, index: int) -> bool:
