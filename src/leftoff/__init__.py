@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from leftoff.model.versions import Version
-    from leftoff.workflow.functions.decorators import step, workflow
+    from leftoff.workflow.functions.durable import step, workflow
 
 _HOME = {
     "leftoff._version": ("__version__",),
@@ -75,7 +75,7 @@ _HOME = {
     "leftoff.engine.retention.fsck": ("FsckReport",),
     "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
-    "leftoff.workflow.functions.decorators": ("step",),
+    "leftoff.workflow.functions.durable": ("step",),
     "leftoff.api.value_kinds": ("register",),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}

@@ -21,7 +21,7 @@ MANY_PARAMETERS = {
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.model.versions.__init__",
-    "leftoff.workflow.functions.decorators.step",
+    "leftoff.workflow.functions.durable.step",
 }
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.
