@@ -39,7 +39,7 @@ from leftoff.engine.write.commit import Guard, Seal, Terms, commit_apart, new_to
 from leftoff.engine.write.head import Head, gone, need_known
 from leftoff.engine.write.salvaged import mark_rewound
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
-from leftoff.model.changes import APPEND, DELETE, PUT, Change, ChangeSet
+from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
 from leftoff.model.frozen import HoledDict, HoledList, freeze, freeze_holed, marks, thaw
 from leftoff.model.ids import check_step, parent_of
@@ -450,7 +450,8 @@ class RunBuffer:
     def _show_step(self, path: str, record: Record, change: Change) -> None:
         """Read this record from now on."""
         self.starts.waiting.pop(path, None)
-        self._secrets.keep(change)
+        if change.secret is not NOTHING or self._secrets.kept:
+            self._secrets.keep(change)
         self.step_records()[path] = (record, marks(record) if change.stored[:1] == REDACTED else [])
 
     def put_step(self, path: str, value: Any) -> None:

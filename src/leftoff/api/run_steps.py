@@ -41,6 +41,7 @@ MOST_LOST = 100_000  # characters of a result that cannot be recorded
 REMEMBERED = 32  # errors that are known to have been sealed
 SHOWN = 5  # failed items that a summary names
 BROKE, RAISED, UNCLEAR = "broke", "raised", "unclear"  # how a loop was left
+_PLAIN = (str, int, bool, type(None))  # results that are recorded as they are
 _OURS = __file__.rpartition("api")[0]  # the folder of leftoff's own code
 
 
@@ -150,7 +151,10 @@ class RunSteps:
         found = self._named(path)
         if found is None or "result" not in found[0]:
             return None
-        kept, where = found[0]["result"], f"the result of step {path}"
+        kept = found[0]["result"]
+        if type(kept) in _PLAIN and not found[1]:
+            return kept
+        where = f"the result of step {path}"
         holes = [p[1:] for p in found[1] if p and p[0] == "result"]
         if holes:
             kept = freeze_holed(kept, holes, where)
@@ -207,7 +211,7 @@ class RunSteps:
 
     def complete(self, step: Step) -> None:
         buffer, path, result, typed = self._buffer, step.path, step.result, False
-        if result is not NOTHING and type(result) not in (str, int, bool, type(None)):
+        if result is not NOTHING and type(result) not in _PLAIN:
             try:
                 result = encode(step.result, f"step/{path}.result")
             except Invalid as error:

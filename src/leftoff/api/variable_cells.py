@@ -158,44 +158,44 @@ class ProcessSecrets:
     process sees the second.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("kept",)
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self.kept: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     def has(self, variable: str) -> bool:
-        return ("variable", variable) in self._kept
+        return ("variable", variable) in self.kept
 
     def keep(self, change: Change) -> None:
         """Remember the secrets of a change, and forget those of an earlier change of the same record."""
         if change.secret is not NOTHING:
             clean = change.spread.values if change.spread is not None else payload(change.stored, change.key)
-            self._kept[change.collection, change.key] = (clean, change.secret)
-        elif self._kept:
-            self._kept.pop((change.collection, change.key), None)
+            self.kept[change.collection, change.key] = (clean, change.secret)
+        elif self.kept:
+            self.kept.pop((change.collection, change.key), None)
 
     def keep_list(self, variable: str, before: Any) -> None:
         """Prepare for a secret that is being appended to a list."""
-        self._kept.setdefault(("variable", variable), (thaw(before), before))
+        self.kept.setdefault(("variable", variable), (thaw(before), before))
 
     def appended(self, changes: ChangeSet) -> None:
         """Extend the lists that have secrets by the entries that became durable."""
-        for address, change in changes.changes.items() if self._kept else ():
-            clean, secret = self._kept.get(address, (None, None))
+        for address, change in changes.changes.items() if self.kept else ():
+            clean, secret = self.kept.get(address, (None, None))
             if change.kind == APPEND and isinstance(clean, list):
                 stored = [payload(s, change.key) if s[:1] != BLOB else None for s in change.items]
-                self._kept[address] = ([*clean, *stored], with_appended(change.key, secret, change))
+                self.kept[address] = ([*clean, *stored], with_appended(change.key, secret, change))
 
     def reveal(
         self, collection: str, key: str, plain: Any, holes: list[list[Any]]
     ) -> tuple[Any, list[list[Any]]]:
         """Return a value and its redacted places, with the secrets of this process filled in."""
-        clean, secret = self._kept.get((collection, key), (NOTHING, None)) if holes else (NOTHING, None)
+        clean, secret = self.kept.get((collection, key), (NOTHING, None)) if holes else (NOTHING, None)
         return (secret, marks(secret)) if clean == plain else (plain, holes)
 
     def reveal_all(self, collection: str, values: dict[str, Value]) -> dict[str, Value]:
         """Do the same for a whole collection, in place."""
-        for key, value in values.items() if self._kept else ():
+        for key, value in values.items() if self.kept else ():
             if not isinstance(value, Lost):
                 value.plain, value.holes = self.reveal(collection, key, value.plain, value.holes)
         return values

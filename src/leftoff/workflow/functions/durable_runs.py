@@ -7,9 +7,8 @@ accident. The arguments are a record of the run. Their digest is in its listing,
 from __future__ import annotations
 
 from _thread import allocate_lock
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.api.arguments import encoded, facts
 from leftoff.api.module import project_store
@@ -89,8 +88,7 @@ class Request:
             raise TypeError(f"{self.function.name}.run() is missing {names}")
 
 
-@dataclass
-class DrivenRun:
+class DrivenRun(NamedTuple):
     """A run whose lease this process has, and what it knows of its function. ``back_to``: a version to go back to."""
 
     head: Head
@@ -100,11 +98,10 @@ class DrivenRun:
     back_to: Version | None = None
 
 
-class Finished:
-    """A run that has nothing left to do, and what it returned."""
+class Finished(NamedTuple):
+    """The result of a run that has nothing left to do."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 class Opened:
@@ -150,7 +147,11 @@ def _run(request: Request) -> DrivenRun | RunRow:
     store = request.store
     if request.options.get("run_id") is None or not store._store.exists():
         request.check_complete()
-    opening, now, driver, about = _opening(request), store._clock.now(), store._driver(), _about_new(request)
+    opening, now, driver, function = _opening(request), store._clock.now(), store._driver(), request.function
+    about = {"name": function.name, "inputs": request.inputs}
+    for word, fact in (("module", function.plain.__module__), ("version", function.settings.version)):
+        if fact is not None:
+            about[word] = fact
     changes = opening_changes(opening, now, store._redactor)
     changes.put("context", FUNCTION, about)
     changes, blobs = save_blobs(store._store, changes)
@@ -189,17 +190,6 @@ def _opening(request: Request) -> Opening:
     ):
         opening.context = store._project.issue_snapshot(issue, opening.facts["git_branch"])
     return opening
-
-
-def _about_new(request: Request) -> dict[str, Any]:
-    function = request.function
-    about = {
-        "name": function.name,
-        "module": getattr(function.plain, "__module__", None),
-        "version": function.settings.version,
-        "inputs": request.inputs,
-    }
-    return {word: fact for word, fact in about.items() if fact is not None}
 
 
 def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
@@ -264,16 +254,6 @@ def _target(request: Request) -> find.Target:
     return find.Target(rows[0], None)
 
 
-def _check_known(request: Request, row: RunRow, about: dict[str, Any]) -> None:
-    for path in [] if request.given else marks(about["inputs"]):
-        name = str(path[0]) if path else "inputs"
-        raise Redacted(
-            f"The argument {name} of run {row.run_id}",
-            hint="Secrets are not stored. Give the arguments again: "
-            f"{request.function.name}.run(…, run_id={row.run_id!r}).",
-        )
-
-
 # -- both
 
 
@@ -285,7 +265,13 @@ def _about(view: View, request: Request, row: RunRow) -> dict[str, Any]:
             f"Run {row.run_id} was not started by a durable function.", hint=f"leftoff.resume({row.run_id!r})"
         )
     about = dict(found.plain)
-    _check_known(request, row, about)
+    redacted = [] if request.given else marks(about["inputs"])
+    if redacted:
+        raise Redacted(
+            f"The argument {redacted[0][0] if redacted[0] else 'inputs'} of run {row.run_id}",
+            hint="Secrets are not stored. Give the arguments again: "
+            f"{request.function.name}.run(…, run_id={row.run_id!r}).",
+        )
     return about
 
 
