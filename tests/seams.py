@@ -6,10 +6,10 @@ A test patches ``monkeypatch.setattr(SEAMS["Link.ask"], instead)``; the tests of
 from __future__ import annotations
 
 SEAMS = {
-    "buffer.commit_apart": "leftoff.api.buffer.commit_apart",
-    "bursts.IN_A_ROW": "leftoff.api.bursts.IN_A_ROW",
-    "Doubt.ask": "leftoff.api.doubt.Doubt.ask",
-    "StepsMixin._trace": "leftoff.api.steps.StepsMixin._trace",
+    "run_buffer.commit_apart": "leftoff.api.run_buffer.commit_apart",
+    "run_buffer.IN_A_ROW": "leftoff.api.run_buffer.IN_A_ROW",
+    "UnansweredCommit.ask": "leftoff.api.run_buffer.UnansweredCommit.ask",
+    "RunSteps._trace": "leftoff.api.run_steps.RunSteps._trace",
     "dispatch._run": "leftoff.cli.dispatch._run",
     "base._drain": "leftoff.cli.progress.base._drain",
     "documents.TOGETHER": "leftoff.dialects.import_documents.TOGETHER",
@@ -86,9 +86,9 @@ SEAMS = {
     "transfer.TRIES": "leftoff.store.transfer.TRIES",
     "transfer._give_up": "leftoff.store.transfer._give_up",
     "transfer._reveal": "leftoff.store.transfer._reveal",
-    "bodies._out_of_time": "leftoff.workflow.functions.bodies._out_of_time",
-    "bodies.time.sleep": "leftoff.workflow.functions.bodies.time.sleep",
-    "Crew.stop": "leftoff.workflow.functions.crews.Crew.stop",
+    "running._out_of_time": "leftoff.workflow.functions.running._out_of_time",
+    "running.time.sleep": "leftoff.workflow.functions.running.time.sleep",
+    "Crew.stop": "leftoff.workflow.functions.running.Crew.stop",
     "client._CODE": "leftoff.workflow.processes.client._CODE",
     "groups._last_pid": "leftoff.workflow.processes.groups._last_pid",
     "groups.handle": "leftoff.workflow.processes.groups.handle",

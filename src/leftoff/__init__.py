@@ -22,13 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff._version import __version__
     from leftoff.api.module import fsck, get, list, open, resume, run, start
-    from leftoff.api.read import RunView
     from leftoff.api.run import Run
+    from leftoff.api.run_steps import Step
+    from leftoff.api.run_view import RunView, Snapshot
     from leftoff.api.step_log import logger
-    from leftoff.api.steps import Step
     from leftoff.api.store import Store
     from leftoff.api.value_kinds import register
-    from leftoff.api.views import Snapshot
     from leftoff.engine.read.diff import Diff
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.retention.fsck import FsckReport
@@ -62,22 +61,21 @@ if TYPE_CHECKING:
         Usage,
     )
     from leftoff.model.versions import Version
-    from leftoff.workflow.functions.decorators import step, workflow
+    from leftoff.workflow.functions.durable import step, workflow
 
 _HOME = {
     "leftoff._version": ("__version__",),
     "leftoff.api.module": ("fsck", "get", "list", "open", "resume", "run", "start"),
-    "leftoff.api.read": ("RunView",),
     "leftoff.api.run": ("Run",),
+    "leftoff.api.run_steps": ("Step",),
+    "leftoff.api.run_view": ("RunView", "Snapshot"),
     "leftoff.api.step_log": ("logger",),
-    "leftoff.api.steps": ("Step",),
     "leftoff.api.store": ("Store",),
-    "leftoff.api.views": ("Snapshot",),
     "leftoff.engine.read.diff": ("Diff",),
     "leftoff.engine.retention.fsck": ("FsckReport",),
     "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
-    "leftoff.workflow.functions.decorators": ("step",),
+    "leftoff.workflow.functions.durable": ("step",),
     "leftoff.api.value_kinds": ("register",),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}

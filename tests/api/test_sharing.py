@@ -117,8 +117,8 @@ def test_a_thread_remembers_no_steps_from_before_another_ones_commit(
         return found
 
     monkeypatch.setattr(buffer, "at_head", slowly)
-    reader = threading.Thread(target=buffer.steps.known)
-    buffer.steps.look_again()
+    reader = threading.Thread(target=buffer.step_records)
+    buffer.forget_steps()
     reader.start()
     assert reading.wait(60)
     run.do("a", lambda: None)
@@ -130,7 +130,7 @@ def test_a_thread_remembers_no_steps_from_before_another_ones_commit(
 def test_a_step_removed_is_not_seen_again(run: leftoff.Run, store_path: Path) -> None:
     """Nor where others commit before its removal is durable."""
     run.do("a", lambda: None)
-    run._buffer.steps.remove("a")
+    run._buffer.remove_step("a")
     elsewhere(store_path, run.id, {("knowledge", "tick"): 1})
     run.refresh()
     assert "a" not in run.steps
@@ -199,14 +199,14 @@ def test_a_step_is_removed_while_another_thread_reads_all(
 ) -> None:
     """It has none of them from before."""
     run.do("a", lambda: None)
-    steps = run._buffer.steps
+    buffer = run._buffer
 
     def read_again() -> None:
-        steps.look_again()
-        steps.known()
+        buffer.forget_steps()
+        buffer.step_records()
 
     Seam(monkeypatch).before(SEAMS["lifecycle.remove"], lambda: another_thread(run, read_again))
-    steps.remove("a")
+    buffer.remove_step("a")
     assert "a" not in run.steps
 
 
@@ -274,7 +274,7 @@ def test_a_commit_that_is_given_up_anywhere(
 
     run.variables["a"] = 1
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(f"leftoff.api.buffer.{where}", interrupted)
+        patch.setattr(f"leftoff.api.run_buffer.{where}", interrupted)
         run.commit()
     run.commit()
     assert 1 == store.get(run.id).variables["a"]
@@ -306,7 +306,7 @@ def test_a_commit_that_is_given_up_as_a_lock_is_given_back(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         if committed:
             Seam(patch).after(
-                SEAMS["buffer.commit_apart"],
+                SEAMS["run_buffer.commit_apart"],
                 lambda: patch.setattr(run._buffer, "lock", Interrupted(run._buffer.lock)),
             )
         else:
@@ -319,7 +319,9 @@ def test_a_commit_that_is_given_up_as_a_lock_is_given_back(
         assert {"k": 1} == dict(seen.records["knowledge"])
 
 
-@pytest.mark.parametrize("where", ["Buffer.adopted", "BufferedSteps.saved", "Buffer._fold", "cells.appended"])
+@pytest.mark.parametrize(
+    "where", ["RunBuffer._adopt", "RunBuffer._fold", "after_append", "ProcessSecrets.appended"]
+)
 def test_a_commit_that_is_given_up_when_it_is_durable(
     run: leftoff.Run, store_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -334,10 +336,7 @@ def test_a_commit_that_is_given_up_when_it_is_durable(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        module = (
-            "buffered_steps." if where.startswith("BufferedSteps") else "buffer." if "Buffer" in where else ""
-        )
-        Seam(patch).before(f"leftoff.api.{module}{where}", strike)
+        Seam(patch).before(f"leftoff.api.run_buffer.{where}", strike)
         run.commit()
     run.append("log", 2)
     assert (1, [1, 2], {"k": 1}) == (run.variables["a"], run.variables["log"], dict(run.records["knowledge"]))
@@ -417,7 +416,7 @@ def test_a_background_thread_beats(project: Path) -> None:
 
 def test_the_thread_really_beats(run: leftoff.Run) -> None:
     """Given a short interval, the lease's beat moves without anyone's help."""
-    from leftoff.api.beat import Heart
+    from leftoff.api.run_buffer import Heartbeat
 
     beaten = threading.Event()
 
@@ -429,6 +428,6 @@ def test_the_thread_really_beats(run: leftoff.Run) -> None:
             beaten.set()
 
     watched: Any = Watched()
-    heart = Heart(watched, 0.01)
+    heart = Heartbeat(watched, 0.01)
     assert beaten.wait(30)
     heart.stop()

@@ -86,7 +86,7 @@ def test_an_error_that_was_not_seen_yet_goes_with_its_step(
     if how == "done":
         other.put("step", "print", {"status": "completed"})
     else:
-        other._buffer.steps.remove("print")
+        other._buffer.remove_step("print")
     other.commit()
     assert "error" not in store.get(run.id).records
 
@@ -123,7 +123,7 @@ def test_a_batch_that_failed_has_ended(run: leftoff.Run) -> None:
     with pytest.raises(ValueError, match="no paper"):
         for _ in run.each("pages", ["x", "y"]):
             boom()
-    run._close_left_open(None)
+    run._steps.close_left_open(None)
     record = run.steps["pages"]
     assert ("failed", True, False) == (record["status"], "completed_at" in record, "error" in record)
     assert ["pages/x"] == list(run.records["error"])

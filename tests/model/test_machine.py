@@ -29,10 +29,10 @@ class Machine(DataRules, LifeRules):
 def test_never_disagrees(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """Every version that is kept reads back exactly, in any order of work, failures, crashes and prunes."""
     monkeypatch.setattr(
-        SEAMS["bursts.IN_A_ROW"], 1 << 60
+        SEAMS["run_buffer.IN_A_ROW"], 1 << 60
     )  # which starts are told must not depend on the time they take
     monkeypatch.setattr(
-        SEAMS["StepsMixin._trace"], lambda *_: {}
+        SEAMS["RunSteps._trace"], lambda *_: {}
     )  # a dictionary cannot know the lines of a program
     chosen = settings(
         max_examples=EXAMPLES,

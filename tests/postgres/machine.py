@@ -14,7 +14,7 @@ import time
 
 import leftoff
 from leftoff import host
-from leftoff.api import bursts
+from leftoff.api import run_buffer
 from leftoff.engine.write import commit
 from leftoff.errors import LeaseHeld, LeftoffError
 from leftoff.model.words import UNFINISHED
@@ -33,7 +33,7 @@ def be_a_machine(number: int, lease_s: float) -> None:
     host._scope = f"machine-{number}@machine-{number}/boot-{number}/1"
     rows.LIMIT_MS = int(lease_s * 1000)
     connection.IDLE_MS = int(lease_s * 1000)
-    bursts.IN_A_ROW = 1 << 60  # every step is committed when it ends
+    run_buffer.IN_A_ROW = 1 << 60  # every step is committed when it ends
 
 
 def take_the_fences_away() -> None:

@@ -29,8 +29,8 @@ _games = itertools.count(1)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """Every version that is kept reads back exactly, in any order of work, failures, crashes, copies and prunes."""
-    monkeypatch.setattr(SEAMS["bursts.IN_A_ROW"], 1 << 60)
-    monkeypatch.setattr(SEAMS["StepsMixin._trace"], lambda *_: {})
+    monkeypatch.setattr(SEAMS["run_buffer.IN_A_ROW"], 1 << 60)
+    monkeypatch.setattr(SEAMS["RunSteps._trace"], lambda *_: {})
 
     class Machine(DataRules, LifeRules):
         """Every rule there is, on a server: each game in projects of its own."""

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import leftoff
-from leftoff.api.doubt import UNKNOWN, Doubt
+from leftoff.api.run_buffer import UNKNOWN, UnansweredCommit
 from leftoff.engine.write.commit import Terms, commit_in
 from leftoff.errors import StoreUnavailable
 from leftoff.model.changes import ChangeSet
@@ -65,15 +65,15 @@ def test_what_was_given_up_arrives_after_the_look(
 ) -> None:
     """It was not there when the store was asked, so it is made again: the first one is refused when it comes. Whether
     somebody gave it up, or patience was over."""
-    asked = Doubt.ask
+    asked = UnansweredCommit.ask
     found: list[Version | None] = []
 
-    def ask(doubt: Doubt, *what: Any) -> Version | None:
-        found.append(asked(doubt, *what))
+    def ask(unanswered: UnansweredCommit, *what: Any) -> Version | None:
+        found.append(asked(unanswered, *what))
         proxy.let_go()
         return found[-1]
 
-    monkeypatch.setattr(SEAMS["Doubt.ask"], ask)
+    monkeypatch.setattr(SEAMS["UnansweredCommit.ask"], ask)
     run.append("list", "x")
     proxy.fail("late", "COMMIT")
     with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, StoreUnavailable)):

@@ -16,15 +16,13 @@ MOST_PARAMETERS = 6
 MANY_PARAMETERS = {
     "leftoff.agents.mcp.tools.report_step",
     "leftoff.agents.mcp.tools.start_run",
-    "leftoff.api.module.run",
-    "leftoff.api.module.start",
     "leftoff.api.store.run",
     "leftoff.api.run.map",
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.engine.steps.unblock.unblock",
     "leftoff.model.versions.__init__",
-    "leftoff.workflow.functions.decorators.step",
+    "leftoff.workflow.functions.durable.step",
 }
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.

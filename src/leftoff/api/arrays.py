@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from leftoff.api.value_kinds import Kind
+Found = tuple[str, Any, Any]  # the fields of a `Kind`
 
 _PANDAS = {
     "Timestamp": "pandas.Timestamp",
@@ -27,7 +27,7 @@ _PANDAS = {
 SIMPLE = "biufcmM"  # kinds of numpy types that are stored as bytes: booleans, numbers, times
 
 
-def kind_of(cls: type) -> Kind | None:
+def kind_of(cls: type) -> Found | None:
     """Return how values of a class of numpy or pandas are recorded; None if they cannot be."""
     name = cls.__name__
     if cls.__module__.partition(".")[0] == "numpy":
@@ -39,11 +39,11 @@ def kind_of(cls: type) -> Kind | None:
     return kind_named(_PANDAS[name]) if name in _PANDAS else None
 
 
-def kind_named(word: str) -> Kind | None:
+def kind_named(word: str) -> Found | None:
     """Return the kind that records call by this word."""
     if word not in _TAKE:
         return None
-    return Kind(word, _TAKE[word], partial(_make, word))
+    return word, _TAKE[word], partial(_make, word)
 
 
 def _take_scalar(value: Any) -> list[Any]:

@@ -1,25 +1,18 @@
-"""``leftoff.run`` and its sisters: the verbs of the module, on the project's own store.
-
-Their words are the store's own, and go there as they are.
-"""
+"""``leftoff.run`` and the other functions of the package: methods of the store of the current project."""
 
 from __future__ import annotations
 
-import builtins
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import wraps
+from types import MethodType
+from typing import Concatenate, ParamSpec, TypeVar
 
 from leftoff.api.store import Store
 from leftoff.engine.config import project, settings
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from leftoff.api.read import RunView
-    from leftoff.api.run import Run
-    from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.retention.fsck import FsckReport
-
+P = ParamSpec("P")
+R = TypeVar("R")
 _stores: dict[tuple[int, str, str], Store] = {}
 
 
@@ -42,52 +35,21 @@ def project_store() -> Store:
     return _stores[key]
 
 
-def run(
-    workflow: str,
-    *,
-    title: str | None = None,
-    steps: Sequence[Any] = (),
-    branch: str | None = None,
-    issue: str | int | None = None,
-    variables: dict[str, Any] | None = None,
-    take_over: bool = False,
-    accept: Sequence[str] = (),
-) -> Run:
-    """Go on with the latest unfinished run of this workflow, in spite of the findings in ``accept``, or start one."""
-    return project_store().run(**locals())
+def _of_project(method: Callable[Concatenate[Store, P], R]) -> Callable[P, R]:
+    """Return a function that calls a method of the project's store, with the method's signature."""
+
+    @wraps(method)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        return method(project_store(), *args, **named)
+
+    call.__wrapped__ = MethodType(method, _stores)  # a bound method, so that `help` shows no self
+    call.__module__, call.__qualname__ = __name__, call.__name__
+    return call
 
 
-def start(
-    workflow: str,
-    *,
-    title: str | None = None,
-    steps: Sequence[Any] = (),
-    branch: str | None = None,
-    issue: str | int | None = None,
-    run_id: str | None = None,
-    variables: dict[str, Any] | None = None,
-) -> Run:
-    """Always a new run."""
-    return project_store().start(**locals())
-
-
-def resume(
-    ref: str | None = None, *, branch: str | None = None, take_over: bool = False, accept: Sequence[str] = ()
-) -> Run:
-    """Go on with an unfinished run: the latest one, or what ``ref`` names, in spite of the findings in ``accept``."""
-    return project_store().resume(**locals())
-
-
-def get(ref: str) -> RunView:
-    """A run to look at, by any REF."""
-    return project_store().get(ref)
-
-
-def list(**where: Any) -> builtins.list[RunInfo]:
-    """Runs of the project's store, latest first, by the same words as ``Store.list``."""
-    return project_store().list(**where)
-
-
-def fsck(*, repair: bool = False) -> FsckReport:
-    """Check the project's store."""
-    return project_store().fsck(repair=repair)
+run = _of_project(Store.run)
+start = _of_project(Store.start)
+resume = _of_project(Store.resume)
+get = _of_project(Store.get)
+list = _of_project(Store.list)
+fsck = _of_project(Store.fsck)

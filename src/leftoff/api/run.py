@@ -1,53 +1,102 @@
 """A run that this process drives: changes are buffered, and become durable together.
 
-They become durable at ``commit()``, at ``checkpoint()`` and at the end of a step; that is also when other processes
-see them, and when this one picks up theirs. A commit that fails keeps its changes: call it again.
+They become durable at ``commit()``, at ``checkpoint()`` and at the end of a step. That is also when other processes see
+them, and when this one picks up theirs. A commit that fails keeps its changes: call it again.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leftoff.api.beat import Heart
-from leftoff.api.buffer import Buffer
-from leftoff.api.files import FilesMixin
-from leftoff.api.read import RunView
+from leftoff.api.arguments import facts
+from leftoff.api.arguments import given as arguments_of
+from leftoff.api.run_buffer import Heartbeat, RunBuffer
+from leftoff.api.run_steps import Each, ItemMap, RunSteps, Step
+from leftoff.api.run_view import RunView, Values, shown_mapping
 from leftoff.api.step_log import logger
-from leftoff.api.steps import StepsMixin
-from leftoff.api.views import Values, Variables
+from leftoff.api.values import check_return
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.find import Target
 from leftoff.engine.steps import lifecycle
+from leftoff.engine.steps.artifacts import capture
+from leftoff.engine.workspace.tracking import look_around, track_given
 from leftoff.engine.write.commit import Seal, new_token
+from leftoff.engine.write.head import Head
 from leftoff.engine.write.records import note_record, refuse_decision
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import NeedsPerson, StoreUnavailable
 from leftoff.model.ids import check_step, parent_of, shown_step
+from leftoff.model.versions import Version
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
-    import logging
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from leftoff.api.store import Store
-    from leftoff.engine.write.head import Head
-    from leftoff.model.versions import Version
+    from leftoff.engine.workspace.restore_plan import RestorePlan
+    from leftoff.engine.workspace.restoring import Restorer
 
 T = TypeVar("T")
+NO_ARGUMENTS = facts({}, None)
 
 
-class Run(StepsMixin, FilesMixin, RunView):
+class Variables(MutableMapping[str, Any]):
+    """A run's variables. Assignments are buffered until the next commit.
+
+    What is read is frozen where it is JSON. Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows
+    come back as what they were, as a copy of your own: assign it again to keep what you changed.
+    """
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, buffer: RunBuffer) -> None:
+        self._buffer = buffer
+
+    def __getitem__(self, name: str) -> Any:
+        return self._buffer.variable(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._buffer.assign(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self._buffer.unassign(name)
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """Like ``dict.update``."""
+        for other in others:
+            named = {**dict(other), **named}
+        for name, value in named.items():
+            self._buffer.assign(name, value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._buffer.variable_names())
+
+    def __len__(self) -> int:
+        return len(self._buffer.variable_names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._buffer.variable_names()
+
+    def __repr__(self) -> str:
+        return shown_mapping(self)
+
+
+class Run(RunView):
     """One run, driven by this process until it is finished, paused, or the process ends."""
 
     def __init__(self, owner: Store, head: Head, epoch: int, *, resumed: bool) -> None:
         super().__init__(owner._store, head.run, head.run_id, owner._clock, limits=owner._limits)
         self._owner = owner
-        self.resumed = resumed  # whether there was something to go on from
-        self._buffer = Buffer(owner._store, head, epoch, owner._clock, owner._redactor)
+        self.resumed = resumed  # whether there was something to continue
+        self._buffer = RunBuffer(owner._store, head, epoch, owner._clock, owner._redactor)
+        self._steps = RunSteps(self._buffer)
         self._variables = Variables(self._buffer)
         self._notes = 0
-        self._init_steps()
         lifecycle.said.clear()
-        self._buffer.heart = Heart(self._buffer, owner._heartbeat)
+        self._buffer.heart = Heartbeat(self._buffer, owner._heartbeat)
         owner._drives(self)
 
     # -- variables
@@ -63,9 +112,91 @@ class Run(StepsMixin, FilesMixin, RunView):
     def compare_and_set(self, name: str, expected: Any, value: Any) -> None:
         """Set a variable only if it still has the expected value (``None``: only if it is not there), and commit.
 
-        ``Conflict`` where somebody was faster; nothing is changed then.
+        ``Conflict`` if another process was faster; nothing is changed then.
         """
         self._buffer.compare_and_set(name, expected, value)
+
+    # -- steps
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
+        return self._steps.all()
+
+    def done(self, path: str) -> bool:
+        """Whether a step is finished: completed or skipped."""
+        return self._steps.done(path)
+
+    def result(self, path: str) -> Any:
+        """Return a copy of what a finished step returned."""
+        return self._steps.result(path)
+
+    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
+        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
+        return self._steps.step(path, again=again, title=title)
+
+    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
+        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
+
+        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
+        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
+        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
+        """
+        steps, given = self._steps, NO_ARGUMENTS
+        if args or named or isinstance(fn, partial):
+            given = arguments_of(fn, args, named, self._buffer.redactor)
+        if again or not steps.finished(path, given):
+            if getattr(
+                fn, "__annotations__", None
+            ):  # a result that cannot be recorded is refused before the work
+                check_return(fn, path)
+            with Step(steps, check_step(path), again=again, given=given) as step:
+                step.result = fn(*args, **named)
+        return steps.result(path)  # type: ignore[no-any-return]
+
+    def each(
+        self,
+        path: str,
+        items: Iterable[T],
+        *,
+        key: str | Callable[[T], str] | None = None,
+        again: bool = False,
+    ) -> Iterator[T]:
+        """Loop over items, one step below ``path`` for each; those that are finished are skipped.
+
+        An exception in the loop's body fails the item, ``break`` leaves it pending. Asking for the next completes it.
+        With ``key``, a finished item whose content changed is an error, unless ``again``.
+        """
+        check_step(path)
+        return Each(self._steps, path, iter(self._steps.items(path, items, key, again)), again)
+
+    def map(
+        self,
+        fn: Callable[[T], Any],
+        items: Iterable[T],
+        *,
+        name: str | None = None,
+        key: str | Callable[[T], str] | None = None,
+        max_parallel: int = 1,
+        keep_going: bool = False,
+        again: bool = False,
+    ) -> Any:
+        """Call ``fn`` with each item, a step each, ``max_parallel`` at a time; what they return, in order.
+
+        Items that are finished are not done again, unless ``again``. With ``key``, a finished item whose content
+        changed is an error: ``Usage``, or ``Diverged`` if an earlier process did it. The first failure is raised; with
+        ``keep_going`` the others are done, and the list that comes back has ``failures``, by key. If ``fn`` is a
+        coroutine function, await the result.
+        """
+        from inspect import iscoroutinefunction
+
+        path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
+        check_return(fn, path)
+        found = list(self._steps.items(path, list(items), key, again, fn))
+        mapping = ItemMap(self._steps, path, found, keep_going=keep_going, again=again)
+        if iscoroutinefunction(fn):
+            return mapping.run_async(fn, max_parallel)
+        return mapping.run(fn, max_parallel)
 
     @property
     def log(self) -> logging.Logger:
@@ -75,27 +206,31 @@ class Run(StepsMixin, FilesMixin, RunView):
     # -- commits
 
     def commit(self) -> Version | None:
-        """Make everything buffered durable, and pick up what others committed. ``None`` where nothing changed."""
-        self._close_left_open(None)
+        """Make everything buffered durable, and pick up what others committed. ``None`` if nothing changed."""
+        self._steps.close_left_open(None)
         return self._buffer.commit_all()
 
     def checkpoint(
         self, trigger: str = "manual", note: str | None = None, *, step: str | None = None
     ) -> Version:
         """Commit and seal: a version with an id, to come back to."""
-        self._close_left_open(None)
-        self._look_around(trigger)
-        version = self._buffer.commit(
-            Seal(trigger, step or self._current_step(), self._masked(note), asked=True)
-        )
+        self._steps.close_left_open(None)
+        buffer = self._buffer
+        # Record the files that the run knows, git, and at the end of a phase the issue.
+        row = buffer.store.read(buffer.row)
+        around = look_around(self._owner._project, row, dirty=True, issue=trigger == "phase_transition")
+        with buffer.lock:
+            around.put(row, buffer.pending)
+            buffer.blobs += around.blobs
+        version = buffer.commit(Seal(trigger, step or self._steps.current(), self._masked(note), asked=True))
         assert version is not None
         return version
-
-    # -- records
 
     def refresh(self) -> None:
         """Pick up what others have committed, without committing anything."""
         self._buffer.refresh()
+
+    # -- records
 
     def put(self, collection: str, key: str, value: Any) -> None:
         """Set any record but those by which leftoff knows what to execute, or that was decided; durable with the next
@@ -104,16 +239,16 @@ class Run(StepsMixin, FilesMixin, RunView):
         self._buffer.put(collection, key, value)
 
     def note(self, text: str) -> None:
-        """Leave a note for whoever goes on."""
+        """Leave a note for the next reader of the run."""
         now = self._clock.now()
-        about = note_record(self._buffer.redactor.mask(text), now, self._current_step())
+        about = note_record(self._buffer.redactor.mask(text), now, self._steps.current())
         with self._buffer.lock:
             self._notes += 1
             key = f"{now:015d}-{self._notes:04d}-{new_token()[:3].hex()}"
             self._buffer.pending.put("note", key, about)
 
     def _names(self) -> list[str]:
-        return sorted({*super()._names(), *self._buffer.names()})
+        return sorted({*super()._names(), *self._buffer.collections()})
 
     def _read(self, collection: str) -> Mapping[str, Any]:
         if collection == "step":
@@ -122,7 +257,71 @@ class Run(StepsMixin, FilesMixin, RunView):
             return self.variables
         return Values(collection, self._buffer.read(collection))
 
+    # -- files
+
+    def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
+        """Record a file that the current step produced, with a copy of it as it is now."""
+        step = step or self._steps.current()
+        got = capture(self._owner._project.workspace(), os.fsdecode(path), step=step, name=name)
+        with self._buffer.lock:
+            got.put(self._buffer.pending)
+            if got.blob is not None:
+                self._buffer.blobs.append(got.blob)
+            self._steps.add_output(step, got.about["path"])
+        return got.about
+
+    def track(self, *paths: Any) -> list[dict[str, Any]]:
+        """Remember files as they are now, with a copy; durable with the next commit. What is recorded of each."""
+        row = self._buffer.store.read(self._buffer.row)
+        found = track_given(self._owner._project.workspace(), row, [os.fsdecode(path) for path in paths])
+        with self._buffer.lock:
+            found.put(self._buffer.pending, row.seq + 1)
+            self._buffer.blobs += found.blobs
+        return [got.about for got in found.captured]
+
+    def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
+        """Single files as they were at a version; those that had to be restored or deleted."""
+        from leftoff.engine.workspace.paths import given_path
+
+        version = self._version(ref)
+        names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]
+        with self._buffer.committing:
+            done = self._restorer(version).restore(names, partial(_agree, yes))
+            self._buffer.refresh()
+        return [entry.path for entry in done.plan.touched]
+
     # -- history
+
+    def rollback(self, ref: str | int | Version, *, files: bool = False, yes: bool = False) -> Version:
+        """Go back to a version: a new checkpoint equal to it, after the present was saved.
+
+        ``files``: tracked files are what they were, too. If some were changed since they were last recorded, that is
+        ``NeedsPerson``, unless ``yes``; what is there is saved first in any case.
+        """
+        version = self._version(ref)
+        buffer = self._buffer
+        with buffer.committing:
+            restorer = self._restorer(version)
+            if files:
+                restorer.rollback(partial(_agree, yes))
+            else:
+                restorer.back()
+            buffer.refresh()
+            if self.status != "running":  # it is driven, whatever status that version has
+                with buffer.lock:
+                    status_changes(buffer.pending, "running", buffer.clock.now())
+                buffer.commit(None)
+        return restorer.version or version
+
+    def _restorer(self, version: Version) -> Restorer:
+        """Return what brings files and records back to a version, under the lease of this process."""
+        from leftoff.engine.workspace.restoring import Restorer
+
+        buffer = self._buffer
+        buffer.must_drive()
+        self.commit()
+        target, now = Target(buffer.store.read(buffer.row), version), buffer.clock.now
+        return Restorer(buffer.store, self._owner.project, buffer.redactor, now, target, guard=buffer.guard)
 
     def fork(
         self,
@@ -152,100 +351,65 @@ class Run(StepsMixin, FilesMixin, RunView):
 
     def pause(self, note: str | None = None) -> None:
         """Stop driving the run for now; it stays unfinished."""
-        self._settle("paused", Seal("session_end", note=self._masked(note)) if note else None, None)
+        self._settle("paused", Seal("session_end", note=self._masked(note)) if note else None)
 
     def _masked(self, text: str | None) -> str | None:
         return self._buffer.redactor.mask(text) if text is not None else None
 
-    def _settle(self, status: str, seal: Seal | None, summary: str | None) -> None:
-        """Set the run's status in the commit that ends our driving it."""
+    def _settle(self, status: str, seal: Seal | None = None, summary: str | None = None) -> None:
+        """Set the run's status in the commit that ends the driving."""
         if not self._buffer.driving:
             return
-        self._close_all(None)
+        self._steps.close_all(None)
         if self._buffer.settle(status, seal, self._masked(summary)):
             self._owner._drove(self)
 
     @contextmanager
     def _or_release(self) -> Iterator[None]:
-        """Where this fails, nobody drives the run."""
+        """Stop driving the run if the body fails."""
         try:
             yield
         except BaseException:
-            self._release()
+            self._owner._runs.discard(self)
+            self._buffer.release()
             raise
 
-    def _release(self) -> None:
-        self._owner._runs.discard(self)
-        self._buffer.release()
-
     def _let_go(self) -> None:
-        """Drive it no more, whatever the store says."""
+        """Stop driving the run, without a word to the store."""
         self._owner._runs.discard(self)
         self._buffer.let_go()
 
     def __enter__(self) -> Run:
         return self
 
-    def map(
-        self,
-        fn: Callable[[T], Any],
-        items: Iterable[T],
-        *,
-        name: str | None = None,
-        key: str | Callable[[T], str] | None = None,
-        max_parallel: int = 1,
-        keep_going: bool = False,
-        again: bool = False,
-    ) -> Any:
-        """Call ``fn`` with each item, a step each, ``max_parallel`` at a time; what they return, in order.
-
-        Items that are finished are not done again, unless ``again``. With ``key``, a finished item whose content
-        changed is an error: ``Usage``, or ``Diverged`` if an earlier process did it. The first failure is raised; with
-        ``keep_going`` the others are done, and the list that comes back has ``failures``, by key. Where ``fn`` is a
-        coroutine function, await the result.
-        """
-        from inspect import iscoroutinefunction
-
-        from leftoff.api.maps import ItemMap
-        from leftoff.api.values import check_return
-
-        path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
-        check_return(fn, path)
-        keyed = list(self._keyed(path, list(items), key, again, fn))
-        mapping = ItemMap(self, path, keyed, keep_going=keep_going, again=again)
-        if iscoroutinefunction(fn):
-            return mapping.go_async(fn, max_parallel)
-        return mapping.go(fn, max_parallel)
-
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._buffer.driving:
             return
-        self._close_all(error)
+        self._steps.close_all(error)
         try:
             self._leave(error)
         except StoreUnavailable:
             if error is None:
                 raise
-            # The error that ended the work is the one to tell; the lease ends with the process.
+            # The error that ended the work is the one to raise. The lease ends with the process.
 
     def _leave(self, error: BaseException | None) -> None:
-        if error is None and self._left_undone is not None:
-            self._settle("failed", Seal("error", note=self._left_undone), None)
+        sealed = error is not None and self._steps.is_sealed(error)
+        if error is None and self._steps.left_undone is not None:
+            self._settle("failed", Seal("error", note=self._steps.left_undone))
         elif error is None:
-            self._say_what_is_left()
+            self._print_open_steps()
             self.finish()
         elif isinstance(error, Exception):
-            self._settle(
-                "failed", None if self._sealed_error(error) else Seal("error", note=self._told(error)), None
-            )
+            self._settle("failed", None if sealed else Seal("error", note=self._steps.message(error)))
         elif isinstance(error, KeyboardInterrupt):
-            self._settle("paused", None if self._sealed_error(error) else Seal("user_interrupt"), None)
+            self._settle("paused", None if sealed else Seal("user_interrupt"))
             print(
                 f"leftoff: run {self.id} is kept. Start it again to continue where it left off.",
                 file=sys.stderr,
             )
         else:
-            self._settle("paused", Seal("session_end"), None)
+            self._settle("paused", Seal("session_end"))
 
     async def __aenter__(self) -> Run:
         return self
@@ -253,7 +417,7 @@ class Run(StepsMixin, FilesMixin, RunView):
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.__exit__(kind, error, trace)
 
-    def _say_what_is_left(self) -> None:
+    def _print_open_steps(self) -> None:
         steps = self.steps
         inner = {parent_of(path) for path in steps}
         open_steps = [path for path, step in steps.items() if step["status"] not in ("completed", "skipped")]
@@ -266,3 +430,14 @@ class Run(StepsMixin, FilesMixin, RunView):
 
     def __repr__(self) -> str:
         return f"<Run {self.id}, driven by this process>" if self._buffer.driving else super().__repr__()
+
+
+def _agree(yes: bool, plan: RestorePlan) -> bool:
+    """Refuse to overwrite files that were changed since they were recorded, unless the program says ``yes``."""
+    if plan.changed and not yes:
+        names = ", ".join(entry.path for entry in plan.changed)
+        raise NeedsPerson(
+            f"Changed since they were last recorded: {names}.",
+            hint="Nothing was touched. yes=True restores them; what is there now is saved first.",
+        )
+    return True

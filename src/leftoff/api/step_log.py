@@ -1,10 +1,10 @@
-"""What Python code logs inside a step is the step's log: ``leftoff logs`` shows it, as it shows what a command prints.
+"""The log of a step: the lines that Python code logs inside it. ``leftoff logs`` shows them.
 
-Every record that a program's own loggers and levels let through passes here when it is made. That is no handler: a
-program's handlers, ``basicConfig`` and what goes to stderr stay as they are. Which step a line belongs to is said by
-the context (``contextvars``), so threads of ``map`` and tasks of asyncio are told apart. A thread that a step started
-by itself is in none, and works for the innermost step that is open, if that is plain. A line is masked and written at
-once: what was logged before a kill is there.
+A factory of log records sees every record that the program's loggers and levels let through. It is not a handler: the
+program's handlers, ``basicConfig`` and stderr stay as they are. A context variable says which step a line belongs to,
+so that threads of ``map`` and tasks of asyncio have their own. A thread that a step's code started has no context; its
+lines belong to the innermost open step, if there is exactly one. A line is masked and written at once, so that it
+survives a kill.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.read.logs import python_log
 
 if TYPE_CHECKING:
-    from leftoff.api.buffer import Buffer
+    from leftoff.api.run_buffer import RunBuffer
 
-OURS = "leftoff"  # the logger of what leftoff itself does
+OURS = "leftoff"  # the logger of leftoff itself
 _LEVEL = logging.INFO
 
-#: The logger of steps: its lines from level INFO on are kept, whatever a program's own levels are.
+#: The logger of steps: its lines from level INFO on are stored, whatever levels the program sets.
 logger = logging.getLogger("leftoff.step")
 if logger.level == logging.NOTSET:
     logger.setLevel(_LEVEL)
 
 
 class StepLog:
-    """An attempt at a step that is under way here, and the file of its log once there is one."""
+    """The log of an attempt at a step. The file is made with the first line."""
 
     __slots__ = ("_before", "_buffer", "_file", "number", "path")
 
-    def __init__(self, buffer: Buffer, path: str, number: int) -> None:
+    def __init__(self, buffer: RunBuffer, path: str, number: int) -> None:
         self._buffer = buffer
         self.path = buffer.redactor.name(path)
         self.number = number
@@ -61,11 +61,11 @@ class StepLog:
 
     @property
     def driven(self) -> bool:
-        """Whether its run goes on: one that was paused may have left its step open."""
+        """Return whether its run is still driven: a paused run may have left its step open."""
         return self._buffer.driving
 
     def write(self, text: str) -> None:
-        """Add lines. A log that cannot be written is no reason for the work to fail."""
+        """Add lines. The work does not fail if they cannot be written."""
         line = self._buffer.redactor.mask(text) + "\n"
         with _lock:
             try:
@@ -87,16 +87,16 @@ class StepLog:
 
 _current: ContextVar[StepLog | None] = ContextVar("leftoff_step", default=None)
 _open: dict[int, StepLog] = {}
-_lock = threading.RLock()  # a handler of signals may log, too
+_lock = threading.RLock()  # reentrant: a signal handler may log, too
 
 
 def log_now() -> StepLog | None:
-    """The step that whoever asks is part of."""
+    """Return the log of the step that the caller is part of."""
     return _current.get() or _innermost([log for log in list(_open.values()) if log.driven])
 
 
 def _innermost(logs: list[StepLog]) -> StepLog | None:
-    """The one that is inside all others; none where two stand beside each other."""
+    """Return the one that is inside all others, or ``None`` if two are parallel."""
     if len(logs) < 2:
         return logs[0] if logs else None
     logs.sort(key=lambda log: len(log.path))
@@ -116,37 +116,37 @@ class _Lines(logging.Formatter):
 _lines = _Lines()
 
 
-def _keep(record: logging.LogRecord) -> None:
+def _write(record: logging.LogRecord) -> None:
     if record.name == OURS or not record.name or "_leftoff" in record.__dict__:
         return
     log = log_now()
     if log is None:
         return
-    record.__dict__["_leftoff"] = True  # where somebody's factory calls ours, that is one line all the same
-    shown = logging.makeLogRecord(record.__dict__)  # a formatter writes into what it is given
+    record.__dict__["_leftoff"] = True  # once, even if another factory calls ours again
+    shown = logging.makeLogRecord(record.__dict__)  # a formatter changes its record
     if record.name == logger.name:
         shown.name = log.path
     try:
         text = _lines.format(shown)
-    except Exception:  # arguments that do not fit: the program's own handlers complain
+    except Exception:  # wrong arguments: the program's own handlers report them
         text = f"{record.levelname} {record.name}: {record.msg!r} {record.args!r}"
     log.write(text)
 
 
 class _Factory:
-    """Makes records as they were made before, and keeps their lines."""
+    """Makes log records with the factory before, and writes their lines to the step's log."""
 
     def __init__(self, before: Any) -> None:
         self._before = before
 
     def __call__(self, *args: Any, **named: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._before(*args, **named)
-        _keep(record)
+        _write(record)
         return record
 
 
 def listen() -> None:
-    """Be told of every record from now on; again where somebody took our log."""
+    """Install the factory, again if the program has replaced it."""
     factory = logging.getLogRecordFactory()
     if type(factory) is not _Factory:
         logging.setLogRecordFactory(_Factory(factory))

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from leftoff.api.read import RunView
 from leftoff.api.run import Run
+from leftoff.api.run_view import RunView
 from leftoff.api.values import encoded
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER, Caller

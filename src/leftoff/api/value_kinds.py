@@ -81,7 +81,8 @@ def kind_of(cls: type) -> Kind | None:
         if cls.__module__.partition(".")[0] in ARRAY_MODULES:
             from leftoff.api import arrays
 
-            kind = arrays.kind_of(cls)
+            found = arrays.kind_of(cls)
+            kind = Kind(*found) if found is not None else None
         else:
             kind = _class_kind(cls)
         _by_class[cls] = kind
@@ -112,7 +113,8 @@ def kind_named(name: str, where: str) -> Kind:
     if kind is None and name.partition(".")[0] in ARRAY_MODULES and ":" not in name:
         from leftoff.api import arrays
 
-        kind = arrays.kind_named(name)
+        found = arrays.kind_named(name)
+        kind = Kind(*found) if found is not None else None
     if kind is None:
         cls = _find_class(name, where)
         kind = kind_of(cls) if isinstance(cls, type) else None

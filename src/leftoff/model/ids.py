@@ -185,6 +185,11 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def ancestors(path: str) -> list[str]:
+    """Return the paths of the steps that contain this one, outermost first."""
+    return [path[:at] for at, letter in enumerate(path) if letter == "/"]
+
+
 class Ref:
     """A REF taken apart: what is before the version, and which version is meant.
 

@@ -6,7 +6,7 @@ from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, NotFound
 from leftoff.model.fields import Fields
-from leftoff.model.ids import shown_step, step_word
+from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.model.words import FINISHED, in_words
 
 TYPE_CHECKING = False
@@ -163,10 +163,4 @@ def with_outer(steps: Mapping[str, Any], some: Collection[str]) -> set[str]:
     """These steps, what is below them, and the steps that contain them."""
     wanted = set(some)
     outer = inner_steps(wanted)
-    return {path for path in steps if path in outer or not wanted.isdisjoint((path, *_above(path)))}
-
-
-def _above(path: str) -> list[str]:
-    """The paths that contain a path."""
-    parts = path.split("/")
-    return ["/".join(parts[:number]) for number in range(1, len(parts))]
+    return {path for path in steps if path in outer or not wanted.isdisjoint((path, *ancestors(path)))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.model.ids import parent_of
+from leftoff.model.ids import ancestors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def foresee(tx: Tx, head: Head, changes: ChangeSet, attempt: str | None) -> None
 
 def _above(head: Head, step: str, wanted: dict[Address, None], again: list[Address]) -> None:
     """A new step asks those above it whether they were leaves."""
-    while step := parent_of(step):
-        if ("step", step) not in head.rows:
-            wanted["step", step] = None
+    for path in ancestors(step):
+        if ("step", path) not in head.rows:
+            wanted["step", path] = None
         else:
-            again.append(("step", step))
+            again.append(("step", path))

@@ -6,7 +6,7 @@ import os
 
 from leftoff.errors import Corrupt
 from leftoff.model.codec import text
-from leftoff.model.ids import parent_of
+from leftoff.model.ids import ancestors
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
 from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, Known, what
@@ -135,8 +135,8 @@ class PostgresTx(HoldingView, Tx):
         batch.put.append((*place, whole(key), hash, data, outside, blob, *facts))
         self._changing(run).rows[collection, key] = (seq, hash, data, *facts)
         if collection == "step":
-            while key := parent_of(key):
-                self._below[run, key] = True
+            for path in ancestors(key):
+                self._below[run, path] = True
 
     def _batch(self, run: int, seq: int, collection: str, key: str) -> Batch:
         """Where a change goes: to the last ones, if it is of the same version and of another key."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
-from leftoff.model.ids import shown_step, step_word
+from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs
 from leftoff.workflow.run.actions import action_of, script
@@ -96,7 +96,7 @@ def _leave(active: ActiveRun, unit: str, leaf: str, status: str) -> None:
 
 def _admitted(active: ActiveRun, step: Step, unit: str, item: Any) -> bool:
     """Whether its own `when` and those of the phases it is in let it run; else it is skipped."""
-    for path in active.above(step.path):
+    for path in ancestors(step.path):
         if not _phase_runs(active, path):
             _skip_phase(active, path)
             return False
@@ -164,7 +164,7 @@ def _wait(active: ActiveRun, step: Step) -> None:
     active.scheduler.wait(step.path)
     active.start_batch(step.path)
     active.add(
-        active.entries.wait(step, instructions, approval, active.above(step.path)),
+        active.entries.wait(step, instructions, approval, ancestors(step.path)),
         lambda: active.tell("waiting", **active.step_facts(step, step.path), **told),
     )
 
@@ -255,7 +255,7 @@ def ready(active: ActiveRun, token: str, process: Process) -> None:
     moved = active.entered(live.leaf)
     log = os.path.relpath(live.folder, active.folder)
     ended: list[str] = []
-    entry = active.entries.begin(live.unit, token, process, log, active.above(live.unit), ended=ended)
+    entry = active.entries.begin(live.unit, token, process, log, ancestors(live.unit), ended=ended)
 
     def go() -> None:
         if ended:

@@ -13,7 +13,7 @@ from leftoff.engine.steps.artifacts import WITHHELD, capture, relative
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
-from leftoff.model.ids import shown_step
+from leftoff.model.ids import ancestors, shown_step
 from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs, leftovers
 from leftoff.workflow.run.actions import action_of, script
@@ -295,7 +295,7 @@ def reused(active: ActiveRun, live: LiveAttempt, earlier: Earlier, why: str) -> 
         active.tell("step_done", **active.step_facts(live.step, live.unit), why=why, reused=earlier.run_id)
 
     active.start_batch(live.leaf)
-    entry = active.entries.reuse(live.step, live.unit, left, why, active.above(live.unit))
+    entry = active.entries.reuse(live.step, live.unit, left, why, ancestors(live.unit))
     active.add(entry, then, durable=False)  # should it be lost, it is found again
     active.close()
     active.follow(live.leaf, active.scheduler.ended(live.unit, live.leaf, "completed"))

@@ -158,11 +158,6 @@ class ActiveRun:
 
     # -- where a step stands
 
-    def above(self, path: str) -> list[str]:
-        """The steps that contain it, from the outside in."""
-        parts = path.split("/")
-        return ["/".join(parts[:n]) for n in range(1, len(parts))]
-
     def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
         record = self._record_of(unit)
         facts = with_item({"step": unit, "title": record.get("title") or step.title or None}, unit, record)

@@ -1,17 +1,19 @@
-"""Which run a workflow goes on with: that of a ``run_id``, the one cut off with the same arguments, or a new one.
+"""Which run a workflow function continues: that of a ``run_id``, one of the same arguments, or a new one.
 
-Looking for it and taking its lease are one transaction, so that a program that is started twice never has two runs by
-accident. The arguments are a record of the run; their digest is in its listing, so that looking reads no records.
+Finding it and taking its lease are one transaction, so that a program that is started twice never has two runs by
+accident. The arguments are a record of the run. Their digest is in its listing, so that finding it reads no records.
 """
 
 from __future__ import annotations
 
 from _thread import allocate_lock
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.api.arguments import encoded, facts
 from leftoff.api.module import project_store
 from leftoff.api.run import Run
+from leftoff.api.store import Store
 from leftoff.api.values import canonical, decode
 from leftoff.engine.lifecycle.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
@@ -23,24 +25,18 @@ from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
 from leftoff.model.codec import decode as parse
-from leftoff.model.fields import Fields
 from leftoff.model.frozen import marks
+from leftoff.model.versions import Version
 from leftoff.model.words import UNFINISHED
-from leftoff.workflow.functions.flow import FUNCTION, RETURNED, Flow
-from leftoff.workflow.functions.scope import flows
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import RunRow
+from leftoff.workflow.functions.replay import FUNCTION, RETURNED, Flow
+from leftoff.workflow.functions.scopes import flows
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from leftoff.workflow.functions.durable import Runs
 
-    from leftoff.api.store import Store
-    from leftoff.engine.read.find import Target
-    from leftoff.model.versions import Version
-    from leftoff.store.base import Tx, View
-    from leftoff.store.rows import RunRow
-    from leftoff.workflow.functions.callables import Runs
-
-WORDS = ("run_id", "title", "branch", "issue", "store", "take_over", "again")
+RUN_OPTIONS = ("run_id", "title", "branch", "issue", "store", "take_over", "again")
 _RESUMING = ("branch", "store", "take_over", "again")
 _claimed: set[tuple[str, str]] = set()  # runs that this process executes
 _claims = allocate_lock()
@@ -55,14 +51,15 @@ class Request:
         self.function = function
         self.ref: str | None = None
         self.resumes = False
-        unknown = [word for word in options if word not in WORDS]
+        unknown = [word for word in options if word not in RUN_OPTIONS]
         if unknown:
             raise Usage(
-                f"{function.name}.run has no option {unknown[0]!r}.", hint=f"Options: {', '.join(WORDS)}."
+                f"{function.name}.run has no option {unknown[0]!r}.",
+                hint=f"Options: {', '.join(RUN_OPTIONS)}.",
             )
         self.options = options
         self.again = frozenset(options.get("again", ()))
-        self.given = bool(args or named)  # without any argument, an existing run is gone on with by its own
+        self.given = bool(args or named)  # without arguments, an existing run continues with its own
         self.inputs = encoded(function.signature.bind(args, named), function.name) if self.given else {}
 
     def resuming(self, ref: str | None) -> Request:
@@ -81,17 +78,17 @@ class Request:
         return self.options.get("branch") or self.store._branch()
 
     def value_of(self, view: View, row: RunRow, key: str) -> Any:
-        """What a run keeps in its context."""
+        """Return a record of the run's context."""
         return Reader(self.store._store, view, row.run, row.run_id).value("context", key)
 
     def check_complete(self) -> None:
-        """Whether a new run may be started."""
+        """Raise ``TypeError`` if arguments for a new run are missing."""
         if not self.given and self.function.signature.required:
             names = ", ".join(self.function.signature.required)
             raise TypeError(f"{self.function.name}.run() is missing {names}")
 
 
-class DrivenRun(Fields):
+class DrivenRun(NamedTuple):
     """A run whose lease this process has, and what it knows of its function. ``back_to``: a version to go back to."""
 
     head: Head
@@ -101,11 +98,10 @@ class DrivenRun(Fields):
     back_to: Version | None = None
 
 
-class Finished:
-    """A run that has nothing left to do, and what it returned."""
+class Finished(NamedTuple):
+    """The result of a run that has nothing left to do."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 class Opened:
@@ -119,7 +115,7 @@ class Opened:
         if run.resumed and about.get("version") != function.settings.version:
             self.flow.revise(self.flow.revision)
             self.flow.note(version=function.settings.version)
-        # As they are read back, the first time too: the order of a dict is not kept, for one.
+        # As they are read back, the first time too: the order of a dict, for example, is not stored.
         inputs = parse(canonical(request.inputs, "inputs")) if request.given else about["inputs"]
         self.args, self.named = function.signature.spread(decode(inputs, f"An argument of run {run.id}"))
 
@@ -128,15 +124,15 @@ class Opened:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """Whatever became of it, this process executes it no more."""
+        """Stop executing the run in this process."""
         self.flow.closed = True
         flows.pop(self._key, None)
-        if self.flow.run._buffer.driving:  # its end could not be recorded
+        if self.flow.buffer.driving:  # its end could not be recorded
             self.flow.run._let_go()
         _claimed.discard(self._key)
 
 
-def open_run(request: Request) -> Opened | Finished:
+def open_durable_run(request: Request) -> Opened | Finished:
     """Find or start the run, and take its lease."""
     request.store._look()
     found = _resume(request) if request.resumes else _run(request)
@@ -147,11 +143,15 @@ def open_run(request: Request) -> Opened | Finished:
 
 
 def _run(request: Request) -> DrivenRun | RunRow:
-    """The run that was cut off, or a new one; its row where it is finished."""
+    """Return the interrupted run or a new one, or the row of a run that is finished."""
     store = request.store
     if request.options.get("run_id") is None or not store._store.exists():
         request.check_complete()
-    opening, now, driver, about = _opening(request), store._clock.now(), store._driver(), _about_new(request)
+    opening, now, driver, function = _opening(request), store._clock.now(), store._driver(), request.function
+    about = {"name": function.name, "inputs": request.inputs}
+    for word, fact in (("module", function.plain.__module__), ("version", function.settings.version)):
+        if fact is not None:
+            about[word] = fact
     changes = opening_changes(opening, now, store._redactor)
     changes.put("context", FUNCTION, about)
     changes, blobs = save_blobs(store._store, changes)
@@ -172,7 +172,7 @@ def _run(request: Request) -> DrivenRun | RunRow:
 
 
 def _opening(request: Request) -> Opening:
-    """What a new run would be. Of the world around it only its issue is looked at: a program may make very many."""
+    """Return what a new run would be. Only its issue is looked up: a program may start very many runs."""
     store, options = request.store, request.options
     opening = Opening(
         request.function.name,
@@ -192,19 +192,8 @@ def _opening(request: Request) -> Opening:
     return opening
 
 
-def _about_new(request: Request) -> dict[str, Any]:
-    function = request.function
-    about = {
-        "name": function.name,
-        "module": getattr(function.plain, "__module__", None),
-        "version": function.settings.version,
-        "inputs": request.inputs,
-    }
-    return {word: fact for word, fact in about.items() if fact is not None}
-
-
 def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
-    """The run that is asked for, if it is there."""
+    """Return the run that is asked for, if it exists."""
     digest = opening.facts["inputs"]
     if opening.run_id is not None:
         row = view.find_run(opening.run_id)
@@ -251,7 +240,7 @@ def _resume(request: Request) -> DrivenRun | RunRow:
     return DrivenRun(head, epoch, about, back_to=target.version)
 
 
-def _target(request: Request) -> Target:
+def _target(request: Request) -> find.Target:
     store = request.store._store
     if request.ref is not None:
         return request.store._resolved(request.ref, RESUMES)
@@ -265,33 +254,29 @@ def _target(request: Request) -> Target:
     return find.Target(rows[0], None)
 
 
-def _check_known(request: Request, row: RunRow, about: dict[str, Any]) -> None:
-    for path in [] if request.given else marks(about["inputs"]):
-        name = str(path[0]) if path else "inputs"
-        raise Redacted(
-            f"The argument {name} of run {row.run_id}",
-            hint="Secrets are not stored. Give the arguments again: "
-            f"{request.function.name}.run(…, run_id={row.run_id!r}).",
-        )
-
-
 # -- both
 
 
 def _about(view: View, request: Request, row: RunRow) -> dict[str, Any]:
-    """What the run knows of its function. Whether it can be executed at all is told before its lease is taken."""
+    """Return what the run knows of its function. Raise an error if it cannot be executed, before its lease is taken."""
     found = request.value_of(view, row, FUNCTION)
     if found is None:
         raise CannotResume(
             f"Run {row.run_id} was not started by a durable function.", hint=f"leftoff.resume({row.run_id!r})"
         )
     about = dict(found.plain)
-    _check_known(request, row, about)
+    redacted = [] if request.given else marks(about["inputs"])
+    if redacted:
+        raise Redacted(
+            f"The argument {redacted[0][0] if redacted[0] else 'inputs'} of run {row.run_id}",
+            hint="Secrets are not stored. Give the arguments again: "
+            f"{request.function.name}.run(…, run_id={row.run_id!r}).",
+        )
     return about
 
 
 def _result(request: Request, row: RunRow) -> Any:
-    """What a finished run returned."""
+    """Return what a finished run returned."""
     found = request.store._store.read(lambda view: request.value_of(view, row, RETURNED))
     if row.status != "completed" or found is None:
         how = row.status if row.status != "completed" else "completed by somebody, and has no result"
@@ -302,7 +287,7 @@ def _result(request: Request, row: RunRow) -> Any:
 
 
 def _drive(request: Request, held: DrivenRun) -> Opened:
-    """Once at a time, though the lease would not tell the threads of this process apart."""
+    """Make a run ready to be executed, once at a time: the lease does not tell the threads of a process apart."""
     store, head = request.store, held.head
     key = (store.location, head.run_id)
     with _claims:

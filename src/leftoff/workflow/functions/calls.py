@@ -1,55 +1,44 @@
 """One call of a step (or of a workflow inside another): replayed, or begun, repeated and recorded.
 
-There is no waiting in here: whoever makes the call runs the function and sleeps between attempts, in a thread or in a
-coroutine (``leftoff.workflow.functions.bodies``).
+Nothing waits in here. `leftoff.workflow.functions.running` calls the function and sleeps between attempts, in a thread
+or in a coroutine.
 """
 
 from __future__ import annotations
 
 import sys
 from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from leftoff.api.arguments import differing, encoded, facts
 from leftoff.api.step_log import StepLog, listen
 from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
-from leftoff.errors import (
-    BadData,
-    LeftoffError,
-    NeedsPerson,
-    Redacted,
-    Rewound,
-    StepFailed,
-    StepTimeout,
-    Usage,
-)
+from leftoff.errors import Invalid, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
+from leftoff.model.ids import ancestors
 from leftoff.model.values import TYPE
 from leftoff.model.words import ONCE_MORE
-from leftoff.workflow.functions.scope import needs_key
+from leftoff.workflow.functions.scopes import Scope, needs_key
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from leftoff.workflow.functions.durable import Durable
+    from leftoff.workflow.functions.running import Map
 
-    from leftoff.workflow.functions.callables import Durable
-    from leftoff.workflow.functions.maps import Map
-    from leftoff.workflow.functions.scope import Scope
-
-    # Which call of its scope it is (0: it is known by a key, or as an item of a map), its step's path and order.
-    Place = tuple[int, str, int]
+# The number of a call in its scope (0: it has a key, or is an item of a map), its step's path and order.
+Place = tuple[int, str, int]
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 _PLAIN = (str, int, float, bool, type(None))
-_KEPT = ("order", "attempt", "title", ONCE_MORE)  # of the record of an earlier try
+_KEPT = ("order", "attempt", "title", ONCE_MORE)  # of the record of an earlier attempt
 NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
 
 
 class Call:
-    """Who is called, with what, and where that is recorded."""
+    """A function, its arguments, and the step that records the call."""
 
     __slots__ = (
         "_began",
@@ -84,11 +73,11 @@ class Call:
         self.scope = scope
         self.args = args
         self.named = named
-        self.facts = facts(arguments, scope.flow.scrubber).record
+        self.facts = facts(arguments, scope.flow.buffer.redactor).record
         self.number, self.path, self.order = place
         self.reaches = NOW
         self.map: Map | None = None  # of which this is an item
-        self.looked = False  # whether what was recorded is known
+        self.looked = False  # whether the record was looked at
         self.replaces = False  # a record that no longer fits, on purpose
         self._claimed = False
         self.old: dict[str, Any] = {}
@@ -111,14 +100,14 @@ class Call:
     # -- replay
 
     def recorded(self) -> Any:
-        """The recorded result (or failure, raised again), or ``MISSING`` where the call is to be made."""
+        """Return the recorded result, raise the recorded failure, or return ``MISSING`` if the call is to be made."""
         if self.looked:
             return MISSING
         self.looked = True
         flow = self.scope.flow
         if 0 < self.number <= self.scope.last:
             flow.follow(self)
-        found = flow.records.get(self.path)
+        found = flow.record(self.path)
         if found is None:
             return MISSING
         record, holes = found
@@ -131,8 +120,15 @@ class Call:
         self.old = record
         if "raised" in record:
             self._raise_again(record, record["raised"])
-        if "in_doubt" in record:
-            self._ask()
+        if "in_doubt" in record and self.path not in flow.again:
+            raise flow.breaks(
+                NeedsPerson(
+                    f"Step {self.path} of run {flow.run.id} was cut off, and is not to be repeated blindly "
+                    "(idempotent=False).",
+                    hint=f"If it took effect: leftoff step done {self.path} --run {flow.run.id}. "
+                    f"If not: resume with again=[{self.path!r}].",
+                )
+            )
         return MISSING
 
     def _result(self, record: dict[str, Any], holes: list[list[Any]]) -> Any:
@@ -145,10 +141,10 @@ class Call:
             return decode(result, where)
         if [] in inner or TYPE in text(result, where):
             raise Redacted(where)
-        return freeze_holed(result, inner, where)  # raises where a redacted entry is looked at
+        return freeze_holed(result, inner, where)  # raises when a redacted entry is looked at
 
     def _raise_again(self, record: dict[str, Any], raised: dict[str, Any]) -> None:
-        """A failure that the workflow had caught and left behind; any other is tried again."""
+        """Raise a failure that the workflow had caught. Any other is tried again."""
         flow, number = self.scope.flow, raised.get("next")
         if raised.get("escaped"):
             flow.give_way(self, raised)
@@ -158,20 +154,8 @@ class Call:
             flow.failed(error, self)
             raise error
 
-    def _ask(self) -> None:
-        if self.path in self.scope.flow.again:
-            return
-        run = self.scope.flow.run.id
-        raise self.scope.flow.breaks(
-            NeedsPerson(
-                f"Step {self.path} of run {run} was cut off, and is not to be repeated blindly (idempotent=False).",
-                hint=f"If it took effect: leftoff step done {self.path} --run {run}. "
-                f"If not: resume with again=[{self.path!r}].",
-            )
-        )
-
     def differs(self, record: dict[str, Any]) -> str:
-        """What was recorded, and what came now."""
+        """Say how the arguments differ from those of a record."""
         parts = differing(record, self.facts)
         if not parts:
             return f"their digest was {record['digest'][:19]}…, and is {self.facts['digest'][:19]}… now"
@@ -180,168 +164,180 @@ class Call:
     # -- its life
 
     def begin(self) -> None:
-        """An attempt starts."""
+        """Start an attempt."""
         flow, old = self.scope.flow, self.old
         self._must_be_wanted()
-        self._claim()
+        if not self._claimed:
+            if flow.live.setdefault(self.path, self) is not self:
+                raise Usage(
+                    f"Step {self.path} is under way in another thread.", hint="Its key must be its own."
+                )
+            self._claimed = True
         kept = {"order": self.order, **{key: old[key] for key in _KEPT if key in old}}
-        record = lifecycle.start(kept, flow.records.now())
+        record = lifecycle.start(kept, flow.buffer.now())
         record.update(self.facts)
         if self.version is not None:
             record["version"] = self.version
         if flow.revision:
             record["revision"] = flow.revision
         self._failed = int(old.get("retried") or 0)
+        self._record, self._began = record, monotonic()
         self._begin(record)
 
-    def open_log(self) -> StepLog:
-        """Where what is logged goes while the function runs."""
-        listen()
-        log = StepLog(self.scope.flow.run._buffer, self.path, self._record["attempt"])
-        log.enter()
-        return log
-
-    def _claim(self) -> None:
-        """Of two threads that call the same step by the same key, one is wrong."""
-        if self._claimed:
-            return
-        if not self.scope.flow.claim(self):
-            raise Usage(f"Step {self.path} is under way in another thread.", hint="Its key must be its own.")
-        self._claimed = True
-
-    def _release(self) -> None:
-        if self._claimed:
-            self.scope.flow.unclaim(self)
-            self._claimed = False
-
     def _begin(self, record: dict[str, Any]) -> None:
-        sure = not self.function.settings.idempotent
-        if sure:
+        durable = not self.function.settings.idempotent
+        if durable:
             record["in_doubt"] = True
         if self._failed:
             record["retried"] = self._failed
-        self._record, self._began = record, monotonic()
-        self.careful(lambda: self.scope.flow.records.begin(self.path, record, sure=sure))
+        with self.scope.flow.recording:
+            self.scope.flow.buffer.start_step(self.path, record, ancestors(self.path), durable=durable)
+
+    def open_log(self) -> StepLog:
+        """Return the log of this attempt, opened: lines are written to it while the function runs."""
+        listen()
+        log = StepLog(self.scope.flow.buffer, self.path, self._record["attempt"])
+        log.enter()
+        return log
+
+    def _release(self) -> None:
+        if self._claimed:
+            self.scope.flow.live.pop(self.path, None)
+            self._claimed = False
+
+    def _must_be_wanted(self) -> None:
+        """Refuse the outcome of a thread that was left behind by Ctrl-C or a timeout."""
+        if self.scope.flow.closed:
+            raise Usage(f"Step {self.path} ended after its workflow; it is not recorded.")
 
     def succeed(self, value: Any) -> Any:
-        """The function returned: record it. The value as every later call will get it."""
+        """Record what the function returned. Return the value as every later call gets it."""
+        try:
+            return self._succeed(value)
+        except Invalid as error:  # it cannot be recorded
+            self.fail(error, lost=value)
+            raise
+
+    def _succeed(self, value: Any) -> Any:
         result = encode(value, f"the result of {self.name}")
         flow = self.scope.flow
-        record = lifecycle.complete(self._record, flow.records.now(), result)
+        record = lifecycle.complete(self._record, flow.buffer.now(), result)
         record.pop("in_doubt", None)
         record.pop("retried", None)
         self._must_be_wanted()
         took = monotonic() - self._began
         self._release()
-        stored = self.careful(lambda: flow.records.end(self.path, record, took))
+        with flow.recording:
+            stored = flow.buffer.complete_step(self.path, record, took)
         if isinstance(stored, _PLAIN):
             return stored
         return decode(stored, f"The result of step {self.path} of run {flow.run.id}")
 
-    def careful(self, work: Any) -> Any:
-        """What cannot be recorded breaks the workflow, whatever it catches."""
-        try:
-            return work()
-        except LeftoffError as error:
-            # A value that cannot be kept is the step's own failure.
-            if not isinstance(error, BadData) or isinstance(error, Rewound):
-                self.scope.flow.breaks(error)
-            raise
-
-    def _must_be_wanted(self) -> None:
-        """A thread that was left behind (Ctrl-C, a timeout) has nothing to say any more."""
-        if self.scope.flow.closed:
-            raise Usage(f"Step {self.path} ended after its workflow; it is not recorded.")
+    def pause_after(self, error: BaseException) -> float:
+        """Record how an attempt ended. Return the seconds until the next one, or raise the error if there is none."""
+        if not isinstance(error, Exception):
+            self.cut_off(error)
+            raise error
+        pause = self.fail(error)
+        if pause is None:
+            raise error
+        return pause
 
     def fail(self, error: Exception, lost: Any = NOTHING) -> float | None:
-        """The function raised: seconds until the next attempt, or ``None`` where it has failed for good.
+        """Record that the function raised. Return the seconds until the next attempt, or ``None`` if there is none.
 
-        ``lost``: what it returned, where that cannot be recorded.
+        ``lost``: what it returned, if that cannot be recorded.
         """
         flow, settings = self.scope.flow, self.function.settings
         self._must_be_wanted()
         self._failed += 1
-        record = {**lifecycle.retry(self._record), "error": flow.records.about(error, lost)}
+        kind = type(error)
+        named = (
+            kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}:{kind.__qualname__}"
+        )
+        record = {**lifecycle.retry(self._record), "error": flow.steps.describe(error, named, lost)}
         in_doubt = isinstance(error, StepTimeout) and not settings.idempotent
-        if self._failed <= self._most() and not in_doubt and not _is_final(error):
+        if self._failed <= self._retries() and not in_doubt and not _is_final(error):
             record["retried"] = self._failed
             record.pop("in_doubt", None)
-            self.careful(lambda: flow.records.fail(self.path, record, None))
+            with flow.recording:
+                flow.buffer.fail_step(self.path, record, None)
             self.old = record
             return settings.retries.pause(self._failed)
         if not in_doubt:
             record.pop("in_doubt", None)
         record.pop("retried", None)
-        self._failed_for_good(record, error)
+        self._fail_for_good(record, error)
         return None
 
-    def _most(self) -> int:
+    def _retries(self) -> int:
         return self.function.settings.retries.max
 
-    def _failed_for_good(self, record: dict[str, Any], error: Exception) -> None:
+    def _fail_for_good(self, record: dict[str, Any], error: Exception) -> None:
         flow = self.scope.flow
         if self.map is not None:
             self.map.stopped = True
-        record = lifecycle.fail(record, flow.records.now(), record["error"])
+        record = lifecycle.fail(record, flow.buffer.now(), record["error"])
         if self.reaches == NOW:
             record["raised"] = {"next": self.scope.count + 1}
             if not self.scope.own():
                 record["raised"]["apart"] = True
         elif self.reaches == LATER:
             record["raised"] = {}
-        seal = None if flow.records.told(error) else Seal("error", self.path, record["error"]["message"])
-        flow.records.remember(error)
+        sealed = flow.steps.is_sealed(error)
+        flow.steps.mark_sealed(error)
         self.old = record
         flow.failed(error, self)
         self._release()
         try:
-            flow.records.fail(self.path, record, seal)
+            seal = None if sealed else Seal("error", self.path, record["error"]["message"])
+            flow.buffer.fail_step(self.path, record, seal)
         except LeftoffError as problem:
             flow.breaks(problem)
             if not isinstance(error, LeftoffError):
                 raise
 
     def reached(self) -> None:
-        """A failure reaches the workflow only now."""
+        """Record that a deferred failure reaches the workflow only now."""
         if "raised" in self.old:
             record = self._raised(next=self.scope.count + 1)
-            # At once: the start of the next step is told alone, and must not come before this.
-            self.careful(lambda: self.scope.flow.records.fail(self.path, record, None))
+            # At once: the start of the next step is committed alone, and must not come before this.
+            with self.scope.flow.recording:
+                self.scope.flow.buffer.fail_step(self.path, record, None)
 
     def mark_escaped(self) -> None:
-        """The failure ended the run."""
+        """Record that the failure ended the run."""
         if "raised" in self.old:
-            self.scope.flow.records.put(self.path, self._raised(escaped=True))
+            self.scope.flow.buffer.move_step(self.path, self._raised(escaped=True))
 
     def _raised(self, **facts: Any) -> dict[str, Any]:
-        if self.old["status"] != "failed":  # resuming had put it back, to be done again
-            self.old = lifecycle.fail(self.old, self.scope.flow.records.now(), self.old.get("error"))
+        if self.old["status"] != "failed":  # resuming had made it pending
+            self.old = lifecycle.fail(self.old, self.scope.flow.buffer.now(), self.old.get("error"))
         self.old = {**self.old, "raised": {**self.old["raised"], **facts}}
         return self.old
 
     def cut_off(self, error: BaseException) -> None:
-        """Ctrl-C, an exit or a cancelled task ended it: it is to be done again."""
+        """Record that Ctrl-C, an exit or a cancelled task ended it: it is to be done again."""
         flow = self.scope.flow
         self._release()
         if flow.closed:
             return
-        record = self._interrupted()
         seal = None
-        if isinstance(error, KeyboardInterrupt) and not flow.records.told(error):
-            flow.records.remember(error)
+        if isinstance(error, KeyboardInterrupt) and not flow.steps.is_sealed(error):
+            flow.steps.mark_sealed(error)
             seal = Seal("user_interrupt", self.path)
         try:
-            flow.records.fail(self.path, record, seal)
-        except LeftoffError as problem:  # what ended the step is the one to tell
+            flow.buffer.fail_step(self.path, self._interrupted(), seal)
+        except LeftoffError as problem:  # the error that ended the step is the one to raise
             flow.breaks(problem)
 
     def put_back(self) -> None:
-        """The workflow is left while another thread still makes the call."""
+        """Make the step pending: the workflow is left while another thread still makes the call."""
         if self.begun:
-            self.scope.flow.records.put(self.path, self._interrupted())
+            self.scope.flow.buffer.move_step(self.path, self._interrupted())
 
     def _interrupted(self) -> dict[str, Any]:
-        return lifecycle.put_back(self._record, self.scope.flow.records.now())
+        return lifecycle.put_back(self._record, self.scope.flow.buffer.now())
 
 
 class Group(Call):
@@ -349,16 +345,15 @@ class Group(Call):
 
     __slots__ = ()
 
-    def _most(self) -> int:
+    def _retries(self) -> int:
         return 0
 
     def _begin(self, record: dict[str, Any]) -> None:
-        self._record, self._began = record, monotonic()
-        self.scope.flow.records.put(self.path, record)
+        self.scope.flow.buffer.move_step(self.path, record)
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether trying again changes nothing: most of our own errors say so."""
+    """Return whether another attempt would change nothing, as for most of leftoff's own errors."""
     return isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
 
 
@@ -367,7 +362,7 @@ def _shown(argument: Any) -> str:
 
 
 def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[str, Any]) -> Call:
-    """The identity of a call, taken when it is made."""
+    """Return a call with its identity, which is taken when the call is made."""
     scope.flow.check()
     own = scope.own()
     bound = function.signature.bind(args, named)
@@ -386,14 +381,13 @@ def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[st
     return make(function, scope, args, named, arguments, (number, path, number))
 
 
-# -- a recorded failure as an exception: of the same class where that can be, so that the same ``except`` catches it
-
+# -- a recorded failure as an exception: of the same class if possible, so that the same ``except`` catches it
 
 _made: dict[type, type[StepFailed]] = {}
 
 
 def step_failed(path: str, about: dict[str, Any]) -> StepFailed:
-    """The failure of a step, from what its record says of it."""
+    """Return the failure of a step as its record describes it."""
     kind, message = str(about.get("type") or "Exception"), str(about.get("message") or "")
     plain = StepFailed(message, step=path, kind=kind)
     plain.hint = ""  # its text is the message alone, as it was the first time
@@ -402,7 +396,10 @@ def step_failed(path: str, about: dict[str, Any]) -> StepFailed:
         return plain
     try:
         both = _both(original)
-        made = _bare(both, original)
+        try:  # without its __init__, which may need any arguments
+            made = BaseException.__new__(both)
+        except TypeError:  # OSError and its like have a __new__ of their own
+            made = original.__new__(both)
     except TypeError:  # a class that cannot be made or derived from so
         return plain
     made.args = plain.args
@@ -410,16 +407,8 @@ def step_failed(path: str, about: dict[str, Any]) -> StepFailed:
     return made
 
 
-def _bare(both: type[StepFailed], original: type[Exception]) -> StepFailed:
-    """An instance without its ``__init__``, which may want anything."""
-    try:
-        return BaseException.__new__(both)
-    except TypeError:  # OSError and its like are made by nobody else
-        return original.__new__(both)
-
-
 def _original(name: str) -> type[Exception] | None:
-    """The exception's class, if the program has loaded it: nothing is imported for this."""
+    """Return the exception's class if the program has loaded it. Nothing is imported for this."""
     module, _, qualname = name.rpartition(":")
     found: Any = sys.modules.get(module or "builtins")
     for part in qualname.split("."):

@@ -1,0 +1,701 @@
+"""Calls of durable functions being made: one, many (``map``), or in the background (``defer``).
+
+A `Call` makes all decisions; the functions here call the user's function and wait, in a thread or in a coroutine. A
+plain function with a timeout runs in a thread of its own. Python cannot stop a thread: when time is up the step has
+failed, and the function continues in the background until it returns. Its return value is ignored then.
+
+The threads are daemons, so that a function that hangs does not keep a program from ending. Ctrl-C leaves them behind,
+and what they return is not recorded any more.
+"""
+
+from __future__ import annotations
+
+import time
+from _thread import allocate_lock, get_ident
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
+from threading import Condition, Event, Thread
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from leftoff.api.arguments import encoded
+from leftoff.api.values import decode, encode
+from leftoff.engine.steps import lifecycle
+from leftoff.errors import StepFailed, StepTimeout, Usage
+from leftoff.model.ids import ancestors, quote_part
+from leftoff.workflow.definition.durations import text as duration_text
+from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, Group, place
+from leftoff.workflow.functions.durable_runs import (
+    RUN_OPTIONS as RUN_OPTIONS,
+)
+from leftoff.workflow.functions.durable_runs import Finished, Opened, Request, open_durable_run
+from leftoff.workflow.functions.scopes import IN_STEP, Scope, current, leave, needs_key
+
+if TYPE_CHECKING:
+    from leftoff.workflow.functions.durable import Durable
+
+R = TypeVar("R")
+AT_ONCE = 500  # items of a map that are declared in one commit
+
+
+# -- one call of a step
+
+
+def run_step(call: Call) -> Any:
+    """Make the call of a step that is a plain function."""
+    found = call.recorded()
+    if found is not MISSING:
+        return found
+    while True:
+        call.begin()
+        try:
+            value = _invoke(call)
+        except BaseException as error:
+            pause = call.pause_after(error)
+        else:
+            return call.succeed(value)
+        time.sleep(pause)
+
+
+async def run_step_async(call: Call) -> Any:
+    """Make the call of a step that is a coroutine function."""
+    found = call.recorded()
+    if found is not MISSING:
+        return found
+    return await _followed(call, _attempts(call))
+
+
+async def _attempts(call: Call) -> Any:
+    from asyncio import sleep
+
+    while True:
+        call.begin()
+        try:
+            value = await _invoke_async(call)
+        except BaseException as error:
+            pause = call.pause_after(error)
+        else:
+            return call.succeed(value)
+        await sleep(pause)
+
+
+async def _followed(call: Call, body: Coroutine[Any, Any, Any]) -> Any:
+    """Tell the scope of a call that another task makes. The scope does not end before it."""
+    if call.scope.own():
+        return await body
+    from asyncio import get_running_loop
+
+    done, others = get_running_loop().create_future(), call.scope.others
+    others.add(done)
+    try:
+        return await body
+    finally:
+        others.discard(done)
+        if not done.done():
+            done.set_result(None)
+
+
+def _invoke(call: Call) -> Any:
+    """Call the function. The calls that it makes in turn are part of the step."""
+    flow, timeout = call.scope.flow, call.function.settings.timeout
+    busy = flow.busy
+    if flow.root.thread == get_ident():
+        flow.busy = True
+    token, log = current.set(IN_STEP), call.open_log()
+    try:
+        if timeout is None:
+            return call.function.plain(*call.args, **call.named)
+        return _timed(call, timeout)
+    finally:
+        log.leave()
+        leave(token)
+        flow.busy = busy
+
+
+async def _invoke_async(call: Call) -> Any:
+    timeout = call.function.settings.timeout
+    token, log = current.set(IN_STEP), call.open_log()
+    try:
+        if timeout is None:
+            return await call.function.plain(*call.args, **call.named)
+        return await _timed_async(call, timeout)
+    finally:
+        log.leave()
+        leave(token)
+
+
+def _timed(call: Call, timeout: float) -> Any:
+    """Call the function in a thread of its own, which is left alone once the time is up."""
+    handle: Handle[Any] = Handle(None)
+    start_thread(
+        partial(handle.make, partial(call.function.plain, *call.args, **call.named)), f"leftoff {call.path}"
+    )
+    if not handle.wait(timeout):
+        raise _out_of_time(call, timeout, " Its function may still be running in the background.")
+    return handle.result()
+
+
+async def _timed_async(call: Call, timeout: float) -> Any:
+    import asyncio
+
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            return await call.function.plain(*call.args, **call.named)
+    except TimeoutError:
+        if limit.expired():
+            raise _out_of_time(call, timeout) from None
+        raise
+
+
+def _out_of_time(call: Call, timeout: float, more: str = "") -> StepTimeout:
+    return StepTimeout(f"Step {call.path} was not done within {duration_text(timeout)}.{more}")
+
+
+# -- a workflow, with a run of its own or inside another
+
+
+def execute(request: Request) -> Any:
+    """Execute a workflow that is a plain function, from its first line. Finished steps are replayed on the way."""
+    opened = open_durable_run(request)
+    if isinstance(opened, Finished):
+        return opened.value
+    with _driving(opened) as root:
+        return _returned(opened, _call_in(root, opened.function, opened.args, opened.named))
+
+
+async def execute_async(request: Request) -> Any:
+    """Execute a workflow that is a coroutine function."""
+    opened = open_durable_run(request)
+    if isinstance(opened, Finished):
+        return opened.value
+    with _driving(opened) as root:
+        return _returned(opened, await _call_in_async(root, opened.function, opened.args, opened.named))
+
+
+def run_group(call: Call) -> Any:
+    """Make the call of a workflow inside a workflow. Its calls are a sequence of their own, below it."""
+    found = call.recorded()
+    if found is not MISSING:
+        return found
+    with _inside(call) as scope:
+        value = _call_in(scope, call.function, call.args, call.named)
+    return call.succeed(value)
+
+
+async def run_group_async(call: Call) -> Any:
+    found = call.recorded()
+    if found is not MISSING:
+        return found
+    return await _followed(call, _group(call))
+
+
+async def _group(call: Call) -> Any:
+    with _inside(call) as scope:
+        value = await _call_in_async(scope, call.function, call.args, call.named)
+    return call.succeed(value)
+
+
+def _call_in(scope: Scope, function: Durable, args: Iterable[Any], named: dict[str, Any]) -> Any:
+    """Call a workflow's function, and wait for the calls that it deferred."""
+    try:
+        value = function.plain(*args, **named)
+        scope.close()
+        return value
+    except BaseException as error:
+        scope.leave(error)
+        raise
+
+
+async def _call_in_async(scope: Scope, function: Durable, args: Iterable[Any], named: dict[str, Any]) -> Any:
+    try:
+        value = await function.plain(*args, **named)
+        await scope.close_async()
+        return value
+    except Exception:
+        await scope.leave_async()
+        raise
+    except BaseException:
+        scope.cancel()
+        raise
+
+
+@contextmanager
+def _inside(call: Call) -> Iterator[Scope]:
+    """Begin a call of a workflow and enter its scope. Record it if the workflow raises."""
+    call.begin()
+    scope = Scope(call.scope.flow, f"{call.path}/")
+    token = current.set(scope)
+    try:
+        yield scope
+    except Exception as error:
+        scope.flow.escaped(error)
+        call.fail(error)
+        raise
+    except BaseException as error:
+        call.cut_off(error)
+        raise
+    finally:
+        leave(token)
+
+
+@contextmanager
+def _driving(opened: Opened) -> Iterator[Scope]:
+    """Enter the scope of a workflow that has a run of its own. An error ends the run."""
+    with opened:
+        token = current.set(opened.flow.root)
+        try:
+            yield opened.flow.root
+        except BaseException as error:
+            opened.flow.leave(error)
+            raise
+        finally:
+            leave(token)
+
+
+def _returned(opened: Opened, value: Any) -> Any:
+    flow, result = opened.flow, encode(value, f"the result of {opened.function.name}")
+    return decode(flow.finish(result), f"The result of run {flow.run.id}")
+
+
+# -- threads
+
+
+def start_thread(work: Callable[[], None], name: str) -> None:
+    """Start a thread that sees the context variables of its maker."""
+    Thread(target=copy_context().run, args=(work,), name=name, daemon=True).start()
+
+
+class Team:
+    """Threads that do a piece of work for each number, ``size`` at a time, in the order of the numbers.
+
+    After an error (or when ``stop`` returns true) nothing new is begun. What runs continues to its end, then the error
+    of the lowest number is raised.
+    """
+
+    __slots__ = ("_changed", "_errors", "_left", "_stop", "_stopped", "_wanted", "_work")
+
+    def __init__(self, work: Callable[[int], None], stop: Callable[[], bool] | None = None) -> None:
+        self._work = work
+        self._stop = stop
+        self._stopped = False
+        self._changed = Condition()
+        self._errors: dict[int, BaseException] = {}
+        self._wanted: Iterator[int] = iter(())
+        self._left = 0  # threads
+
+    def do(self, todo: list[int], size: int, name: str) -> None:
+        self._wanted, self._left = iter(todo), min(size, len(todo))
+        for _ in range(self._left):
+            start_thread(self._one_after_another, name)
+        try:
+            with self._changed:
+                while self._left:
+                    self._changed.wait()
+        finally:
+            self._stopped = True
+        if self._errors:
+            raise self._errors[min(self._errors)]
+
+    def _next(self) -> int | None:
+        with self._changed:
+            over = self._errors or self._stopped or (self._stop is not None and self._stop())
+            return None if over else next(self._wanted, None)
+
+    def _one_after_another(self) -> None:
+        try:
+            while (number := self._next()) is not None:
+                try:
+                    self._work(number)
+                except BaseException as error:
+                    self._errors[number] = error
+        finally:
+            with self._changed:
+                self._left -= 1
+                self._changed.notify()
+
+
+class Crew:
+    """The threads that make the deferred calls of one scope, at most ``size`` at a time. None waits for work."""
+
+    __slots__ = ("_lock", "_queue", "_size", "_threads")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = allocate_lock()
+        self._queue: deque[tuple[Handle[Any], Callable[[], Any]]] = deque()
+        self._threads = 0
+
+    def submit(self, handle: Handle[Any], work: Callable[[], Any]) -> None:
+        with self._lock:
+            self._queue.append((handle, work))
+            if self._threads >= self._size:
+                return
+            self._threads += 1
+        start_thread(self._loop, "leftoff deferred")
+
+    def _loop(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._threads -= 1
+                    return
+                handle, work = self._queue.popleft()
+            handle.make(work)
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+        with self._lock:
+            dropped, self._queue = self._queue, deque()
+        for handle, _ in dropped:
+            handle.drop()
+
+
+# -- defer: the identity of a call is taken when it is deferred. A failure reaches the workflow when it asks for the
+#    result. A workflow does not end before its deferred calls, and an error that it has not looked at is its own.
+
+
+class Handle(Generic[R]):
+    """What ``defer`` gives: a call that is under way. ``result()`` waits for it."""
+
+    __slots__ = ("_call", "_done", "_error", "_seen", "_value")
+
+    def __init__(self, call: Call | None) -> None:
+        self._call = call
+        self._done = Event()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._seen = False
+
+    def make(self, work: Callable[[], Any]) -> None:
+        """Make the call in this thread."""
+        try:
+            value = work()
+        except BaseException as error:
+            self.settle(None, error)
+        else:
+            self.settle(value, None)
+
+    def settle(self, value: Any, error: BaseException | None) -> None:
+        self._value, self._error = value, error
+        self._done.set()
+
+    def drop(self) -> None:
+        """End a call that is not begun any more."""
+        self._error, self._seen = Usage(f"{self!r} was not begun: the workflow failed before."), True
+        self._done.set()
+
+    def check(self) -> None:
+        """Raise an error that the workflow has not looked at."""
+        if self._error is not None and not self._seen:
+            self.result()
+
+    def done(self) -> bool:
+        """Whether it has ended, either way."""
+        return self._done.is_set()
+
+    def cancel(self) -> None:
+        """Do nothing: a thread cannot be stopped."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for its end; whether it came in time."""
+        return self._done.wait(timeout)
+
+    def result(self, timeout: float | None = None) -> R:
+        """What the call returned; raises what it raised. ``TimeoutError`` if that takes longer than ``timeout``."""
+        if not self.wait(timeout):
+            raise TimeoutError(f"{self!r} is not done yet")
+        if self._error is not None:
+            if self._call is not None and not self._seen:
+                self._call.reached()
+            self._seen = True
+            raise self._error
+        self._seen = True
+        return cast(R, self._value)
+
+    def __repr__(self) -> str:
+        state = "under way" if not self.done() else "done" if self._error is None else "failed"
+        return f"<deferred {self._call.path if self._call else 'call'}, {state}>"
+
+
+def defer_to_thread(
+    function: Durable, scope: Scope | None, args: tuple[Any, ...], named: dict[str, Any]
+) -> Handle[Any]:
+    """Begin a call in a thread. Outside of a workflow it is the plain function."""
+    if scope is None:
+        handle: Handle[Any] = Handle(None)
+        work = partial(function.plain, *args, **named)
+        start_thread(partial(handle.make, work), f"leftoff {function.name}")
+        return handle
+    call = place(function, scope, args, named)
+    call.reaches = LATER
+    handle = Handle(call)
+    try:  # the record is looked at here, in the workflow's own thread
+        found = call.recorded()
+    except StepFailed as error:
+        handle.settle(None, error)
+    else:
+        if found is not MISSING:
+            handle.settle(found, None)
+    scope.handles.append(handle)
+    if not handle.done():
+        if scope.crew is None:
+            scope.crew = Crew(scope.flow.max_parallel)
+        scope.crew.submit(handle, partial(function.make, call))
+    return handle
+
+
+class TaskHandle(Generic[R]):
+    """What ``defer`` of a coroutine function gives: await it for the result."""
+
+    __slots__ = ("_call", "_seen", "task")
+
+    def __init__(self, call: Call | None, task: Any) -> None:
+        self._call = call
+        self._seen = False
+        self.task = task
+
+    def __await__(self) -> Generator[Any, None, R]:
+        try:
+            value = yield from self.task.__await__()
+        except Exception:
+            self._look()
+            raise
+        return cast(R, value)
+
+    def result(self) -> R:
+        """What the call returned, once it is done; raises what it raised."""
+        try:
+            return cast(R, self.task.result())
+        except Exception:
+            self._look()
+            raise
+
+    def _look(self) -> None:
+        if self._call is not None and not self._seen and self.task.done() and self._call.scope.own():
+            self._call.reached()
+        self._seen = True
+
+    def done(self) -> bool:
+        """Whether it has ended, either way."""
+        return bool(self.task.done())
+
+    def cancel(self) -> bool:
+        """Ask it to end."""
+        return bool(self.task.cancel())
+
+    def wait(self) -> None:
+        """Do nothing: the scope awaits its tasks before it closes."""
+
+    def check(self) -> None:
+        """Raise an error that the workflow has not looked at."""
+        if not self._seen and self.task.done() and not self.task.cancelled():
+            self.result()
+
+    def __repr__(self) -> str:
+        state = "done" if self.done() else "under way"
+        return f"<deferred {self._call.path if self._call else 'call'}, {state}>"
+
+
+def defer_to_task(
+    function: Durable, scope: Scope | None, args: tuple[Any, ...], named: dict[str, Any]
+) -> TaskHandle[Any]:
+    """Begin a call in a task. Outside of a workflow it is the plain function."""
+    from asyncio import ensure_future
+
+    if scope is None:
+        return TaskHandle(None, ensure_future(function.plain(*args, **named)))
+    call = place(function, scope, args, named)
+    call.reaches = LATER
+    handle: TaskHandle[Any] = TaskHandle(call, ensure_future(function.make(call)))
+    scope.handles.append(handle)
+    return handle
+
+
+# -- map: a step with a step below it for each item. An item is known by its place or by a key; finished items are not
+#    called again. The results come in the order of the items.
+
+
+class Map:
+    """One map. Its identity is taken when it is made."""
+
+    def __init__(
+        self, function: Durable, scope: Scope, items: list[tuple[Any, ...]], key: Any = None
+    ) -> None:
+        self._function = function
+        self._scope = scope
+        self._items = items
+        scope.flow.check()
+        if not scope.own():
+            raise needs_key(f"{function.name}.map", "another thread or task than the workflow's own")
+        number = scope.number()
+        path = scope.path(function.name, number)
+        self.group = Group(function, scope, (), {}, {"items": len(items)}, (number, path, number))
+        self._paths = self._keyed(function.settings.key if key is None else key)
+        self.results: list[Any] = [None] * len(items)
+        self.stopped = False  # an item has failed: nothing new is begun
+
+    def is_stopped(self) -> bool:
+        return self.stopped
+
+    def _keyed(self, key: Any) -> list[str] | None:
+        """Return the paths of items that are known by a key. The second item of a name gets a number."""
+        if key is None:
+            return None
+        taken: dict[str, None] = {}
+        for item in self._items:
+            base = f"{self.group.path}/{quote_part(self._function.key_by(key, item))}"
+            path, number = base, 2
+            while path in taken:
+                path, number = f"{base}#{number}", number + 1
+            taken[path] = None
+        return list(taken)
+
+    def _path(self, index: int) -> str:
+        return self._paths[index] if self._paths is not None else f"{self.group.path}/{index + 1}"
+
+    def call(self, index: int) -> Call:
+        """Return the call for one item."""
+        function, args = self._function, self._items[index]
+        bound = function.signature.bind(args, {})
+        arguments = encoded(function.counted(bound), function.name)
+        make = Group if function.is_group else Call
+        call = make(function, self._scope, args, {}, arguments, (0, self._path(index), index))
+        call.reaches, call.map = NEVER, self  # the failure of the map reaches the workflow instead
+        return call
+
+    def left(self) -> list[int]:
+        """Return the items that are to be called. The results of all others are there."""
+        flow, found = self._scope.flow, self.group.recorded()
+        todo = list(range(len(self._items)))
+        if self.group.replaces:
+            self._drop_others()
+        if flow.run.resumed:
+            todo = [index for index in todo if not self._take(index)]
+        if found is MISSING or todo:
+            self.group.begin()
+            # Declare the new items, so that progress can be seen.
+            new = [index for index in todo if flow.record(self._path(index)) is None]
+            for start in range(0, len(new), AT_ONCE):
+                with flow.recording:
+                    self._declare(new[start : start + AT_ONCE])
+        return todo
+
+    def _drop_others(self) -> None:
+        """Remove the items that are no longer in a map that differs on purpose."""
+        flow, start = self._scope.flow, f"{self.group.path}/"
+        now = {self._path(index) for index in range(len(self._items))}
+        with flow.buffer.lock:
+            known = [path for path in flow.buffer.step_records() if path.startswith(start)]
+        flow.drop([path for path in known if path not in now and "/" not in path[len(start) :]])
+
+    def _take(self, index: int) -> bool:
+        found = self.call(index).recorded()
+        if found is MISSING:
+            return False
+        self.results[index] = found
+        return True
+
+    def _declare(self, indexes: list[int]) -> None:
+        buffer, top = self._scope.flow.buffer, self.group.path
+        for index in indexes:
+            buffer.move_step(self._path(index), lifecycle.declare(index))
+        buffer.commit(None, only=[*ancestors(top), top, *map(self._path, indexes)])
+
+    def __enter__(self) -> Map:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not self.group.begun:
+            return
+        if error is None:
+            self.group.succeed(None)
+        elif isinstance(error, Exception):
+            self.group.fail(error)
+        else:
+            self.group.cut_off(error)
+
+
+def _arguments(iterables: tuple[Iterable[Any], ...]) -> list[tuple[Any, ...]]:
+    """Return the arguments of each call, from one iterable or several."""
+    try:
+        return list(zip(*iterables, strict=True))
+    except ValueError as error:
+        raise Usage(
+            f"map was given iterables of different lengths ({error}).",
+            hint="One item of each is passed per call.",
+        ) from None
+
+
+def map_in_threads(
+    function: Durable, scope: Scope | None, iterables: tuple[Iterable[Any], ...], size: int, key: Any
+) -> list[Any]:
+    """Call a function for each item, in threads. Outside of a workflow it is the plain function."""
+    items = _arguments(iterables)
+    if scope is None:
+        results: list[Any] = [None] * len(items)
+
+        def plain(index: int) -> None:
+            results[index] = function.plain(*items[index])
+
+        Team(plain).do(list(range(len(items))), size, f"leftoff {function.name}")
+        return results
+    work = Map(function, scope, items, key)
+
+    def one(index: int) -> None:
+        work.results[index] = function.make(work.call(index))
+
+    with work:
+        Team(one, work.is_stopped).do(work.left(), size, f"leftoff {work.group.path}")
+    return work.results
+
+
+def map_in_tasks(
+    function: Durable, scope: Scope | None, iterables: tuple[Iterable[Any], ...], size: int, key: Any
+) -> Coroutine[Any, Any, list[Any]]:
+    """Call a function for each item, in tasks. Outside of a workflow it is the plain function.
+
+    The identity of the map is taken now, not when the result is awaited.
+    """
+    items = _arguments(iterables)
+    if scope is None:
+        return _plain_tasks(function, items, size)
+    return _recorded_tasks(function, Map(function, scope, items, key), size)
+
+
+async def _plain_tasks(function: Durable, items: list[tuple[Any, ...]], size: int) -> list[Any]:
+    results: list[Any] = [None] * len(items)
+
+    async def one(index: int) -> None:
+        results[index] = await function.plain(*items[index])
+
+    await _in_tasks(one, list(range(len(items))), size)
+    return results
+
+
+async def _recorded_tasks(function: Durable, work: Map, size: int) -> list[Any]:
+    async def one(index: int) -> None:
+        work.results[index] = await function.make(work.call(index))
+
+    with work:
+        await _in_tasks(one, work.left(), size)
+    return work.results
+
+
+async def _in_tasks(work: Callable[[int], Coroutine[Any, Any, None]], todo: list[int], size: int) -> None:
+    """Do with tasks what a ``Team`` does with threads."""
+    import asyncio
+
+    wanted, errors = iter(todo), dict[int, Exception]()
+
+    async def one_after_another() -> None:
+        while not errors and (number := next(wanted, None)) is not None:
+            try:
+                await work(number)
+            except Exception as error:
+                errors[number] = error
+
+    await asyncio.gather(*(one_after_another() for _ in range(min(size, len(todo)))))
+    if errors:
+        raise errors[min(errors)]
