@@ -464,7 +464,7 @@ class RunBuffer:
             self.refuse_approval(path)
         with self.lock:
             self.move_step(path, freeze(lifecycle.put_over(self.step_or_new(path), value)))
-            self._orders.clear()  # the record may have an order of its own
+            self._orders.clear()  # the given record may have its own order
 
     def add_output(self, path: str, output: str) -> None:
         """Add a file to the outputs of a step, if there is such a step."""
@@ -753,7 +753,7 @@ class Heartbeat:
                 try:
                     buffer.beat()
                 except LeftoffError as error:
-                    if not error.retry:  # it was taken over or removed, and its next commit says so
+                    if not error.retry:  # it was taken over or removed: its next commit raises that
                         return
             del buffer
 
