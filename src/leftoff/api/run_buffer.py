@@ -218,7 +218,10 @@ class RunBuffer:
                 change, sent = sent, None
             if change is None:
                 cells = self._loaded()
-                if name not in cells and (masked := self.redactor.name(name)) != name:
+                masked = (
+                    name if name in cells else self.pending.name(name)
+                )  # a secret in a name is not stored
+                if masked != name and masked in self.variable_names():
                     return self.variable(masked)
                 return self._cell(cells, name).get(name)
             if change.kind == DELETE:
@@ -650,7 +653,8 @@ class RunBuffer:
             if ours and cells is not None:
                 self._fold(cells, changes)
                 self._cells = cells
-            self._secrets.appended(changes)
+            if self._secrets.kept:
+                self._secrets.appended(changes)
 
     def _fold(self, cells: dict[str, Any], changes: ChangeSet) -> None:
         for (collection, name), change in changes.changes.items():
