@@ -319,9 +319,7 @@ def test_a_commit_that_is_given_up_as_a_lock_is_given_back(
         assert {"k": 1} == dict(seen.records["knowledge"])
 
 
-@pytest.mark.parametrize(
-    "where", ["RunBuffer._adopt", "RunBuffer._fold", "after_append", "ProcessSecrets.appended"]
-)
+@pytest.mark.parametrize("where", ["RunBuffer._adopt", "RunBuffer._fold", "after_append"])
 def test_a_commit_that_is_given_up_when_it_is_durable(
     run: leftoff.Run, store_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:

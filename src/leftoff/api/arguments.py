@@ -57,7 +57,7 @@ class Signature:
         return name in self._all
 
     def names(self, name: str) -> bool:
-        """Whether there is a parameter of this name; of something written in C nobody knows."""
+        """Return whether there is a parameter of this name. Functions written in C accept any."""
         return self._open or name in self._names or name in self._only or self._loose[1]
 
     def bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

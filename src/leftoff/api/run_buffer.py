@@ -218,7 +218,10 @@ class RunBuffer:
                 change, sent = sent, None
             if change is None:
                 cells = self._loaded()
-                if name not in cells and (masked := self.redactor.name(name)) != name:
+                masked = (
+                    name if name in cells else self.pending.name(name)
+                )  # a secret in a name is not stored
+                if masked != name and masked in self.variable_names():
                     return self.variable(masked)
                 return self._cell(cells, name).get(name)
             if change.kind == DELETE:
@@ -464,7 +467,7 @@ class RunBuffer:
             self.refuse_approval(path)
         with self.lock:
             self.move_step(path, freeze(lifecycle.put_over(self.step_or_new(path), value)))
-            self._orders.clear()  # the record may have an order of its own
+            self._orders.clear()  # the given record may have its own order
 
     def add_output(self, path: str, output: str) -> None:
         """Add a file to the outputs of a step, if there is such a step."""
@@ -650,7 +653,8 @@ class RunBuffer:
             if ours and cells is not None:
                 self._fold(cells, changes)
                 self._cells = cells
-            self._secrets.appended(changes)
+            if self._secrets.kept:
+                self._secrets.appended(changes)
 
     def _fold(self, cells: dict[str, Any], changes: ChangeSet) -> None:
         for (collection, name), change in changes.changes.items():
@@ -753,7 +757,7 @@ class Heartbeat:
                 try:
                     buffer.beat()
                 except LeftoffError as error:
-                    if not error.retry:  # it was taken over or removed, and its next commit says so
+                    if not error.retry:  # it was taken over or removed: its next commit raises that
                         return
             del buffer
 

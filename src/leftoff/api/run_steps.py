@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from opcode import opname
@@ -257,7 +257,7 @@ class RunSteps:
                 buffer.fail_step(path, record, seal)
         except LeftoffError:
             if isinstance(error, LeftoffError):
-                return  # the store is the reason, and the first error says so
+                return  # the store is the reason, and the first error is raised
             raise
 
     def _move_batch(self, step: Step, change: Callable[[Record], Record]) -> None:
@@ -354,10 +354,7 @@ class RunSteps:
         taken: set[str] = set()
 
         def name(item: T) -> str:
-            part = quote_part(_item_key(item, key))
-            below, number = f"{path}/{part}", 2
-            while below in taken:
-                below, number = f"{path}/{part}#{number}", number + 1
+            below = free_path(path, _item_key(item, key), taken)
             taken.add(below)
             return below
 
@@ -415,6 +412,15 @@ def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
         out.append((order if isinstance(order, int) else 1 << 40, part))
         if at < 0:
             return out
+
+
+def free_path(batch: str, key: str, taken: Container[str]) -> str:
+    """Return the path of an item's step. The second item of a name gets a number."""
+    base = f"{batch}/{quote_part(key)}"
+    path, number = base, 2
+    while path in taken:
+        path, number = f"{base}#{number}", number + 1
+    return path
 
 
 def _item_key(item: Any, key: Any) -> str:

@@ -1,4 +1,4 @@
-"""A store in the hands of a Python program: run, start, resume, look, keep in order."""
+"""A store for a Python program: run, start, resume, read and maintain runs."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Store:
         return target
 
     def _resolved(self, ref: str, rule: str) -> find.Target:
-        """What a REF names; ``@`` is the run that the command would mean."""
+        """Return what a REF names. ``@`` is the run that the command would mean."""
         which = Which(Caller(), self._clock.now(), rule)
         try:
             return find.resolve(self._store, ref, which, which.choose)
@@ -189,7 +189,7 @@ class Store:
         opening: Opening | None = None,
         report: Report | None = None,
     ) -> None:
-        """Make a run ready to be driven. ``report``: what was found, and accepted."""
+        """Make a run ready to be driven. ``report``: what was found and accepted."""
         if report is not None and report.findings:
             from leftoff.engine.resume.accepted import keep_accepted
 
@@ -211,19 +211,19 @@ class Store:
         return Run(self, head, epoch, resumed=True)
 
     def _drives(self, run: Run) -> None:
-        """A run is driven through this store: should nobody end it, it is paused at the program's end."""
+        """Remember a run that is driven through this store. If the program does not end it, it is paused at exit."""
         if not self._runs:
             atexit.unregister(self._at_exit)
             atexit.register(self._at_exit)
         self._runs.add(run)
 
     def _drove(self, run: Run) -> None:
-        """A run is driven no more: the page that follows the store says so."""
+        """Forget a run that is no longer driven, and update the status page."""
         self._runs.discard(run)
         self._project.update_page()
 
     def _look(self) -> None:
-        """Where the project follows a protocol, what others did to its files is taken in first."""
+        """Read the changes to the files of a protocol first, if the project follows one."""
         self._project.take_in_edits()
 
     def _driver(self) -> tuple[Process, str]:
@@ -234,13 +234,13 @@ class Store:
         return CALLER.branch
 
     def _facts(self, issue: str | int | None) -> dict[str, Any]:
-        """What a new run is known by, beside its name."""
-        alone = CALLER.session is None and CALLER.attempt is None  # nobody else goes on with it
+        """Return the facts of a new run: git, issue and program."""
+        alone = CALLER.session is None and CALLER.attempt is None  # no agent or workflow continues it
         program = {"program": self._driver()[1]} if alone else {}
         return {**self._project.git_facts(), "issue": issue_id(issue), **program}
 
     def _surroundings(self, opening: Opening) -> dict[str, Any]:
-        """What a new run remembers of the world around it."""
+        """Return what a new run records of its surroundings."""
         return self._project.surroundings(opening.facts["issue"], opening.facts["git_branch"])
 
     # -- looking
@@ -284,7 +284,7 @@ class Store:
         return fsck(self._store, repair=repair)
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
-        """Drop checkpoints, and whatever no kept one can see; bytes given back to the file system."""
+        """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
         return retention.prune(self._store, run_id, drop)
 
     def remove(self, run_id: str) -> None:
@@ -308,7 +308,7 @@ class Store:
         undelete(self._store, run_id, self._clock.now())
 
     def sweep(self) -> int:
-        """Drop what crashes left behind."""
+        """Drop the remains of crashes."""
         return retention.sweep(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:

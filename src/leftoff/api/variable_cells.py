@@ -180,7 +180,7 @@ class ProcessSecrets:
 
     def appended(self, changes: ChangeSet) -> None:
         """Extend the lists that have secrets by the entries that became durable."""
-        for address, change in changes.changes.items() if self.kept else ():
+        for address, change in changes.changes.items():
             clean, secret = self.kept.get(address, (None, None))
             if change.kind == APPEND and isinstance(clean, list):
                 stored = [payload(s, change.key) if s[:1] != BLOB else None for s in change.items]

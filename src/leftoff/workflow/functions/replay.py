@@ -187,7 +187,7 @@ class Flow:
     def give_way(self, call: Call, raised: dict[str, Any]) -> None:
         """Drop the calls after a step whose failure ended the run: it runs again.
 
-        Calls that were made in parallel may stay if they fit, because what the workflow had seen by then is unknown.
+        Calls that were made in parallel may stay if they fit, because it is unknown what the workflow had seen.
         """
         prefix, number = call.scope.prefix, raised.get("next")
         if number is None:

@@ -17,14 +17,15 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from threading import Condition, Event, Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leftoff.api.arguments import encoded
+from leftoff.api.run_steps import free_path
 from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.errors import StepFailed, StepTimeout, Usage
-from leftoff.model.ids import ancestors, quote_part
+from leftoff.model.ids import ancestors
 from leftoff.workflow.definition.durations import text as duration_text
 from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, Group, place
 from leftoff.workflow.functions.durable_runs import (
@@ -262,58 +263,47 @@ def _returned(opened: Opened, value: Any) -> Any:
 # -- threads
 
 
-def start_thread(work: Callable[[], None], name: str) -> None:
+def start_thread(work: Callable[[], None], name: str) -> Thread:
     """Start a thread that sees the context variables of its maker."""
-    Thread(target=copy_context().run, args=(work,), name=name, daemon=True).start()
+    thread = Thread(target=copy_context().run, args=(work,), name=name, daemon=True)
+    thread.start()
+    return thread
 
 
-class Team:
-    """Threads that do a piece of work for each number, ``size`` at a time, in the order of the numbers.
+def _in_threads(
+    work: Callable[[int], None],
+    todo: list[int],
+    size: int,
+    name: str,
+    stopped: Callable[[], bool] | None = None,
+) -> None:
+    """Do a piece of work for each number, in ``size`` threads, in the order of the numbers.
 
-    After an error (or when ``stop`` returns true) nothing new is begun. What runs continues to its end, then the error
-    of the lowest number is raised.
+    After an error (or when ``stopped`` returns true) nothing new is begun. What runs continues to its end, then the
+    error of the lowest number is raised.
     """
+    wanted, errors, lock = iter(todo), dict[int, BaseException](), allocate_lock()
 
-    __slots__ = ("_changed", "_errors", "_left", "_stop", "_stopped", "_wanted", "_work")
+    def one_after_another() -> None:
+        while True:
+            with lock:
+                over = errors or (stopped is not None and stopped())
+                number = None if over else next(wanted, None)
+            if number is None:
+                return
+            try:
+                work(number)
+            except BaseException as error:
+                errors[number] = error
 
-    def __init__(self, work: Callable[[int], None], stop: Callable[[], bool] | None = None) -> None:
-        self._work = work
-        self._stop = stop
-        self._stopped = False
-        self._changed = Condition()
-        self._errors: dict[int, BaseException] = {}
-        self._wanted: Iterator[int] = iter(())
-        self._left = 0  # threads
-
-    def do(self, todo: list[int], size: int, name: str) -> None:
-        self._wanted, self._left = iter(todo), min(size, len(todo))
-        for _ in range(self._left):
-            start_thread(self._one_after_another, name)
-        try:
-            with self._changed:
-                while self._left:
-                    self._changed.wait()
-        finally:
-            self._stopped = True
-        if self._errors:
-            raise self._errors[min(self._errors)]
-
-    def _next(self) -> int | None:
-        with self._changed:
-            over = self._errors or self._stopped or (self._stop is not None and self._stop())
-            return None if over else next(self._wanted, None)
-
-    def _one_after_another(self) -> None:
-        try:
-            while (number := self._next()) is not None:
-                try:
-                    self._work(number)
-                except BaseException as error:
-                    self._errors[number] = error
-        finally:
-            with self._changed:
-                self._left -= 1
-                self._changed.notify()
+    threads = [start_thread(one_after_another, name) for _ in range(min(size, len(todo)))]
+    try:
+        for thread in threads:
+            thread.join()
+    finally:
+        wanted = iter(())  # after Ctrl-C nothing new is begun
+    if errors:
+        raise errors[min(errors)]
 
 
 class Crew:
@@ -545,11 +535,7 @@ class Map:
             return None
         taken: dict[str, None] = {}
         for item in self._items:
-            base = f"{self.group.path}/{quote_part(self._function.key_by(key, item))}"
-            path, number = base, 2
-            while path in taken:
-                path, number = f"{base}#{number}", number + 1
-            taken[path] = None
+            taken[free_path(self.group.path, self._function.key_by(key, item), taken)] = None
         return list(taken)
 
     def _path(self, index: int) -> str:
@@ -639,7 +625,7 @@ def map_in_threads(
         def plain(index: int) -> None:
             results[index] = function.plain(*items[index])
 
-        Team(plain).do(list(range(len(items))), size, f"leftoff {function.name}")
+        _in_threads(plain, list(range(len(items))), size, f"leftoff {function.name}")
         return results
     work = Map(function, scope, items, key)
 
@@ -647,7 +633,7 @@ def map_in_threads(
         work.results[index] = function.make(work.call(index))
 
     with work:
-        Team(one, work.is_stopped).do(work.left(), size, f"leftoff {work.group.path}")
+        _in_threads(one, work.left(), size, f"leftoff {work.group.path}", work.is_stopped)
     return work.results
 
 
@@ -684,7 +670,7 @@ async def _recorded_tasks(function: Durable, work: Map, size: int) -> list[Any]:
 
 
 async def _in_tasks(work: Callable[[int], Coroutine[Any, Any, None]], todo: list[int], size: int) -> None:
-    """Do with tasks what a ``Team`` does with threads."""
+    """Do with tasks what ``_in_threads`` does with threads."""
     import asyncio
 
     wanted, errors = iter(todo), dict[int, Exception]()
