@@ -298,7 +298,7 @@ def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: 
     assert f".leftoff/{name}" in call("trust", cwd=project).out
 
 
-@pytest.mark.parametrize("name", ["store.db-note", "lock", "mirror/desk.json"])
+@pytest.mark.parametrize("name", ["store.db-note", "lock", "sync/state"])
 def test_a_pipe_in_the_folder_of_the_store(project: Path, name: str) -> None:
     """What would be waited for without end is refused, and told; a yes is no help there."""
     succeed("start", "w", "--run-id", "w", cwd=project)
