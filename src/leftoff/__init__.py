@@ -143,7 +143,7 @@ def _later(home: str, name: str):  # type: ignore[no-untyped-def]
     return lambda *about: getattr(_loaded(home), name)(*about)
 
 
-seams.follow = _later("leftoff.dialects.mirror.follow", "follow")
+seams.follow = _later("leftoff.dialects.sync", "follow")
 seams.drain_before_reading = _later("leftoff.operations.sessions.drain", "drain_before_reading")
 seams.point_out = _later("leftoff.dialects.registry", "point_out")
 seams.prepare_agents = _later("leftoff.agents.headless.action", "prepare")

@@ -87,7 +87,7 @@ def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
         "attempts/other/mine/file",
         "archive/mine",
         "hooks/mine",
-        "mirror/pool/mine",
+        "sync/displaced/mine",
         "pending/mine.died",
         "pending/mine.event",
         "pending/mine.lock",
@@ -128,7 +128,7 @@ def test_a_pipe_among_what_a_mirror_displaced(tmp_path: Path) -> None:
     """What a mirror has aside is looked at by every verb: none of them waits."""
     (tmp_path / "leftoff.toml").write_text('[mirror]\ndialect = "dotagent"\n')
     succeed("start", "dotagent", "--run-id", "s", cwd=tmp_path)
-    os.mkfifo(tmp_path / ".leftoff/mirror/pool" / f"{'0' * 24}.json")
+    os.mkfifo(tmp_path / ".leftoff/sync/displaced" / f"{'0' * 24}")
     succeed("set", "a=1", "--run", "s", cwd=tmp_path, timeout=60)
 
 

@@ -260,7 +260,7 @@ def test_everything_in_the_store_is_its_owners(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(os.urandom(2_000_000))
     before = os.umask(0)
     try:
-        (store / "mirror").mkdir(parents=True)
+        (store / "sync").mkdir(parents=True)
         succeed("init", "--dialect", "bmad", cwd=tmp_path)
         succeed("start", "x", cwd=tmp_path)
         succeed("artifact", "big", cwd=tmp_path)
@@ -269,7 +269,7 @@ def test_everything_in_the_store_is_its_owners(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     names = {path.name for path in store.iterdir()}
-    assert {"mirror", "supervise.json", "hooks", "blobs"} <= names
+    assert {"sync", "supervise.json", "hooks", "blobs"} <= names
     found = {path.relative_to(store) for path in store.rglob("*") if path.stat().st_mode & 0o077}
     assert set() == found and 0o700 == stat.S_IMODE(store.stat().st_mode)
 

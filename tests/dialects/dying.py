@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.clock import SYSTEM
-from leftoff.dialects.mirror import swap
-from leftoff.dialects.mirror.memory import INTENT
+from leftoff.dialects import sync_base
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.workspace.paths import Place
 from leftoff.engine.write.commit import Terms
@@ -26,16 +25,17 @@ RUN = "shared"
 def main(project: Path, broken: bool) -> None:
     store = followed(project)
     store.follower.look()
-    place, edited = swap.place, project / "edited"
+    exchange, edited = sync_base.exchange, project / "edited"
 
-    def disturbed(new: Place, at: Place) -> bool:
+    def disturbed(new: Place, at: Place) -> None:
         if edited.exists():
             os.replace(edited, project / at.path)
         if broken:
-            os.unlink(new.name + INTENT, dir_fd=new.folder)
-        return place(new, at)
+            for path in (project / ".leftoff/sync").glob(f"*{sync_base.NEXT}"):
+                path.write_text("{}")
+        exchange(new, at)
 
-    swap.place = disturbed
+    sync_base.exchange = disturbed
 
     def make(tx: Any, row: Any, changes: Any) -> None:
         changes.put("variable", "ours", 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.clock import SYSTEM
-from leftoff.dialects.mirror.follow import follow
+from leftoff.dialects.sync import follow
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
 from leftoff.engine.lifecycle.opening import find

@@ -134,6 +134,7 @@ class Game:
         """Something in a file is changed; what nobody can read is somewhere all the same. What the other runs have is
         to be there at the end, so nobody takes it from their files."""
         files = [path for path in self.files() if not any(run in str(path) for run in OTHERS)]
+        files = [path for path in files if path.suffix != ".edited"]
         if not files:
             return
         path = self.chance.choice(files)
@@ -143,9 +144,8 @@ class Game:
         self.verb("show", self.chance.choice(OTHERS))
         self.verb("set", "w=0", "--run", self.chance.choice(self.runs()))
         if path.suffix == ".json" and not _is_json(new):
-            aside = self.project / ".leftoff/quarantine/files"
             there = [path] if path.exists() else []
-            kept = [each.read_bytes() for each in (*there, *aside.glob("*"))]
+            kept = [each.read_bytes() for each in (*there, *self.project.rglob("*.edited"))]
             assert new in kept, "\n".join([f"{path} is lost", *self.told])
 
     def mutated(self, path: Path) -> bytes:
@@ -214,7 +214,7 @@ class Game:
     def forget(self) -> None:
         """What the mirror remembers is lost, or of no use."""
         self.told.append("  the mirror's memory is lost")
-        shutil.rmtree(self.project / ".leftoff/mirror", ignore_errors=True)
+        shutil.rmtree(self.project / ".leftoff/sync", ignore_errors=True)
 
 
 def _is_json(data: bytes) -> bool:

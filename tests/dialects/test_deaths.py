@@ -35,7 +35,7 @@ CALLS = [
     "fdatasync",
     "flock",
 ]
-SAMPLE = [("renameat2", 1), ("rename", 1), ("rename", 3), ("openat", 8), ("unlink", 1), ("flock", 4)]
+SAMPLE = [("renameat2", 1), ("rename", 1), ("rename", 2), ("openat", 8), ("flock", 4)]
 FILES = {
     "bmad": f"_bmad-output/.runs/main/{RUN}/state.json",
     "dotagent": "memory/state/phase.json",
@@ -64,7 +64,7 @@ def document(project: Path, name: str) -> dict[str, Any]:
 def copied(folder: Path, begun: dict[str, Path], name: str) -> Path:
     """The same project elsewhere, as one that was never anywhere else: with an edit that lies ready."""
     shutil.copytree(begun[name], folder, symlinks=True)
-    shutil.rmtree(folder / ".leftoff/mirror")
+    shutil.rmtree(folder / ".leftoff/sync")
     succeed("show", RUN, cwd=folder)
     put(folder / "edited", {**document(folder, name), "theirs": 2})
     return folder
@@ -121,7 +121,7 @@ def judge(project: Path, name: str) -> None:
         "execution.json",
     }
     check(not strays, f"left behind: {strays}")
-    intents = [path.name for path in (project / ".leftoff/mirror/pool").glob("*.json")]
+    intents = [path.name for path in (project / ".leftoff/sync").glob("*.next")]
     check(not intents, f"not finished: {intents}")
 
 
@@ -139,7 +139,7 @@ def test_death_between_two_files(tmp_path: Path, begun: dict[str, Path]) -> None
 def test_a_writer_that_notes_nothing_down_is_caught(tmp_path: Path, begun: dict[str, Path]) -> None:
     """Without an intent, what was displaced is lost with whoever displaced it."""
     with pytest.raises(Violation):
-        one_death(tmp_path / "one", begun, "bmad", ("rename", 3), "broken")
+        one_death(tmp_path / "one", begun, "bmad", ("rename", 2), "broken")
 
 
 @pytest.mark.crash_full

@@ -160,29 +160,6 @@ def test_text_on_a_page_is_no_markup(project: Path, dialect: str) -> None:
         assert not any(line.startswith("| x") for line in text.splitlines())
 
 
-def test_a_memory_that_came_along_names_only_what_is_aside(project: Path, outside: Path) -> None:
-    """What the mirror remembers is no way to move or delete anything."""
-    succeed("init", "--dialect", "bmad", cwd=project)
-    run = own_run(project, "bmad")
-    victim = outside / "victim"
-    victim.write_text("untouched")
-    memory = project / ".leftoff/mirror"
-    known = json.loads((memory / "desk.json").read_text())
-    entry = {"run": run, "part": None, "stat": None, "hash": "", "at": 0, "path": "../x", "hidden": False}
-    old = {"place": str(victim), "base": str(victim), "name": str(victim)}
-    for stamp in (str(victim), "../../../victim", f"../../../../{outside.name}/victim"):
-        forged = {**entry, **old, "stamp": stamp}
-        (memory / "desk.json").write_text(json.dumps({**known, "pool": [forged]}))
-        intent = {**forged, "inode": victim.stat().st_ino, "before": ""}
-        (memory / "pool/0000000000000000.json").write_text(json.dumps(intent))
-        succeed("set", "x=1", "--run", run, cwd=project)
-        assert "untouched" == victim.read_text()
-    shutil.rmtree(memory)
-    memory.symlink_to(outside)
-    succeed("set", "x=2", "--run", run, cwd=project, LEFTOFF_TRUST="1")
-    assert {"victim": b"untouched"} == contents(outside)
-
-
 @DIALECTS
 def test_its_own_files_are_nobodys_changes(project: Path, dialect: str) -> None:
     """A verdict names no file that leftoff wrote itself, and a rollback leaves them to the mirror."""

@@ -74,7 +74,7 @@ def test_an_edit_of_an_old_copy_reverts_nothing(bmad: Path) -> None:
 
 
 def test_both_changed_the_same(bmad: Path) -> None:
-    """The store's value stays, and a conflict tells, on stderr too."""
+    """The store's value stays. The edited file is saved next to it, and both are reported."""
     old = state(bmad)
     succeed("set", "x=5", cwd=bmad)
     put(bmad / STATE, {**old, "session_variables": {"x": 7}})
@@ -83,11 +83,13 @@ def test_both_changed_the_same(bmad: Path) -> None:
     assert "both changed variable/x" in result.err
     conflict = result.json["records"]["conflict"]["bmad:variable/x"]
     assert (5, 7, "mirror") == (conflict["kept"], conflict["refused"], conflict["kind"])
+    (copy,) = (bmad / STATE).parent.glob("state.json.*.edited")
+    assert 7 == json.loads(copy.read_text())["session_variables"]["x"] and copy.name in result.err
     assert 5 == state(bmad)["session_variables"]["x"]
 
 
 def test_a_file_that_cannot_be_read_is_kept(bmad: Path) -> None:
-    """It is told of and left alone; replaced by the next commit, it is kept aside; mended, it is taken in."""
+    """It is reported and saved next to it; the next commit replaces it; once completed, it is merged."""
     good = json.dumps({**state(bmad), "session_variables": {"x": 1, "late": 1}})
     (bmad / STATE).write_text(good[: len(good) // 2])
     held = os.open(bmad / STATE, os.O_WRONLY)
@@ -95,8 +97,8 @@ def test_a_file_that_cannot_be_read_is_kept(bmad: Path) -> None:
     assert good[: len(good) // 2] == (bmad / STATE).read_text()
     succeed("set", "y=1", cwd=bmad)
     assert {"x": 1, "y": 1} == state(bmad)["session_variables"]
-    kept = [path.read_text() for path in (bmad / ".leftoff/mirror/pool").iterdir() if path.suffix != ".base"]
-    assert good[: len(good) // 2] in kept
+    (copy,) = (bmad / STATE).parent.glob("*.edited")
+    assert good[: len(good) // 2] == copy.read_text()
     os.pwrite(held, good.encode(), 0)
     os.close(held)
     assert {"x": 1, "y": 1, "late": 1} == shown(bmad)["variables"]
@@ -131,27 +133,18 @@ def test_the_memory_of_the_mirror_can_be_lost(bmad: Path) -> None:
     """Then the version is found by the time that the file carries."""
     old = state(bmad)
     succeed("set", "mine=1", cwd=bmad)
-    (bmad / ".leftoff/mirror/desk.json").unlink()
+    (bmad / ".leftoff/sync/state").unlink()
     put(bmad / STATE, {**old, "session_variables": {"x": 1, "theirs": 1}})
     assert {"x": 1, "mine": 1, "theirs": 1} == shown(bmad)["variables"]
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "[]",
-        '{"n": "x"}',
-        '{"files": {"a": 1}}',
-        '{"pool": [1]}',
-        '{"n": 1, "files": {"a": {}}}',
-        '{"problems": {"a": []}}',
-        '{"seen": {"a": "x"}}',
-    ],
+    ["", "[]", '{"n": 9}', "0000\n{}"],
 )
 def test_the_memory_of_the_mirror_can_be_damaged(bmad: Path, text: str) -> None:
     """It counts as lost."""
-    (bmad / ".leftoff/mirror/desk.json").write_text(text)
+    (bmad / ".leftoff/sync/state").write_text(text)
     edit(bmad, session_variables={"x": 2})
     result = succeed("show", RUN, "--json", cwd=bmad)
     assert ({"x": 2}, "") == (result.json["variables"], result.err)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.registry import dialect as dialect_of
+from leftoff.dialects.sync_secrets import SecretFilter
 from leftoff.engine.redaction.redactor import Redactor
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
@@ -92,8 +92,8 @@ def test_a_secret_that_stays_the_same_is_no_change(project: Path) -> None:
     assert "conflict" not in shown["records"]
 
 
-def keeper() -> Keeper:
-    return Keeper(Redactor(), dialect_of("bmad"))
+def keeper() -> SecretFilter:
+    return SecretFilter(Redactor(), dialect_of("bmad"))
 
 
 def test_what_is_kept_of_a_document(tmp_path: Path) -> None:
@@ -103,7 +103,9 @@ def test_what_is_kept_of_a_document(tmp_path: Path) -> None:
     kept = keeper().keep("state.json", b'{"a": 1, "db_p\\u0061ssword": "' + NAMED.encode() + b'"}')
     assert {"a": 1, "db_password": {"redacted": True}} == json.loads(kept)
     broken = f'{{"db_password": "{NAMED}", "a": '.encode()
-    assert NAMED.encode() not in keeper().keep("state.json", broken) and b'"a": ' in keeper().masked(broken)
+    assert NAMED.encode() not in keeper().keep("state.json", broken) and b'"a": ' in keeper().keep(
+        "state.json", broken
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,19 +135,3 @@ def test_secrets_are_put_back_where_nothing_changed(change: Any) -> None:
             assert before[key] == restored[key]
         else:
             assert restored[key] != now.get(key)
-
-
-def test_a_displaced_file_with_a_secret_stays_while_somebody_has_it_open(project: Path) -> None:
-    """What is written into it is taken in, and then it goes."""
-    path = put(project / BMAD_STATE, with_secrets(BMAD["state"]))
-    succeed("init", "--dialect", "bmad", cwd=project)
-    document = json.loads(path.read_text())
-    run = document["run_id"]
-    with path.open("r+") as editor:
-        succeed("set", "a=1", "--run", run, cwd=project)
-        document["session_variables"]["late"] = 1
-        editor.truncate(0)
-        editor.write(json.dumps(document))
-    assert 1 == succeed("show", run, "--json", cwd=project).json["variables"]["late"]
-    succeed("set", "a=2", "--run", run, cwd=project)
-    assert [] == leaks(project / ".leftoff")

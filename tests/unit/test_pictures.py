@@ -6,7 +6,9 @@ import re
 
 from tools import pictures
 
-TIMES = re.compile(r"\bjust now\b|(\b\d+(\.\d+)? ?(ms|s|min|h|m|seconds?|minutes?)\b ?)+(ago)?|-\d{8}-\d{6}\b")
+TIMES = re.compile(
+    r"\bjust now\b|(\b\d+(\.\d+)? ?(ms|s|min|h|m|seconds?|minutes?)\b ?)+(ago)?|-\d{8}-\d{6}\b"
+)
 
 
 def told(text: str) -> list[list[str]]:

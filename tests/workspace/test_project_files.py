@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.mirror import swap
+from leftoff.dialects import sync_base
 from leftoff.engine.workspace import project_files
 from leftoff.engine.workspace.paths import Place
 from leftoff.engine.workspace.project_files import ProjectFiles
@@ -176,7 +176,7 @@ def test_swapped_all_the_time(project: Path, outside: Path) -> None:
     def exchange() -> None:
         with Place("link", os.open(project, os.O_RDONLY)) as one, Place("d", os.dup(one.folder)) as other:
             while not over.is_set():
-                swap._exchange(one, other)
+                sync_base.exchange(one, other)
 
     somebody = threading.Thread(target=exchange)
     somebody.start()

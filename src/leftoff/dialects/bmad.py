@@ -40,8 +40,8 @@ from leftoff.dialects.draft import (
     without,
 )
 from leftoff.dialects.loose_values import Rejected, run_words, shown
-from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.dialects.protocol import Dialect
+from leftoff.dialects.sync import Sync
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.redaction.credentials import is_secret_file
 from leftoff.engine.resume.finding import Finding
@@ -213,47 +213,46 @@ class Bmad(Dialect):
         found = [*glob(f"{ROOT}/*/{STATE}", root_dir=project), *glob(f"{ROOT}/*/*/{STATE}", root_dir=project)]
         return sorted(path for path in found if not path.startswith(f"{ARCHIVE}/"))
 
-    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+    def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
         branch = slug(str(state.run("branch", "main")))
         own = f"{ROOT}/{branch}/{row.run_id}/{STATE}"
         home = self.home(state, own)
         return {own if home.startswith(f"{ARCHIVE}/") and state.status in UNFINISHED else home: None}
 
-    def before(self, mirror: Mirror, row: RunRow) -> bool:
+    def before(self, sync: Sync, row: RunRow) -> None:
         """Move the folder of a run back that came back from the archive."""
-        place = os.path.dirname(next(iter(self.places(mirror, row, mirror.state(row)))))
+        place = os.path.dirname(next(iter(self.places(sync, row, sync.state(row)))))
         old = f"{ARCHIVE}/{row.run_id}"
-        if old != place and mirror.files.is_folder(old) and mirror.files.stat(place) is None:
-            mirror.move(old, place)
-        return False
+        if old != place and sync.files.is_folder(old) and sync.files.stat(place) is None:
+            sync.move(old, place)
 
-    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
-        folder = os.path.dirname(next(iter(self.places(mirror, row, state))))
-        mirror.put_text(f"{folder}/{PAGE}", page(state))
-        made = mirror.memory.runs.setdefault(state.run_id, {}).setdefault("copies", {})
+    def after(self, sync: Sync, row: RunRow, state: State) -> None:
+        folder = os.path.dirname(next(iter(self.places(sync, row, state))))
+        sync.put_bytes(f"{folder}/{PAGE}", page(state).encode())
+        made = sync.base.runs.setdefault(state.run_id, {}).setdefault("copies", {})
         for name, about in copies(state).items():
             path = f"{folder}/{COPIES}/{name}"
-            if made.get(path) == about["hash"] and mirror.files.is_file(path):
+            if made.get(path) == about["hash"] and sync.files.is_file(path):
                 continue
-            content = _content(mirror, about)
+            content = _content(sync, about)
             if content is not None:
-                mirror.put_bytes(path, content)
+                sync.put_bytes(path, content)
                 made[path] = about["hash"]
 
-    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+    def leave(self, sync: Sync, path: str, run_id: str) -> None:
         """Remove the whole folder of a run."""
-        super().leave(mirror, path, run_id)
+        super().leave(sync, path, run_id)
         folder = os.path.dirname(path)
         if os.path.basename(folder) == run_id and folder.startswith(f"{ROOT}/"):
-            mirror.remove_folder(folder)
+            sync.remove_folder(folder)
 
-    def archive(self, mirror: Mirror, path: str, run_id: str) -> None:
+    def archive(self, sync: Sync, path: str, run_id: str) -> None:
         """Move the run's folder to `.runs/archive/`."""
-        mirror.memory.forget(path)
+        sync.base.forget(path)
         folder, place = os.path.dirname(path), f"{ARCHIVE}/{run_id}"
-        if os.path.basename(folder) == run_id and folder != place and mirror.files.is_folder(folder):
-            mirror.remove_folder(place)  # as it was archived before
-            mirror.move(folder, place)
+        if os.path.basename(folder) == run_id and folder != place and sync.files.is_folder(folder):
+            sync.remove_folder(place)  # as it was archived before
+            sync.move(folder, place)
 
     def ignored(self, project: str) -> list[str]:
         return [f"{ROOT}/"]
@@ -297,18 +296,18 @@ def copies(state: State) -> dict[str, dict[str, Any]]:
     return out
 
 
-def _content(mirror: Mirror, about: dict[str, Any]) -> bytes | None:
+def _content(sync: Sync, about: dict[str, Any]) -> bytes | None:
     """Return the content of an artifact: the captured one, else that of the file if it is still the same."""
     hash, path = about["hash"].partition(":")[2], about["path"]
     if about.get("captured"):
         try:
-            return b"".join(mirror.store.load_blob(bytes.fromhex(hash)))
+            return b"".join(sync.store.load_blob(bytes.fromhex(hash)))
         except (LeftoffError, ValueError):
             return None
-    there = mirror.files.stat(path)
+    there = sync.files.stat(path)
     if "seen" in about or is_secret_file(path.lower()) or there is None or there.st_size > MOST_COPIED:
         return None  # leftoff chose not to capture it, or it is not in the project
-    content = mirror.memory.read(path)
+    content = sync.base.read(path)
     return content if content is not None and sha256(content).hexdigest() == hash else None
 
 

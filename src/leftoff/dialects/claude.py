@@ -35,8 +35,8 @@ from leftoff.dialects.loose_values import (
     step_words,
     version_numbers,
 )
-from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.dialects.protocol import Dialect, write
+from leftoff.dialects.sync import Sync
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import Policy, kept_for
 from leftoff.engine.workspace.project_files import ProjectFiles
@@ -314,8 +314,8 @@ class Claude(Dialect):
     def hints(self, path: str) -> dict[str, str]:
         return {"given_up": "yes"} if self.given_up(path) else {}
 
-    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
-        path = self.place(mirror.project, state)
+    def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
+        path = self.place(sync.project, state)
         return {path: None} if path is not None else {}
 
     def place(self, project: str, state: State, status: str | None = None) -> str | None:
@@ -329,7 +329,7 @@ class Claude(Dialect):
         return f"{folder}/{FAILED}/{name}" if status in ("failed", "abandoned") else f"{folder}/{name}"
 
     def remove_files(self, project: str, run_id: str) -> None:
-        """Remove the checkpoint files of a run, if no mirror does so."""
+        """Remove the checkpoint files of a run, if no sync does so."""
         for root in (f"{root}{below}" for root in ROOTS for below in ("", f"/{PARALLEL}")):
             for place in (f"{root}/{FAILED}/{run_id}.json", f"{root}/{run_id}.json"):
                 ProjectFiles(project).remove(place)

@@ -39,8 +39,8 @@ from leftoff.dialects.loose_values import (
     step_words,
     version_numbers,
 )
-from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.dialects.protocol import Dialect, own_alias, write
+from leftoff.dialects.sync import Sync
 from leftoff.engine.retention.policy import Policy, dropped, policy
 from leftoff.engine.retention.policy import phase as phase_of_step
 from leftoff.engine.steps.lifecycle import put as put_step
@@ -307,38 +307,36 @@ class Crunch(Dialect):
             glob(f"{place}/CP-*.yaml", root_dir=project) + glob(f"{place}/CP-*.yaml.gz", root_dir=project)
         )
 
-    def before(self, mirror: Mirror, row: RunRow) -> bool:
+    def before(self, sync: Sync, row: RunRow) -> None:
         """Name and write every checkpoint that has no file yet, the newest one last."""
-        config = load_config(mirror.project)
+        config = load_config(sync.project)
         if not config.enabled:
-            return False
-        known = mirror.memory.runs.setdefault(row.run_id, {}).setdefault("written", {})
-        versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))
-        rules = policy(mirror.settings.section("retention"), config.policy(), auto=True)
+            return
+        known = sync.base.runs.setdefault(row.run_id, {}).setdefault("written", {})
+        versions = sync.store.read(lambda view: view.versions(row.run, sealed=True))
+        rules = policy(sync.settings.section("retention"), config.policy(), auto=True)
         gone = {each.seq for each in dropped(row, versions, rules, self.phase_of)} if rules.auto else set()
         if gone:  # the protocol thins out when a checkpoint is made
-            mirror.store.prune(row.run, sorted(seq for seq in gone if seq is not None))
+            sync.store.prune(row.run, sorted(seq for seq in gone if seq is not None))
             versions = [version for version in versions if version.seq not in gone]
         folder, there = self._folder(config, row), set()
         for version in reversed(versions):
-            alias = own_alias(self, version) or self._named(mirror, row, version)
+            alias = own_alias(self, version) or self._named(sync, row, version)
             path = f"{folder}/{self._file(config, alias)}"
-            if version is not versions[0] and mirror.files.stat(known.get(alias, path)) is None:
-                data = pack(dump_yaml(write(self, mirror.state(row, version.seq))).encode(), path)
-                mirror.memory.ours[sha256(data).hexdigest()] = row.run_id
-                mirror.put_bytes(path, data)
+            if version is not versions[0] and sync.files.stat(known.get(alias, path)) is None:
+                data = pack(dump_yaml(write(self, sync.state(row, version.seq))).encode(), path)
+                sync.put_bytes(path, data)
             known.setdefault(alias, path)
             there.add(alias)
         for alias in [alias for alias in known if alias not in there]:  # pruned
             path = known.pop(alias)
-            mirror.memory.forget(path)
-            mirror.remove(path)
-        return False
+            sync.base.forget(path)
+            sync.remove(path)
 
-    def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
+    def _named(self, sync: Sync, row: RunRow, version: Version) -> str:
         """Give a checkpoint the alias `CP-{phase}-{YYYYMMDD}-{4 hex, longer if taken}`."""
         phase = (version.step or "").partition("/")[0]
-        phase = phase if phase in PHASES else current_phase(mirror.state(row, version.seq))[0]
+        phase = phase if phase in PHASES else current_phase(sync.state(row, version.seq))[0]
         mark = version.checkpoint or sha256(f"{row.run_id}:{version.seq}".encode()).hexdigest()
 
         def work(tx: Tx) -> str:
@@ -351,41 +349,41 @@ class Crunch(Dialect):
             tx.add_alias(row.run, version.seq, name)
             return name
 
-        return mirror.store.write(work)
+        return sync.store.write(work)
 
-    def shown(self, mirror: Mirror, row: RunRow) -> State | None:
+    def shown(self, sync: Sync, row: RunRow) -> State | None:
         """Return the newest checkpoint. Plain commits are in no file."""
-        newest = mirror.store.read(lambda view: view.versions(row.run, sealed=True, limit=1))
-        if not newest or not load_config(mirror.project).enabled:
+        newest = sync.store.read(lambda view: view.versions(row.run, sealed=True, limit=1))
+        if not newest or not load_config(sync.project).enabled:
             return None
-        return mirror.state(row, newest[0].seq)
+        return sync.state(row, newest[0].seq)
 
-    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
-        config = load_config(mirror.project)
+    def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
+        config = load_config(sync.project)
         if state.alias is None:  # not named yet
             return {}
         return {f"{self._folder(config, row)}/{self._file(config, state.alias)}": None}
 
-    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+    def leave(self, sync: Sync, path: str, run_id: str) -> None:
         """Older checkpoints stay where they are."""
-        mirror.memory.forget(path)
+        sync.base.forget(path)
 
-    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+    def after(self, sync: Sync, row: RunRow, state: State) -> None:
         """Write the index and the link to the latest checkpoint."""
-        config = load_config(mirror.project)
-        folder, entries = self._folder(config, row), self._entries(mirror, row, state)
+        config = load_config(sync.project)
+        folder, entries = self._folder(config, row), self._entries(sync, row, state)
         index = {
             "issue_number": int(row.issue) if str(row.issue).isdigit() else row.issue,
             "checkpoints": entries,
             "latest": state.alias,
             "total_checkpoints": len(entries),
         }
-        mirror.put_text(f"{folder}/{INDEX}", dump_yaml(index))
-        mirror.link(f"{folder}/{LATEST}", self._file(config, str(state.alias)))
+        sync.put_bytes(f"{folder}/{INDEX}", dump_yaml(index).encode())
+        sync.link(f"{folder}/{LATEST}", self._file(config, str(state.alias)))
 
-    def _entries(self, mirror: Mirror, row: RunRow, state: State) -> list[dict[str, object]]:
+    def _entries(self, sync: Sync, row: RunRow, state: State) -> list[dict[str, object]]:
         """Return every checkpoint of the issue once. An edit of its file does not make another one."""
-        known = mirror.memory.runs.setdefault(row.run_id, {}).setdefault("stopped", [])
+        known = sync.base.runs.setdefault(row.run_id, {}).setdefault("stopped", [])
         stops = [] if can_resume(state) else [state.alias]
         known[:] = [alias for alias in known if alias != state.alias] + stops
 
@@ -395,9 +393,9 @@ class Crunch(Dialect):
             return [(each.run_id, v) for each in rows for v in view.versions(each.run, sealed=True)[::-1]]
 
         out: dict[object, dict[str, object]] = {}
-        for run_id, version in mirror.store.read(look):
+        for run_id, version in sync.store.read(look):
             alias = own_alias(self, version)
-            stopped = mirror.memory.runs.get(run_id, {}).get("stopped", [])
+            stopped = sync.base.runs.get(run_id, {}).get("stopped", [])
             if alias is not None and alias not in out:
                 out[alias] = {
                     "checkpoint_id": alias,

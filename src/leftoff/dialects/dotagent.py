@@ -17,8 +17,8 @@ from leftoff.clock import compact, iso
 from leftoff.dialects.draft import DONE, STEP_FIELDS, Draft, State, without
 from leftoff.dialects.import_documents import Loaded
 from leftoff.dialects.loose_values import Reject, Rejected, meaning, shown, step_words
-from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.dialects.protocol import Dialect, filled, respelt, write
+from leftoff.dialects.sync import Sync
 from leftoff.engine.resume.finding import STOP, UNAPPROVED, WAITING, Finding
 from leftoff.engine.retention.policy import DEFAULT, Policy
 from leftoff.engine.write.commit import Seal
@@ -369,21 +369,21 @@ class Dotagent(Dialect):
     def part_of(self, path: str) -> str | None:
         return NAMES.get(os.path.basename(path))
 
-    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+    def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
         """Only the workflow that was started last is at work. Other unfinished ones are in the archive."""
         if state.status not in UNFINISHED:
             return {}
-        rows = mirror.store.read(lambda view: view.list_runs({"workflow": self.name, "status": UNFINISHED}))
+        rows = sync.store.read(lambda view: view.list_runs({"workflow": self.name, "status": UNFINISHED}))
         if max((each.run for each in rows), default=row.run) == row.run:
             return dict(PARTS)
-        folder = self._folder(mirror, row, state)
+        folder = self._folder(sync, row, state)
         return {f"{folder}/{name}": part for name, part in NAMES.items()}
 
-    def _folder(self, mirror: Mirror, row: RunRow, state: State) -> str:
+    def _folder(self, sync: Sync, row: RunRow, state: State) -> str:
         """Return `.archive/{workflow_id}_{timestamp}/`, the same one as before while it exists."""
-        about = mirror.memory.runs.setdefault(row.run_id, {})
+        about = sync.base.runs.setdefault(row.run_id, {})
         found = os.path.dirname(self.home(state, ""))
-        if not mirror.files.is_folder(str(about.get("archive"))):
+        if not sync.files.is_folder(str(about.get("archive"))):
             own = f"{ARCHIVE}/{row.run_id}_{compact(row.updated_at)}"
             about["archive"] = found if found.startswith(f"{ARCHIVE}/") else own
         return str(about["archive"])
@@ -395,49 +395,48 @@ class Dotagent(Dialect):
         """`interruption_safe` is false until both files are written."""
         return {**document, SAFE: False} if part == PHASE else None
 
-    def before(self, mirror: Mirror, row: RunRow) -> bool:
+    def before(self, sync: Sync, row: RunRow) -> None:
         """Archive the files of another workflow."""
-        other = [
-            path for path in PARTS if mirror.memory.files.get(path, {}).get("run", row.run_id) != row.run_id
-        ]
-        if other and self.places(mirror, row, mirror.state(row)):
-            for path in other:
-                self._archive(mirror, path, mirror.memory.files[path]["run"])
-        return False
+        known = sync.base.files
+        other = {path: known[path].run for path in PARTS if path in known and known[path].run != row.run_id}
+        if other and self.places(sync, row, sync.state(row)):
+            for path, run_id in other.items():
+                self._archive(sync, path, run_id)
 
-    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+    def leave(self, sync: Sync, path: str, run_id: str) -> None:
         """Archive the file of a finished workflow; remove it from the archive if the workflow is at work again."""
         if path in PARTS:
-            self._archive(mirror, path, run_id)
+            self._archive(sync, path, run_id)
             return
-        row = mirror.store.read(lambda view: view.find_run(run_id))
-        mirror.memory.forget(path)
+        row = sync.store.read(lambda view: view.find_run(run_id))
+        sync.base.forget(path)
         if row is not None and row.status in UNFINISHED:
-            mirror.remove(path)
-            mirror.remove_empty_folder(os.path.dirname(path))
+            sync.remove(path)
+            if not sync.files.list(os.path.dirname(path)):
+                sync.remove_folder(os.path.dirname(path))
 
-    def _archive(self, mirror: Mirror, path: str, run_id: str) -> None:
+    def _archive(self, sync: Sync, path: str, run_id: str) -> None:
         """Move a file into its workflow's folder. The file of an unfinished workflow is synced there."""
-        row = mirror.store.read(lambda view: view.find_run(run_id))
-        data, part = mirror.memory.read(path), PARTS[path]
-        mirror.memory.forget(path)
+        row = sync.store.read(lambda view: view.find_run(run_id))
+        data, part = sync.base.read(path), PARTS[path]
+        sync.base.forget(path)
         if data is not None:
-            folder = f"{ARCHIVE}/{run_id}_{compact(mirror.clock())}"
-            folder = self._folder(mirror, row, mirror.state(row)) if row is not None else folder
+            folder = f"{ARCHIVE}/{run_id}_{compact(sync.clock())}"
+            folder = self._folder(sync, row, sync.state(row)) if row is not None else folder
             new = f"{folder}/{os.path.basename(path)}"
-            mirror.move(path, new)
+            sync.move(path, new)
             if row is not None:
-                mirror.memory.remember(new, data, run_id, part)
+                sync.base.remember(new, data, run_id, part)
             if row is not None and row.status not in UNFINISHED:  # the last write; then it is history
-                document = write(self, mirror.state(row))
+                document = write(self, sync.state(row))
                 if part in document:
-                    mirror.put(new, self.complete(document[part], part), row, part)
-                mirror.memory.forget(new)
-        found = [(st.st_mtime_ns, name) for name, st in mirror.files.list(ARCHIVE) if S_ISDIR(st.st_mode)]
+                    sync.put(new, self.complete(document[part], part), row, part)
+                sync.base.forget(new)
+        found = [(st.st_mtime_ns, name) for name, st in sync.files.list(ARCHIVE) if S_ISDIR(st.st_mode)]
         for _, name in sorted(found, reverse=True)[ARCHIVES:]:
-            mirror.remove_folder(f"{ARCHIVE}/{name}")
-            for gone in [each for each in mirror.memory.files if each.startswith(f"{ARCHIVE}/{name}/")]:
-                mirror.memory.forget(gone)
+            sync.remove_folder(f"{ARCHIVE}/{name}")
+            for gone in [each for each in sync.base.files if each.startswith(f"{ARCHIVE}/{name}/")]:
+                sync.base.forget(gone)
 
     def ignored(self, project: str) -> list[str]:
         return [f"{ROOT}/"]

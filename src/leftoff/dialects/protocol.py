@@ -35,7 +35,7 @@ from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:  # both are built on this module
     from leftoff.dialects.import_documents import Loaded
-    from leftoff.dialects.mirror.mirror import Mirror
+    from leftoff.dialects.sync import Sync
 
 IMPORTED = "imported"  # the run record that says where a run came from
 MOST_VERSIONS = 500  # versions that are searched for the one a file was written from
@@ -227,7 +227,7 @@ class Dialect:
         """Return which part of a run's document a file holds; ``None``: the whole."""
         return None
 
-    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+    def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
         """Return the paths of a run's documents, with the part that each holds."""
         return {}
 
@@ -238,9 +238,9 @@ class Dialect:
         inside = isinstance(path, str) and not path.startswith(("/", "../")) and self.owns(f"/{path}")
         return str(path) if inside else default
 
-    def shown(self, mirror: Mirror, row: RunRow) -> State | None:
+    def shown(self, sync: Sync, row: RunRow) -> State | None:
         """Return the version that the files show: the head, unless the protocol writes only checkpoints."""
-        return mirror.state(row)
+        return sync.state(row)
 
     def complete(self, document: dict[str, Any], part: str | None) -> dict[str, Any]:
         """Return a document as it is written when all files of the run are complete."""
@@ -250,21 +250,20 @@ class Dialect:
         """Return what a file says while the run's files are being written; ``None``: what it said before."""
         return None
 
-    def before(self, mirror: Mirror, row: RunRow) -> bool:
-        """Prepare writing the documents. Return whether something was imported."""
-        return False
+    def before(self, sync: Sync, row: RunRow) -> None:
+        """Prepare writing the documents."""
 
-    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+    def after(self, sync: Sync, row: RunRow, state: State) -> None:
         """Write the files next to its documents: indexes, pages, messages."""
 
-    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+    def leave(self, sync: Sync, path: str, run_id: str) -> None:
         """Remove a document that no longer belongs where it is."""
-        mirror.memory.forget(path)
-        mirror.remove(path)
+        sync.base.forget(path)
+        sync.remove(path)
 
-    def archive(self, mirror: Mirror, path: str, run_id: str) -> None:
+    def archive(self, sync: Sync, path: str, run_id: str) -> None:
         """Put a document of an archived run where the protocol keeps it. It is not followed any more."""
-        mirror.memory.forget(path)
+        sync.base.forget(path)
 
     def given_up(self, path: str) -> bool:
         """Return whether a file is in the protocol's folder for abandoned work."""

@@ -29,9 +29,9 @@ from leftoff.dialects.draft import (
     without,
 )
 from leftoff.dialects.loose_values import Rejected, run_words, shown, step_words
-from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.dialects.protocol import Dialect, same
 from leftoff.dialects.sitebuilder_status import updated
+from leftoff.dialects.sync import Sync
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.workspace.git import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
@@ -308,26 +308,26 @@ class Sitebuilder(Dialect):
     def present(self, project: str) -> list[str]:
         return sorted(path for root in ROOTS for path in glob(f"{root}/checkpoints/*.json", root_dir=project))
 
-    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+    def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
         """`{agent}-{task}.json` shows the newest run of a task, `-complete` the newest completed one."""
         agent, task = self.task_of(state)
         done = state.status == "completed"
-        rows = mirror.store.read(lambda view: view.list_runs({"workflow": agent}))
+        rows = sync.store.read(lambda view: view.list_runs({"workflow": agent}))
         for other in rows:
             same_task = str(other.card.get("task")) == task and (other.status == "completed") == done
             if same_task and other.run > row.run:
                 return {}
         name = slug(f"{agent}-{task}") + ("-complete" if done else "")
-        folder = os.path.dirname(self.home(state, f"{self._root(mirror.project)}/checkpoints/{name}.json"))
+        folder = os.path.dirname(self.home(state, f"{self._root(sync.project)}/checkpoints/{name}.json"))
         return {f"{folder}/{name}.json": None}
 
-    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
-        document, places = self.encode(state), self.places(mirror, row, state)
+    def after(self, sync: Sync, row: RunRow, state: State) -> None:
+        document, places = self.encode(state), self.places(sync, row, state)
         if not places:  # a later run of the same task is shown
             return
         root = os.path.dirname(os.path.dirname(next(iter(places))))
-        self._message(mirror, root, document)
-        mirror.memory.runs.setdefault(row.run_id, {})["row"] = {
+        self._message(sync, root, document)
+        sync.base.runs.setdefault(row.run_id, {})["row"] = {
             "agent": document["agent"],
             "task": document["task_id"],
             "percent": document["progress_percent"],
@@ -335,20 +335,20 @@ class Sitebuilder(Dialect):
             "status": document["status"],
         }
         path = f"{root}/STATUS.md"
-        there = (mirror.memory.read(path) or b"").decode("utf-8", "surrogateescape")
-        known = [about["row"] for about in mirror.memory.runs.values() if "row" in about]
-        mirror.put_bytes(path, updated(there, known, mirror.clock()).encode("utf-8", "surrogateescape"))
+        there = (sync.base.read(path) or b"").decode("utf-8", "surrogateescape")
+        known = [about["row"] for about in sync.base.runs.values() if "row" in about]
+        sync.put_bytes(path, updated(there, known, sync.clock()).encode("utf-8", "surrogateescape"))
 
     @staticmethod
-    def _message(mirror: Mirror, root: str, document: dict[str, Any]) -> None:
+    def _message(sync: Sync, root: str, document: dict[str, Any]) -> None:
         """Append one line to the agent's outbox for each percentage, unless it is the last one there."""
         line = MESSAGE.format(task=inline(document["task_id"]), percent=document["progress_percent"])
         agent = one_line(document["agent"]).replace("/", "-")
         path = os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md")
-        there = (mirror.memory.read(path) or b"").decode("utf-8", "replace")
+        there = (sync.base.read(path) or b"").decode("utf-8", "replace")
         own = [each for each in there.splitlines() if each.startswith(line.rpartition(" ")[0])]
         if not own or own[-1] != line:
-            mirror.append(path, ("" if there.endswith("\n") or not there else "\n") + line + "\n")
+            sync.append(path, ("" if there.endswith("\n") or not there else "\n") + line + "\n")
 
     def ignored(self, project: str) -> list[str]:
         return [f"{self._root(project)}/checkpoints/"]

@@ -1,0 +1,402 @@
+"""What leftoff knows about the synced files of one work tree, in `.leftoff/sync/`, and how it replaces them.
+
+For each file it stores the bytes that were last written or read: the base of a three-way merge. Secrets are left out of
+them. The folder may be lost without harm. Then the stamps in a document name the version that it was written from.
+
+A file is replaced by exchanging two names in one step. So an edit that was made at the last moment is not lost: it is
+in `displaced/` under the other name, and is merged from there. It stays there for a minute, because an editor that
+writes in place may have it open. A file `*.next` says what is about to be written. If the writer is killed, the next
+one recognises the new file as its own and merges what was displaced.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from leftoff.dialects.sync_secrets import SecretFilter
+from leftoff.engine.workspace.paths import Place
+from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, read_at, replace_at, write_new
+from leftoff.errors import UnsafePath
+from leftoff.files import lock_within, make_private
+from leftoff.lock_holder import held_by_another
+from leftoff.model.hashing import sha256
+from leftoff.store.base import Store
+
+FOLDER, STATE, DISPLACED = "sync", "state", "displaced"
+BASE, NEXT = ".base", ".next"
+KEPT_MS = 60_000  # how long a displaced file is watched for further edits
+MOST_KEPT = 50  # displaced files at once
+_NAME = re.compile(r"[0-9a-f]{24}(\.base)?")
+_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV)
+
+Stat = list[int]
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+@dataclass
+class SyncedFile:
+    """A file of a run. ``part``: which part of its document; ``hash``: of the bytes last written or read.
+
+    ``edited``: those bytes were read. ``deleted``: the file is missing, and that was reported.
+    """
+
+    run: str
+    part: str | None
+    hash: str
+    stat: Stat | None = None
+    edited: bool = False
+    deleted: bool = False
+
+
+@dataclass
+class DisplacedFile:
+    """A file that was replaced. ``hash``: of the bytes that are known to the store; ``at``: when it was replaced."""
+
+    name: str
+    path: str
+    run: str
+    part: str | None
+    hash: str
+    at: int
+    stat: Stat | None = None
+    secret: bool = False
+    edited: bool = False
+
+
+@dataclass
+class Problem:
+    """Why a run or a file could not be synced. ``run``: whose files must be written again."""
+
+    why: str
+    run: str | None
+
+
+class SyncBase:
+    """The state of one work tree. Change it only inside `open`."""
+
+    def __init__(self, project: str, store_folder: str, secrets: SecretFilter) -> None:
+        self.project = project
+        self._store_folder = store_folder
+        self.folder = own_folder(store_folder, project)
+        self.secrets = secrets
+        self.project_files = ProjectFiles(project)
+        self._aside = os.path.join(self.folder, DISPLACED)
+        self._done: list[str] = []  # files `*.next` that are deleted after the state is saved
+        self.n = 0  # the store-wide number of the last commit that is in the files
+        self.files: dict[str, SyncedFile] = {}
+        self.displaced: list[DisplacedFile] = []
+        self.runs: dict[str, dict[str, Any]] = {}  # what a protocol remembers about a run
+        self.seen: dict[
+            str, Stat | None
+        ] = {}  # files that are not synced, as they were when they were looked at
+        self.written: dict[str, str] = {}  # all files that were written, with their run
+        self.problems: dict[str, Problem] = {}  # by run or file
+
+    @contextmanager
+    def open(self, patience: float = Store.patience) -> Iterator[None]:
+        """Lock the state, load it, and save it at the end. ``patience``: seconds to wait for the lock."""
+        for folder in (self.folder, self._aside):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            if os.path.islink(folder):
+                raise UnsafePath(f"{folder} is a symbolic link, which leftoff does not follow.")
+            make_private(folder)
+        path = os.path.join(self.folder, "lock")
+        with open(path, "ab", opener=_private) as lock:
+            if not lock_within(lock.fileno(), fcntl.LOCK_EX, patience):
+                raise held_by_another(path, lock.fileno())
+            try:
+                self._load()
+                before = self._dumped()
+                self._recover()
+                try:
+                    yield
+                finally:
+                    if (now := self._dumped()) != before:
+                        _replace(os.path.join(self.folder, STATE), f"{digest(now)}\n".encode() + now)
+                    _unlink(*self._done)
+                    self._done = []
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
+
+    def saved(self) -> SyncBase:
+        """Return the state as it was saved, without a lock, for callers that only look."""
+        found = SyncBase(self.project, self._store_folder, self.secrets)
+        found._load()
+        return found
+
+    def _load(self) -> None:
+        """Load the state. A damaged one counts as lost."""
+        sum, _, data = (_read(os.path.join(self.folder, STATE)) or b"").partition(b"\n")
+        found = json.loads(data) if sum and sum.decode("latin-1") == digest(data) else {}
+        self.n = found.get("n", 0)
+        self.files = {path: SyncedFile(**each) for path, each in found.get("files", {}).items()}
+        self.displaced = [DisplacedFile(**each) for each in found.get("displaced", [])]
+        self.runs, self.seen, self.written = (found.get(name, {}) for name in ("runs", "seen", "written"))
+        problems = {about: Problem(**each) for about, each in found.get("problems", {}).items()}
+        self.problems = {**problems, **self.problems}
+
+    def _dumped(self) -> bytes:
+        return json.dumps(
+            {
+                "n": self.n,
+                "files": {path: asdict(each) for path, each in self.files.items()},
+                "displaced": [asdict(each) for each in self.displaced],
+                "runs": self.runs,
+                "seen": self.seen,
+                "written": self.written,
+                "problems": {about: asdict(each) for about, each in self.problems.items()},
+            }
+        ).encode()
+
+    # -- files and their base
+
+    def read(self, path: str) -> bytes | None:
+        """Return what a file of the project holds; ``None`` if there is no plain file."""
+        return self.project_files.read(path)
+
+    def stat(self, path: str) -> Stat | None:
+        """Return what changes if a file is written; ``None`` if there is no plain file."""
+        info = self.project_files.stat(path)
+        return _stat(info) if info is not None else None
+
+    def base(self, path: str) -> bytes | None:
+        """Return what was last written to a file or read from it, without secrets."""
+        about, data = _with_header(_read(self._base(path)))
+        return data if about.get("path") == path and about.get("kept") == digest(data) else None
+
+    def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> SyncedFile:
+        """Store what a file holds, as far as the store knows it now."""
+        file = self.files[path] = SyncedFile(run_id, part, digest(data))
+        _replace(self._base(path), self._copy(file, path, data))
+        return file
+
+    def forget(self, path: str) -> None:
+        """Stop syncing a file. If it stays, it is not a new run."""
+        self.files.pop(path, None)
+        self.seen[path] = self.stat(path)
+        _unlink(self._base(path))
+
+    def _base(self, path: str) -> str:
+        return os.path.join(self.folder, digest(path.encode())[:32] + BASE)
+
+    def _copy(self, file: SyncedFile, path: str, data: bytes, **more: str) -> bytes:
+        """Return the content of a base file: a line about it, and the bytes without secrets."""
+        kept = self.secrets.keep(path, data)
+        about = {"path": path, "run": file.run, "part": file.part, "hash": file.hash, **more}
+        return json.dumps({**about, "kept": digest(kept)}).encode() + b"\n" + kept
+
+    def save_edited(self, path: str, data: bytes) -> str | None:
+        """Save an edited file next to the file. Return the path, or ``None`` if it was saved before."""
+        copy = f"{path}.{digest(data)[:8]}.edited"
+        if self.project_files.stat(copy) is not None:
+            return None
+        self.project_files.replace(copy, data)
+        return copy
+
+    # -- writing
+
+    def put(self, path: str, data: bytes, run_id: str, part: str | None, now: int) -> DisplacedFile | None:
+        """Replace a file. Return what was displaced, which may have an edit that nobody has read yet."""
+        name = f"{time.time_ns():016x}{os.urandom(4).hex()}"
+        before, file = self.files.get(path), SyncedFile(run_id, part, digest(data))
+        coming = os.path.join(self.folder, name + NEXT)
+        with self.project_files.open(path) as at:
+            mode = mode_at(at)
+            if before is not None:
+                with suppress(OSError):
+                    os.link(self._base(path), os.path.join(self._aside, name + BASE))
+            known = before.hash if before is not None else ""
+            _write(coming, self._copy(file, path, data, name=name, before=known))
+            try:
+                displaced = place(self._aside, name, at, data, mode)
+            except BaseException:
+                _unlink(coming, *self._names(name))
+                raise
+        self._written(coming, path, file)
+        file.stat = self.stat(path)
+        if not displaced:
+            _unlink(*self._names(name))
+            return None
+        with suppress(OSError):
+            os.chmod(os.path.join(self._aside, name), 0o600, follow_symlinks=False)
+        edited = before is not None and before.edited
+        self.displaced.append(DisplacedFile(name, path, run_id, part, known, now, edited=edited))
+        return self.displaced[-1]
+
+    def _names(self, name: str) -> tuple[str, str]:
+        return os.path.join(self._aside, name), os.path.join(self._aside, name + BASE)
+
+    def _recover(self) -> None:
+        """Complete the writes of a process that was killed."""
+        known = {each.name for each in self.displaced}
+        for entry in sorted(os.scandir(self.folder), key=lambda entry: entry.name):
+            if not entry.name.endswith(NEXT):
+                continue
+            about, kept = _with_header(_read(entry.path))
+            name = str(about.get("name"))
+            if about.get("kept") == digest(kept) and name + NEXT == entry.name and name not in known:
+                self._recover_one(about, entry.path)
+                known.add(name)
+            else:
+                _unlink(entry.path)
+        for entry in os.scandir(self._aside):
+            if _NAME.fullmatch(entry.name) and entry.name.removesuffix(BASE) not in known:
+                _unlink(entry.path)
+
+    def _recover_one(self, about: dict[str, Any], coming: str) -> None:
+        path, run, part = str(about["path"]), str(about["run"]), about["part"]
+        aside, there = _read(self._names(about["name"])[0]), self.read(path)
+        if aside is not None and digest(aside) != about["hash"]:  # else the names were not exchanged
+            at = int(time.time() * 1000)
+            self.displaced.append(DisplacedFile(about["name"], path, run, part, about["before"], at))
+        if there is not None and digest(there) == about["hash"]:
+            self._written(coming, path, SyncedFile(run, part, about["hash"]))
+        else:
+            self._done.append(coming)
+
+    def _written(self, coming: str, path: str, file: SyncedFile) -> None:
+        """Make what was about to be written the base. The file `*.next` stays until the state is saved."""
+        part = self._base(path) + ".part"
+        _unlink(part)
+        os.link(coming, part)
+        os.replace(part, self._base(path))
+        self.files[path] = file
+        self._done.append(coming)
+
+    # -- displaced files
+
+    def read_displaced(self, entry: DisplacedFile) -> bytes | None:
+        return _read(self._names(entry.name)[0])
+
+    def displaced_stat(self, entry: DisplacedFile) -> Stat | None:
+        try:
+            return _stat(os.lstat(self._names(entry.name)[0]))
+        except OSError:
+            return None
+
+    def displaced_base(self, entry: DisplacedFile) -> bytes | None:
+        about, data = _with_header(_read(self._names(entry.name)[1]))
+        return data if about.get("kept") == digest(data) else None
+
+    def tidy(self, now: int) -> None:
+        """Delete displaced files after a minute, and at once if they contain secrets and were merged."""
+        stay = []
+        for number, entry in enumerate(reversed(self.displaced)):
+            over = entry.secret and entry.stat == self.displaced_stat(entry)
+            if number < MOST_KEPT and 0 <= now - entry.at < KEPT_MS and not over:
+                stay.append(entry)
+            else:
+                _unlink(*self._names(entry.name))
+        self.displaced = stay[::-1]
+
+
+def own_folder(store: str, project: str) -> str:
+    """Return the folder of the state. Work trees that share a store have one each."""
+    own = os.path.realpath(project)
+    if os.path.dirname(os.path.realpath(store)) == own:
+        return os.path.join(store, FOLDER)
+    return os.path.join(store, f"{FOLDER}-{digest(own.encode())[:12]}")
+
+
+# -- exchanging names
+
+
+def place(folder: str, name: str, at: Place, data: bytes, mode: int | None) -> bool:
+    """Write a file. Return whether there was one, which is ``name`` in ``folder`` then.
+
+    If the system cannot exchange names, the old file is copied there just before it is replaced.
+    """
+    with Place(name, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as new:
+        write_new(new, name, [data], mode)
+        while True:
+            try:
+                exchange(new, at)
+                return True
+            except FileNotFoundError:
+                try:
+                    os.link(name, at.name, src_dir_fd=new.folder, dst_dir_fd=at.folder, follow_symlinks=False)
+                    return False
+                except FileExistsError:
+                    continue
+                except OSError as error:
+                    if error.errno not in _NO_EXCHANGE:
+                        raise
+            except OSError as error:
+                if error.errno not in _NO_EXCHANGE:
+                    raise
+            there = read_at(at)
+            replace_at(at, [data], mode)
+            if there is not None:
+                _write(os.path.join(folder, name), there)
+            return there is not None
+
+
+def exchange(new: Place, at: Place) -> None:
+    """Exchange two names with `renameat2`. Raise ``OSError`` with ``ENOSYS`` if there is none."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        raise OSError(errno.ENOSYS, "no renameat2")
+    if call(new.folder, os.fsencode(new.name), at.folder, os.fsencode(at.name), 2) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), at.path)
+
+
+# -- files of the folder
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file without following a link or waiting for a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb", opener=_private) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb", opener=_private) as file:
+        file.write(data)
+
+
+def _replace(path: str, data: bytes) -> None:
+    _write(f"{path}.part", data)
+    os.replace(f"{path}.part", path)
+
+
+def _unlink(*paths: str) -> None:
+    for path in paths:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _with_header(data: bytes | None) -> tuple[dict[str, Any], bytes]:
+    """Return the line at the beginning of a base file, and the rest."""
+    head, _, rest = (data or b"").partition(b"\n")
+    try:
+        about = json.loads(head)
+    except ValueError:
+        about = None
+    return (about if isinstance(about, dict) else {}), rest
+
+
+def _stat(info: os.stat_result) -> Stat | None:
+    if info.st_mode & 0o170000 != 0o100000:
+        return None
+    return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
