@@ -11,7 +11,8 @@ import time
 from typing import Any
 
 from leftoff.cli import main
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Launcher
 from leftoff.workflow.recovery import attempts as recover
 from leftoff.workflow.run import begin
@@ -38,7 +39,7 @@ def forgetful() -> None:
 
 
 def deaf() -> None:
-    replace(recover, files=_Instead(files, read_exit=lambda folder: None))
+    replace(AttemptFolder, exit=lambda folder: None)
 
 
 def hasty() -> None:

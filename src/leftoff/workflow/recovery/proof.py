@@ -9,9 +9,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import LeftoffError
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Ended, Ready
-from leftoff.workflow.run import checkers, jobs, leftovers
+from leftoff.workflow.run import jobs
 from leftoff.workflow.run.actions import script
 from leftoff.workflow.run.finish import expect
 from leftoff.workflow.run.unit import existing, outputs_of
@@ -52,26 +53,26 @@ def _holds(active: ActiveRun, live: LiveAttempt, number: int, text: str) -> bool
     # Another one may look at the same moment: nobody has the lease yet.
     name = f"proof-{os.getpid()}-{number}"
     step, token = live.step, f"{live.token}.{name}"
-    folder = os.path.join(live.folder, name)
-    leftovers.remove(folder)
-    files.prepare(folder)
+    folder = live.folder.below(name)
+    folder.remove()
+    folder.make()
     values = active.state.values(step, live.item)
-    command = script(step, text, active.templates, values, folder, f"{step.path}: checks")
+    command = script(step, text, active.templates, values, folder.path, f"{step.path}: checks")
     active.launcher.start(jobs.check(active, live, token, folder, command, values))
     try:
         return _ended_well(active, token, folder)
     finally:
-        leftovers.remove(folder)
+        folder.remove()
 
 
-def _ended_well(active: ActiveRun, token: str, folder: str) -> bool:
+def _ended_well(active: ActiveRun, token: str, folder: AttemptFolder) -> bool:
     process: Process | None = None
     try:
         while True:
             for event in active.launcher.events(1.0):
                 if isinstance(event, Ready):
                     process = event.process
-                    checkers.note(folder, process)
+                    groups.note_checker(folder, process)
                     active.launcher.go(token)
                 elif isinstance(event, Ended):
                     return event.exit.ok and not event.exit.timed_out

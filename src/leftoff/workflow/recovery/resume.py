@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
@@ -19,14 +18,14 @@ from leftoff.engine.write.lease import free
 from leftoff.errors import CannotResume, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
-from leftoff.workflow.processes.files import read_exit
-from leftoff.workflow.processes.job import Exit
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.processes.groups import live_checkers
 from leftoff.workflow.recovery import proof
 from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, folder_of, lives
 from leftoff.workflow.recovery.checks import WorkflowChecks
 from leftoff.workflow.recovery.reopen import DONE, Reopening
 from leftoff.workflow.recovery.stop import end_processes
-from leftoff.workflow.run import checkers, finish, leftovers
+from leftoff.workflow.run import finish
 from leftoff.workflow.run.people import expire, tell_waiting
 from leftoff.workflow.run.runner import Runner, context_of, records_of
 from leftoff.workflow.run.unit import RUNNING, LiveAttempt
@@ -229,12 +228,12 @@ class Resumption:
         folder = self.setting.folder
         alive = [a.process for a in self.strays if a.process is not None and lives(a, folder)]
         opened = [*self.strays, *(orphan.attempt for orphan in self.orphans)]
-        alive += [process for a in opened for process in checkers.left(folder_of(a, folder))]
+        alive += [process for a in opened for process in live_checkers(folder_of(a, folder))]
         end_processes(alive, self.setting.grace)
         for attempt in self.strays:
             left = folder_of(attempt, folder)
             entry = self.active.entries.end_attempt(attempt.token, _exit_code(left))
-            self.active.add(entry, partial(leftovers.tidy, left))
+            self.active.add(entry, left.tidy)
         self.active.close()
 
     def _reopen(self) -> None:
@@ -254,13 +253,13 @@ class Resumption:
         for orphan in self.orphans:
             token, folder = orphan.attempt.token, orphan.folder
             if orphan.action == FORGET:
-                self.active.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
+                self.active.add(entries.forget(orphan.unit, token), folder.remove)
             elif orphan.action == ASK and self._leaves_out(orphan.unit):  # it was not asked about
                 facts = {"interrupted_at": iso(self.runner.setting.clock.now())}
                 self.active.add(entries.again(orphan.unit, None, facts, None))
             elif orphan.action not in TAKEN:
                 again = entries.again(orphan.unit, token, {}, _exit_code(folder))
-                self.active.add(again, partial(leftovers.tidy, folder))
+                self.active.add(again, folder.tidy)
         self.active.close()
         self.state.load()
 
@@ -361,7 +360,7 @@ def _is_one_of(path: str, only: Collection[str]) -> bool:
     return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in only)
 
 
-def _exit_code(folder: str) -> int | None:
+def _exit_code(folder: AttemptFolder) -> int | None:
     """None: nobody knows how it ended, also where what it left is damaged."""
-    exit = read_exit(folder)
-    return None if exit is None or (exit.ok and exit.damaged(folder)) else exit.code
+    exit = folder.exit()
+    return None if exit is None or (exit.ok and folder.damaged(exit)) else exit.code

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.errors import Invalid, Unsupported
 from leftoff.host import python
 from leftoff.model.changes import NOTHING
-from leftoff.workflow.run.leftovers import ARGS, SCRIPT
+from leftoff.workflow.processes.attempt_folder import ARGS, SCRIPT
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step

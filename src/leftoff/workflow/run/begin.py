@@ -10,12 +10,11 @@ from leftoff.clock import iso
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step, step_word
-from leftoff.workflow.processes import files
+from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder
 from leftoff.workflow.run import items, jobs
 from leftoff.workflow.run.actions import action_of, script
 from leftoff.workflow.run.fan_out import declare, expanded, item_of
 from leftoff.workflow.run.finish import NOT_ITS_FAULT, expect, failed, reused
-from leftoff.workflow.run.leftovers import ITEMS
 from leftoff.workflow.run.reuse import wanted
 from leftoff.workflow.run.unit import RUNNING, LiveAttempt, about
 
@@ -59,7 +58,7 @@ def _begin(active: ActiveRun, unit: str, leaf: str) -> None:
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
-        live = LiveAttempt(unit, step, item, "", "")
+        live = LiveAttempt(unit, step, item, "", AttemptFolder(""))
         failed(active, live, about(error), None, retry=False)
 
 
@@ -207,17 +206,19 @@ def _expand(active: ActiveRun, step: Step) -> None:
 def _launch(active: ActiveRun, step: Step, unit: str, item: Any, *, expands: bool = False) -> None:
     """Ask for a shim. It is told to go when the attempt is on record."""
     token = random_secrets.token_hex(8)
-    folder = files.folder(active.folder, active.ledger.run_id, token)
-    files.prepare(folder)
+    folder = AttemptFolder.of(active.folder, active.ledger.run_id, token)
+    folder.make()
     live = LiveAttempt(unit, step, item, token, folder)
     values = active.state.values(step, item)
     if expands:
         assert step.foreach is not None
         live.expands = True
-        command = script(step, step.foreach.value, active.templates, values, folder, f"{step.path}: foreach")
-        command.argv = _into_file(command.argv, os.path.join(folder, ITEMS))
+        command = script(
+            step, step.foreach.value, active.templates, values, folder.path, f"{step.path}: foreach"
+        )
+        command.argv = _into_file(command.argv, folder.file(ITEMS))
     else:
-        command = action_of(step).command(step, active.templates, values, folder)
+        command = action_of(step).command(step, active.templates, values, folder.path)
         expect(active, live)
         own = jobs.own_environment(active.templates, step, values)
         live.cache = active.reuse.parts(step, live, command, own)
@@ -253,7 +254,7 @@ def ready(active: ActiveRun, token: str, process: Process) -> None:
     step = live.step
     active.start_batch(live.leaf)
     moved = active.entered(live.leaf)
-    log = os.path.relpath(live.folder, active.folder)
+    log = os.path.relpath(live.folder.path, active.folder)
     ended: list[str] = []
     entry = active.entries.begin(live.unit, token, process, log, active.above(live.unit), ended=ended)
 

@@ -20,10 +20,10 @@ from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.host import GONE
 from leftoff.model.ids import shown_step, step_word
 from leftoff.store.watch import NO_FILE
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import LOG, LogFollower
 from leftoff.workflow.processes.client import Ended, Lost, Ready
-from leftoff.workflow.processes.follow import LogFollower
-from leftoff.workflow.run import begin, checkers, finish, leftovers
+from leftoff.workflow.run import begin, finish
 from leftoff.workflow.run.fence import Fence
 from leftoff.workflow.run.people import Ear, look_at_people
 from leftoff.workflow.run.unit import CHECKING, RUNNING, STARTING
@@ -86,7 +86,7 @@ class Driver:
         if fd is not None:
             self._selector.register(fd, selectors.EVENT_READ, None)
         if self._streams:
-            live.follower = LogFollower(files.log_path(live.folder))
+            live.follower = LogFollower(live.folder.file(LOG))
 
     def drive(self) -> int:
         """Until the end; the exit code of the command."""
@@ -201,7 +201,7 @@ class Driver:
     def _ready(self, live: LiveAttempt, event: Ready) -> None:
         if live.phase == CHECKING:  # only what changes the world is put on record
             live.checker = event.process
-            checkers.note(finish.check_names(live)[1], event.process)
+            groups.note_checker(finish.check_names(live)[1], event.process)
             self.active.launcher.go(event.token)
             if live.stopped is not None:
                 self._terminate(live)
@@ -211,17 +211,17 @@ class Driver:
         else:
             begin.ready(self.active, event.token, event.process)
             if self._streams:
-                live.follower = LogFollower(files.log_path(live.folder))
+                live.follower = LogFollower(live.folder.file(LOG))
 
     def _never_mind(self, live: LiveAttempt) -> None:
         """It was to start, and nothing of it is on record."""
         self.active.attempts.pop(live.token, None)
         self.active.scheduler.put_back(live.unit, live.leaf)
-        leftovers.remove(live.folder)
+        live.folder.remove()
 
     def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
         """Its shim ended without a word, and nothing of it runs: where nothing had begun, once more."""
-        exit = files.read_exit(live.folder) if live.phase == RUNNING else None
+        exit = live.folder.exit() if live.phase == RUNNING else None
         tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
         more = tries < LOST_TRIES and live.stopped is None
         message = f"Its process could not be started: {lost.why}."
@@ -231,7 +231,7 @@ class Driver:
             finish.ended(self.active, live, exit)
         elif live.stopped is not None and live.phase == RUNNING:
             finish.stopped(self.active, live)
-        elif live.phase == RUNNING and (files.began(live.folder) or not more):
+        elif live.phase == RUNNING and (live.folder.began() or not more):
             finish.killed(self.active, live)
         elif live.phase == RUNNING:
             finish.never_began(self.active, live)
@@ -269,7 +269,7 @@ class Driver:
                 finish.ended(self.active, live, exit)
             elif live.stopped is not None:
                 finish.stopped(self.active, live)
-            elif not files.began(live.folder):
+            elif not live.folder.began():
                 finish.never_began(self.active, live)
             else:
                 finish.killed(self.active, live)

@@ -14,11 +14,10 @@ from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
-from leftoff.workflow.processes import files
-from leftoff.workflow.run import items, jobs, leftovers
+from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder
+from leftoff.workflow.run import items, jobs
 from leftoff.workflow.run.actions import action_of, script
 from leftoff.workflow.run.fan_out import declare
-from leftoff.workflow.run.leftovers import ITEMS
 from leftoff.workflow.run.unit import (
     CHECKING,
     RUNNING,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.workflow.processes.job import Exit
+    from leftoff.workflow.processes.attempt_folder import Exit
     from leftoff.workflow.run.reuse import Earlier
     from leftoff.workflow.run.turn import ActiveRun
 
@@ -54,11 +53,9 @@ def ended(active: ActiveRun, live: LiveAttempt, exit: Exit) -> None:
         if live.stopped is not None and not exit.timed_out:
             stopped(active, live)
         else:
-            error = error_of(
-                exit, live.step.timeout, active.redactor.mask(files.tail(live.folder, lines=LINES))
-            )
+            error = error_of(exit, live.step.timeout, active.redactor.mask(live.folder.tail(LINES)))
             if not exit.cut_off and not live.expands:
-                error |= action_of(live.step).failure(live.folder)
+                error |= action_of(live.step).failure(live.folder.path)
             failed(active, live, error, exit.code, retry=live.step.idempotent or not exit.cut_off)
         return
     _or_failed(active, live, _ended_well)
@@ -148,7 +145,7 @@ def _found_items(active: ActiveRun, live: LiveAttempt) -> None:
     """The command of a `foreach` has said what its items are."""
     if _is_damaged(active, live):
         return
-    path = os.path.join(live.folder, ITEMS)
+    path = live.folder.file(ITEMS)
     found = items.lines_of(path, "what the command printed", f"{live.unit}: foreach")
     active.attempts.pop(live.token, None)
     declare(active, live.step, found)  # until they are on record, they are in a file of this attempt
@@ -163,19 +160,19 @@ def next_check(active: ActiveRun, live: LiveAttempt) -> None:
     step = live.step
     text, _ = live.checks[0]
     values = active.state.values(step, live.item)
-    command = script(step, text, active.templates, values, live.folder, f"{step.path}: checks")
+    command = script(step, text, active.templates, values, live.folder.path, f"{step.path}: checks")
     token, folder = check_names(live)
-    leftovers.remove(folder)  # an earlier driver may have died while it checked
-    files.prepare(folder)
+    folder.remove()  # an earlier driver may have died while it checked
+    folder.make()
     live.phase = CHECKING
     active.attempts[token] = live
     active.launcher.start(jobs.check(active, live, token, folder, command, values))
 
 
-def check_names(live: LiveAttempt) -> tuple[str, str]:
+def check_names(live: LiveAttempt) -> tuple[str, AttemptFolder]:
     """The token and the folder of the check that is next."""
     left = len(live.checks)
-    return f"{live.token}.{left}", os.path.join(live.folder, f"check-{left}")
+    return f"{live.token}.{left}", live.folder.below(f"check-{left}")
 
 
 def _checked(active: ActiveRun, live: LiveAttempt, exit: Exit) -> None:
@@ -189,7 +186,7 @@ def _checked(active: ActiveRun, live: LiveAttempt, exit: Exit) -> None:
     if criterion is not None:
         live.results[criterion] = held
     elif not held:
-        tail = active.redactor.mask(files.tail(folder, lines=LINES))
+        tail = active.redactor.mask(folder.tail(LINES))
         message = f"The check does not hold: {text}"
         failed(active, live, {"type": "check", "message": message, "tail": tail}, 0)
         return
@@ -220,9 +217,9 @@ def complete(active: ActiveRun, live: LiveAttempt) -> None:
 
 def _left(active: ActiveRun, live: LiveAttempt) -> Left:
     step = live.step
-    variables = files.read_vars(live.folder)
+    variables = live.folder.variables()
     outputs, captured = _outputs(active, live)
-    left = Left(outputs, captured, action_of(step).result(live.folder), variables)
+    left = Left(outputs, captured, action_of(step).result(live.folder.path), variables)
     left.check(live.unit)
     if step.persist is not None:
         left.variables = {key: value for key, value in variables.items() if key in step.persist}
@@ -352,12 +349,12 @@ def never_began(active: ActiveRun, live: LiveAttempt) -> None:
     """Its attempt was on record, and it was never let go: that does not count."""
     active.attempts.pop(live.token, None)
     active.scheduler.later(live.unit, live.leaf, active.monotonic())
-    active.add(active.entries.forget(live.unit, live.token), lambda: leftovers.remove(live.folder))
+    active.add(active.entries.forget(live.unit, live.token), live.folder.remove)
 
 
 def check_again(active: ActiveRun, live: LiveAttempt) -> None:
     """A check whose process was lost is run once more."""
-    leftovers.remove(check_names(live)[1])
+    check_names(live)[1].remove()
     live.phase, live.checker = RUNNING, None
     _or_failed(active, live, next_check)
 
@@ -370,7 +367,7 @@ def killed(active: ActiveRun, live: LiveAttempt) -> None:
 
 def _is_damaged(active: ActiveRun, live: LiveAttempt) -> bool:
     """Whether a file that it left is not what it was: then its exit code says nothing any more, as after a crash."""
-    name = live.exit.damaged(live.folder) if live.exit is not None else None
+    name = live.folder.damaged(live.exit) if live.exit is not None else None
     if name is not None:
         message = f"What it left in `{name}` is damaged: nobody knows how it ended."
         failed(active, live, {"type": "damaged", "message": message}, None, retry=live.step.idempotent)

@@ -13,6 +13,7 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
 from leftoff.model.ids import unquote_part, with_item
 from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.run import items
 from leftoff.workflow.run.actions import action_of
 from leftoff.workflow.run.jobs import own_environment
@@ -119,7 +120,7 @@ class Foresight:
         if not wanted(step, self._reuse.everything):
             return None
         values = self._state.values(step, item)
-        live = LiveAttempt(unit, step, item, "", self._folder)
+        live = LiveAttempt(unit, step, item, "", AttemptFolder(self._folder))
         command = action_of(step).command(step, self._templates, values, self._folder)
         live.outputs, live.cwd = outputs_of(self._templates, values, step)
         env = own_environment(self._templates, step, values)

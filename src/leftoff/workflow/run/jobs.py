@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from leftoff.workflow.processes.attempt_folder import VARS, AttemptFolder
 from leftoff.workflow.processes.job import Job
 
 if TYPE_CHECKING:
@@ -20,17 +21,29 @@ def command(active: ActiveRun, live: LiveAttempt, command: Command, values: dict
     env = {**environment(active, live, values), **command.env, **command.values}
     cwd = os.path.join(active.project, live.cwd)
     return Job(
-        live.token, live.folder, command.argv, env, cwd, live.step.timeout, active.grace, _secrets(active)
+        live.token,
+        live.folder.path,
+        command.argv,
+        env,
+        cwd,
+        live.step.timeout,
+        active.grace,
+        _secrets(active),
     )
 
 
 def check(
-    active: ActiveRun, live: LiveAttempt, token: str, folder: str, command: Command, values: dict[str, Any]
+    active: ActiveRun,
+    live: LiveAttempt,
+    token: str,
+    folder: AttemptFolder,
+    command: Command,
+    values: dict[str, Any],
 ) -> Job:
     """A check of what the step did: in the project's folder, which declared outputs are relative to, too."""
     env = {**environment(active, live, values), **command.values}
     timeout = live.step.timeout
-    return Job(token, folder, command.argv, env, active.project, timeout, active.grace, _secrets(active))
+    return Job(token, folder.path, command.argv, env, active.project, timeout, active.grace, _secrets(active))
 
 
 def _secrets(active: ActiveRun) -> tuple[str, ...]:
@@ -58,6 +71,6 @@ def environment(active: ActiveRun, live: LiveAttempt, values: dict[str, Any]) ->
         "LEFTOFF_PROJECT": active.project,
         "LEFTOFF_STORE": active.store_url,
         "LEFTOFF_BRANCH": str(active.state.facts.get("branch") or "main"),
-        "LEFTOFF_VARS": os.path.join(live.folder, "vars"),
+        "LEFTOFF_VARS": live.folder.file(VARS),
         "LEFTOFF_PERSIST": "" if persist is None else "\n".join(persist) or "\n",
     }

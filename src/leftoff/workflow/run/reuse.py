@@ -84,8 +84,8 @@ class Reuse:
 
     def parts(self, step: Step, live: LiveAttempt, command: Command, env: dict[str, str]) -> dict[str, Any]:
         """What decides what a step does, hashed."""
-        argv = [_content(word, live.folder) for word in command.argv]
-        arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder)
+        argv = [_content(word, live.folder.path) for word in command.argv]
+        arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder.path)
         return {
             "command": _hash(
                 [argv, command.values, arguments, live.cwd, step.checks, step.criteria, step.agent]

@@ -6,6 +6,7 @@ anything depend on it: a shim is told to go, an observer is told what is safe.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from threading import Thread
@@ -15,7 +16,8 @@ from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import with_item
-from leftoff.workflow.run.leftovers import keep_log, tidy
+from leftoff.store.rows import MOST_OUTPUT
+from leftoff.workflow.processes.attempt_folder import LOG
 from leftoff.workflow.run.records import Entries
 from leftoff.workflow.run.reuse import Reuse
 from leftoff.workflow.template.shell_values import OWN_NAME
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from leftoff.store.base import Store
     from leftoff.workflow.definition.model import Step
+    from leftoff.workflow.processes.attempt_folder import AttemptFolder
     from leftoff.workflow.processes.client import Launcher
     from leftoff.workflow.run.ledger import Entry, Ledger
     from leftoff.workflow.run.runner import Setting
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
         [str, str, str], bool
     ]  # a finding's code, what is the matter, what to do: whether to go on
 
+PIECE = 1 << 18
 GRACE = 10.0  # seconds between the request to end and the end
 
 
@@ -79,7 +83,7 @@ class ActiveRun:
         self._batches_told: set[int] = set()
         self._turn: list[tuple[Entry, Callable[[], None] | None]] = []
         self._durable = False
-        self.untidy: list[str] = []  # folders of attempts whose end is durable
+        self.untidy: list[AttemptFolder] = []  # folders of attempts whose end is durable
         self._tidier: Thread | None = None
         self._phase = ""  # the one that was entered last
         self._entered: set[str] = set()
@@ -225,10 +229,20 @@ class ActiveRun:
         return time.monotonic()
 
 
-def _tidy_all(store: Store, folders: list[str]) -> None:
+def _tidy_all(store: Store, folders: list[AttemptFolder]) -> None:
     for folder in folders:
         try:
-            keep_log(store, folder)
-            tidy(folder)
+            _keep_log(store, folder)
+            folder.tidy()
         except (OSError, LeftoffError):
             pass  # whoever removes the run removes it; the log is still here
+
+
+def _keep_log(store: Store, folder: AttemptFolder) -> None:
+    """Save the whole of a long log in a store that machines share. Its end was committed with the attempt."""
+    path = folder.file(LOG)
+    if not store.shared or not os.path.exists(path) or os.path.getsize(path) <= MOST_OUTPUT:
+        return
+    with open(path, "rb") as file:
+        whole = store.save_blob(iter(lambda: file.read(PIECE), b""))
+    store.write(lambda tx: tx.keep_log(folder.name, None, whole))

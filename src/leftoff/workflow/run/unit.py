@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from leftoff.errors import LeftoffError
     from leftoff.host import Process
     from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.processes.follow import LogFollower
-    from leftoff.workflow.processes.job import Exit
+    from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, LogFollower
     from leftoff.workflow.run.ledger import Page
     from leftoff.workflow.template.templates import Templates
 
@@ -52,7 +51,7 @@ class LiveAttempt:
         "why",
     )
 
-    def __init__(self, unit: str, step: Step, item: Any, token: str, folder: str) -> None:
+    def __init__(self, unit: str, step: Step, item: Any, token: str, folder: AttemptFolder) -> None:
         self.unit = unit
         self.leaf = step.path
         self.step = step
