@@ -46,10 +46,10 @@ def hasty() -> None:
     ready, go = begin.ready, Launcher.go
     told: set[str] = set()
 
-    def early(active: Any, token: str, process: Any) -> None:
-        active.launcher.go(token)
+    def early(driver: Any, token: str, process: Any) -> None:
+        driver.launcher.go(token)
         time.sleep(0.1)
-        ready(active, token, process)
+        ready(driver, token, process)
 
     def once(launcher: Launcher, token: str) -> None:
         if token not in told:

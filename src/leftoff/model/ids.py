@@ -121,6 +121,12 @@ def item_of(path: str) -> str | None:
     return plain if plain != (key or last) else None
 
 
+def ancestors(path: str) -> list[str]:
+    """Return the paths of the steps that contain this one, from the outside in."""
+    parts = path.split("/")
+    return ["/".join(parts[:n]) for n in range(1, len(parts))]
+
+
 def with_item(
     document: dict[str, Any],
     path: str | None,
