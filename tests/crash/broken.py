@@ -11,7 +11,8 @@ import time
 from typing import Any
 
 from leftoff.cli import main
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Launcher
 from leftoff.workflow.recovery import attempts as recover
 from leftoff.workflow.run import begin
@@ -38,17 +39,17 @@ def forgetful() -> None:
 
 
 def deaf() -> None:
-    replace(recover, files=_Instead(files, read_exit=lambda folder: None))
+    replace(AttemptFolder, exit=lambda folder: None)
 
 
 def hasty() -> None:
     ready, go = begin.ready, Launcher.go
     told: set[str] = set()
 
-    def early(active: Any, token: str, process: Any) -> None:
-        active.launcher.go(token)
+    def early(driver: Any, token: str, process: Any) -> None:
+        driver.launcher.go(token)
         time.sleep(0.1)
-        ready(active, token, process)
+        ready(driver, token, process)
 
     def once(launcher: Launcher, token: str) -> None:
         if token not in told:

@@ -16,8 +16,7 @@ from leftoff.errors import StoreUnavailable
 from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
 from leftoff.store.rows import LIMIT_MS
-from leftoff.workflow.run.driver import Driver
-from leftoff.workflow.run.fence import Fence
+from leftoff.workflow.run.driver import Driver, Fence
 from tests.agents.hooking import Session
 from tests.cli.command import LEFTOFF, call
 from tests.contract.scribe import AT
@@ -34,7 +33,7 @@ def driver(*, shared: bool) -> Any:
 
     made: Any = SimpleNamespace(now=0.0, lost=True)
     made._fence = Fence(lambda: None, now=lambda: made.now)
-    made.active = SimpleNamespace(ledger=SimpleNamespace(beat=beat, store=SimpleNamespace(shared=shared)))
+    made._renew, made.store = beat, SimpleNamespace(shared=shared)
     return made
 
 
@@ -64,9 +63,11 @@ def test_a_driver_that_hangs_in_the_store_stops_its_steps() -> None:
     """A thread does it: the driver itself waits for an answer that does not come. One that is heard goes on."""
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     process = Process(this_process().scope, child.pid, started(child.pid) or "")
-    active = SimpleNamespace(attempts={"t": SimpleNamespace(running=process)}, grace=0.0)
+    driver = SimpleNamespace(
+        attempts={"t": SimpleNamespace(running=process)}, setting=SimpleNamespace(grace=0.0)
+    )
     clock = SimpleNamespace(now=0.0)
-    fence = Fence(lambda: Driver._fall_silent(SimpleNamespace(active=active)), now=lambda: clock.now)  # type: ignore[arg-type]
+    fence = Fence(lambda: Driver._fall_silent(driver), now=lambda: clock.now)  # type: ignore[arg-type]
     fence.start()
     try:
         clock.now = LIMIT_MS / 1000 * 0.7

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from leftoff.engine.config.settings import Redaction, Settings
 from leftoff.host import Process, scope, started
-from leftoff.workflow.processes import files
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
-from leftoff.workflow.processes.job import Exit, Job
+from leftoff.workflow.processes.job import Job
 
 ROOT = Path(__file__).parents[2]
 MARK = "LEFTOFF_OF_TEST"
@@ -77,8 +77,8 @@ class Desk:
         self._count = 0
         self._heard: list[Ready | Ended | Lost] = []
 
-    def folder(self, token: str) -> str:
-        return files.folder(str(self.store), "run-1", token)
+    def folder(self, token: str) -> AttemptFolder:
+        return AttemptFolder.of(str(self.store), "run-1", token)
 
     def start(
         self, *argv: str, cwd: str | None = None, env: dict[str, str] | None = None, **more: object
@@ -86,9 +86,9 @@ class Desk:
         """A job whose shim is to be made; its token."""
         self._count += 1
         token = f"t{self._count}"
-        files.prepare(self.folder(token))
+        self.folder(token).make()
         whole = {**os.environ, **(env or {})}
-        job = Job(token, self.folder(token), argv, whole, cwd or str(self.store), **more)  # type: ignore[arg-type]
+        job = Job(token, self.folder(token).path, argv, whole, cwd or str(self.store), **more)  # type: ignore[arg-type]
         self.launcher.start(job)
         return token
 
@@ -126,7 +126,7 @@ class Desk:
         """How a job ended, and its log."""
         token = self.go(*argv, **more)
         exit = self.end(token)
-        assert exit == files.read_exit(self.folder(token))
+        assert exit == self.folder(token).exit()
         return exit, self.log(token)
 
     def sh(self, script: str, **more: object) -> tuple[Exit, str]:
@@ -134,7 +134,7 @@ class Desk:
 
     def log(self, token: str) -> str:
         """Its log; empty where there is none yet."""
-        path = Path(files.log_path(self.folder(token)))
+        path = Path(self.folder(token).file("log"))
         return path.read_text(errors="surrogateescape") if path.exists() else ""
 
     def close(self) -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.processes.client import Ended, Lost, Ready
-from leftoff.workflow.processes.job import Exit
 from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, desk_in, driver, nothing_left, wait_for
 
@@ -64,8 +64,8 @@ def test_a_driver_that_dies_before_it_says_go(alone: None, tmp_path: Path, round
         process = there.hear_process()
         there.process.wait(PATIENCE)
         wait_for(lambda: not groups.alive(process), "the shim ended")
-    folder = files.folder(str(tmp_path), "run-1", "t1")
-    assert ([], False, None) == (lines(tmp_path / "ran"), files.began(folder), files.read_exit(folder))
+    folder = AttemptFolder.of(str(tmp_path), "run-1", "t1")
+    assert ([], False, None) == (lines(tmp_path / "ran"), folder.began(), folder.exit())
 
 
 def test_a_shim_that_does_not_wait_would_be_noticed(alone: None, tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_a_driver_that_dies_as_soon_as_it_said_go(alone: None, tmp_path: Path, r
         process = there.hear_process()
         there.process.wait(PATIENCE)
         wait_for(lambda: not groups.alive(process), "the shim ended")
-    folder = files.folder(str(tmp_path), "run-1", "t1")
-    exit = files.read_exit(folder)
-    assert (["one"], True, 3) == (lines(tmp_path / "ran"), files.began(folder), exit and exit.code)
+    folder = AttemptFolder.of(str(tmp_path), "run-1", "t1")
+    exit = folder.exit()
+    assert (["one"], True, 3) == (lines(tmp_path / "ran"), folder.began(), exit and exit.code)
 
 
 def test_a_driver_that_dies_before_a_shim_is_ready(alone: None, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ hear()
         assert groups.alive(process)
         (tmp_path / "on").touch()
         wait_for(lambda: not groups.alive(process), "the work ended")
-    assert 7 == getattr(files.read_exit(files.folder(str(tmp_path), "run-1", "t1")), "code", None)
+    assert 7 == getattr(AttemptFolder.of(str(tmp_path), "run-1", "t1").exit(), "code", None)
 
 
 def test_reattached(alone: None, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ token = desk.go("/bin/sh", "-c", "echo began; while [ ! -e on ]; do sleep 0.02; 
 say(desk.processes[token].pid)
 hear()
 """
-    folder = files.folder(str(tmp_path), "run-1", "t1")
+    folder = AttemptFolder.of(str(tmp_path), "run-1", "t1")
     with driver(script, tmp_path) as there:
         process = there.hear_process()
         there.kill()
@@ -161,7 +161,7 @@ hear()
             assert [fd] == select.select([fd], [], [], PATIENCE)[0]
         wait_for(watch.ended, "it ended")
         assert 7 == getattr(watch.exit(), "code", None)
-    assert "began\nended" == files.tail(folder)
+    assert "began\nended" == folder.tail()
 
 
 def test_timeout_without_a_driver(alone: None, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ hear()
         process = there.hear_process()
         there.kill()
         wait_for(lambda: not groups.alive(process), "it was ended")
-    exit = files.read_exit(files.folder(str(tmp_path), "run-1", "t1"))
+    exit = AttemptFolder.of(str(tmp_path), "run-1", "t1").exit()
     assert exit is not None
     assert (124, 9, True) == (exit.code, exit.signal, exit.timed_out)
 
@@ -189,12 +189,12 @@ hear()
 """
     with driver(script, tmp_path) as there:
         process = there.hear_process()
-        folder = files.folder(str(tmp_path), "run-1", "t1")
-        wait_for(lambda: files.began(folder), "it began")
+        folder = AttemptFolder.of(str(tmp_path), "run-1", "t1")
+        wait_for(lambda: folder.began(), "it began")
         there.kill()
         groups.terminate(process)
         wait_for(lambda: not groups.alive(process), "it ended")
-    exit = files.read_exit(folder)
+    exit = folder.exit()
     assert exit is not None
     assert (143, 15, True) == (exit.code, exit.signal, exit.stopped)
 
@@ -247,7 +247,7 @@ def test_launchers_and_shims_that_die_at_once(desk: Desk, tmp_path: Path) -> Non
     while not all(kinds[-1:] == ["Ended"] for kinds in heard.values()):
         for event in desk.launcher.events(1):
             if isinstance(event, Lost):
-                assert not files.began(desk.folder(event.token))
+                assert not desk.folder(event.token).began()
                 del heard[event.token]
                 heard[desk.start("/bin/sh", "-c", "echo x >>ran")] = []
                 continue
@@ -346,7 +346,7 @@ def test_a_shim_that_dies_while_its_command_runs(desk: Desk, tmp_path: Path) -> 
     assert (True, True, None) == (
         lost.told,
         (tmp_path / "ended").exists(),
-        files.read_exit(desk.folder(token)),
+        desk.folder(token).exit(),
     )
     assert not groups.alive(process)
 
@@ -397,7 +397,7 @@ def test_a_free_shim_that_dies_with_a_job_in_hand(desk: Desk) -> None:
     os.kill(process.pid, signal.SIGKILL)
     desk.launcher.go(second)
     assert isinstance(desk.next(second), Lost)
-    assert not files.began(desk.folder(second))
+    assert not desk.folder(second).began()
     assert 0 == desk.sh("true")[0].code
 
 
@@ -420,7 +420,7 @@ def test_everything_of_an_attempt_is_killed(desk: Desk, tmp_path: Path) -> None:
     os.killpg(desk.processes[token].pid, signal.SIGKILL)
     lost = desk.next(token)
     assert isinstance(lost, Lost)
-    assert (True, None) == (lost.told, files.read_exit(desk.folder(token)))
+    assert (True, None) == (lost.told, desk.folder(token).exit())
 
 
 def test_a_command_that_kills_its_group(desk: Desk) -> None:
@@ -437,7 +437,7 @@ token = desk.go("/bin/sh", "-c", "trap 'touch asked; exit' TERM; : >up; sleep 60
 say(desk.processes[token].pid)
 hear()
 """
-    folder = files.folder(str(tmp_path), "run-1", "t1")
+    folder = AttemptFolder.of(str(tmp_path), "run-1", "t1")
     with driver(script, tmp_path) as there:
         process = there.hear_process()
         wait_for((tmp_path / "up").exists, "it runs")
@@ -473,7 +473,7 @@ def test_another_process_with_the_pid_is_not_the_attempt(desk: Desk) -> None:
     assert not groups.alive(before)
     groups.terminate(before)
     groups.kill(before)
-    with groups.Watch(before, "/nowhere") as watch:
+    with groups.Watch(before, AttemptFolder("/nowhere")) as watch:
         assert (None, True, None) == (watch.fileno(), watch.ended(), watch.exit())
 
 
@@ -540,5 +540,5 @@ def test_closing_leaves_what_runs(alone: None, tmp_path: Path) -> None:
     time.sleep(0.1)
     (tmp_path / "on").touch()
     wait_for(lambda: not groups.alive(process), "the work ended")
-    assert 3 == getattr(files.read_exit(desk.folder(running)), "code", None)
+    assert 3 == getattr(desk.folder(running).exit(), "code", None)
     assert not (tmp_path / "ran").exists()

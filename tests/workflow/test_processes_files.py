@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.errors import Invalid, StoreUnavailable, UnsafePath
+from leftoff.errors import Invalid, StoreUnavailable
 from leftoff.model import typed
-from leftoff.workflow.processes import files
-from leftoff.workflow.processes.follow import LONGEST, MOST, LogFollower
-from leftoff.workflow.processes.job import Exit, Job, Order, framed, receive
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, LogFollower
+from leftoff.workflow.processes.job import Job, Order, framed, receive
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    made = files.folder(str(tmp_path), "run-1", "token")
-    files.prepare(made)
+def folder(tmp_path: Path) -> AttemptFolder:
+    made = AttemptFolder.of(str(tmp_path), "run-1", "token")
+    made.make()
     return made
 
 
@@ -28,24 +27,24 @@ def folder(tmp_path: Path) -> str:
 
 def test_prepare(tmp_path: Path) -> None:
     """The folder is where it is said to be, with all above it; a second one of that name is refused."""
-    made = files.folder(str(tmp_path / "store"), "run-1", "token")
-    files.prepare(made)
-    assert str(tmp_path / "store" / "attempts" / "run-1" / "token") == made
+    made = AttemptFolder.of(str(tmp_path / "store"), "run-1", "token")
+    made.make()
+    assert str(tmp_path / "store" / "attempts" / "run-1" / "token") == made.path
     assert (False, None, "", {}) == (
-        files.began(made),
-        files.read_exit(made),
-        files.tail(made),
-        files.read_vars(made),
+        made.began(),
+        made.exit(),
+        made.tail(),
+        made.variables(),
     )
     with pytest.raises(StoreUnavailable, match="token"):
-        files.prepare(made)
+        made.make()
 
 
 def test_prepare_where_nothing_can_be_made(tmp_path: Path) -> None:
     """A store that cannot be written to is an error of ours."""
     (tmp_path / "attempts").touch()
     with pytest.raises(StoreUnavailable):
-        files.prepare(files.folder(str(tmp_path), "run-1", "token"))
+        AttemptFolder.of(str(tmp_path), "run-1", "token").make()
 
 
 # ------------------------------------------------------------------------------------------------ the exit
@@ -73,14 +72,14 @@ def test_an_exit_that_is_not_whole_is_not_known(length: int) -> None:
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"[]\n", b'{"code":0}\n', b"\xff\n", b"null\n", b"0\n"])
-def test_something_else_is_no_exit(folder: str, line: bytes) -> None:
+def test_something_else_is_no_exit(folder: AttemptFolder, line: bytes) -> None:
     Path(folder, "exit").write_bytes(line)
-    assert files.read_exit(folder) is None
+    assert folder.exit() is None
 
 
-def test_an_exit_that_cannot_be_read(folder: str) -> None:
+def test_an_exit_that_cannot_be_read(folder: AttemptFolder) -> None:
     os.mkdir(os.path.join(folder, "exit"))
-    assert files.read_exit(folder) is None
+    assert folder.exit() is None
 
 
 # ------------------------------------------------------------------------------------------------ the wire
@@ -128,7 +127,7 @@ def test_messages_follow_each_other() -> None:
 # ------------------------------------------------------------------------------------------- the variables
 
 
-def test_variables(folder: str) -> None:
+def test_variables(folder: AttemptFolder) -> None:
     """K=V as `leftoff set` types it, K:=JSON, and objects; the later line wins; blank lines are nothing."""
     Path(folder, "vars").write_text(
         'n=3\nname=Ada L.\nversion=1.10\nlist=[1, 2]\n\nraw:="3"\n{"a": 1, "b": {"c": null}}\r\n'
@@ -146,7 +145,7 @@ def test_variables(folder: str) -> None:
         "at": "@ada",
         "url": "https://x/?a=b",
         "last": True,
-    } == files.read_vars(folder)
+    } == folder.variables()
 
 
 @pytest.mark.parametrize(
@@ -163,38 +162,38 @@ def test_variables(folder: str) -> None:
         (b"k\0=1", "NUL"),
     ],
 )
-def test_a_bad_line_is_named(folder: str, line: bytes, why: str) -> None:
+def test_a_bad_line_is_named(folder: AttemptFolder, line: bytes, why: str) -> None:
     """The error names the file and the line, and says how it is done."""
     Path(folder, "vars").write_bytes(b"ok=1\n\n" + line + b"\nfine=2\n")
     with pytest.raises(Invalid) as caught:
-        files.read_vars(folder)
-    assert caught.value.message.startswith(f"{folder}/vars:3: ")
+        folder.variables()
+    assert caught.value.message.startswith(f"{folder.path}/vars:3: ")
     assert why in caught.value.message
     assert "LEFTOFF_VARS" in caught.value.hint
 
 
-def test_too_many_variables(folder: str) -> None:
+def test_too_many_variables(folder: AttemptFolder) -> None:
     """A file that is no list of variables any more is refused before it fills the memory."""
     with open(os.path.join(folder, "vars"), "wb") as file:
         file.truncate(typed.MOST_BYTES + 1)
     with pytest.raises(Invalid, match="larger than 64 MiB"):
-        files.read_vars(folder)
+        folder.variables()
 
 
 # --------------------------------------------------------------------------------------------------- tails
 
 
-def test_tail(folder: str) -> None:
+def test_tail(folder: AttemptFolder) -> None:
     """The last lines, at most so many bytes of them, from the beginning of a line where that is possible."""
-    log = Path(files.log_path(folder))
+    log = Path(folder.file("log"))
     log.write_text("".join(f"line {number}\n" for number in range(100)))
-    assert "line 98\nline 99" == files.tail(folder, lines=2)
-    assert 20 == len(files.tail(folder).splitlines())
-    assert "line 99" == files.tail(folder, most=10)
+    assert "line 98\nline 99" == folder.tail(lines=2)
+    assert 20 == len(folder.tail().splitlines())
+    assert "line 99" == folder.tail(most=10)
     log.write_text("one\ntwo")
-    assert "one\ntwo" == files.tail(folder)
+    assert "one\ntwo" == folder.tail()
     log.write_bytes(b"x" * 10_000 + b"\xff")
-    assert "x" * 9 + "\ufffd" == files.tail(folder, most=10)
+    assert "x" * 9 + "\ufffd" == folder.tail(most=10)
 
 
 # ---------------------------------------------------------------------------------------------- followers
@@ -223,14 +222,14 @@ def test_a_follower_is_flat(tmp_path: Path) -> None:
         pieces = []
         while piece := follower.read():
             pieces.append(piece)
-    assert max(map(len, pieces)) <= MOST
+    assert max(map(len, pieces)) <= LogFollower.MOST
     assert line * 50_000 == "".join(pieces)
 
 
 def test_a_follower_of_an_endless_line(tmp_path: Path) -> None:
     """A line that does not end is given in pieces, none of which cuts a character in two."""
     path = tmp_path / "log"
-    text = "xü€😀" * LONGEST
+    text = "xü€😀" * LogFollower.LONGEST
     path.write_text(text)
     with LogFollower(str(path)) as follower:
         pieces = []
@@ -255,15 +254,3 @@ def test_what_follows_is_all_of_it(
             out += follower.read()
         out += follower.read(last=True)
     assert text == out
-
-
-def test_no_attempt_is_written_through_a_link(tmp_path: Path) -> None:
-    """A store's folder may have come along with a repository; where we write is not for it to say."""
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    store = tmp_path / ".leftoff"
-    (store / "attempts").mkdir(parents=True)
-    (store / "attempts" / "r").symlink_to(outside)
-    with pytest.raises(UnsafePath, match="is a link"):
-        files.prepare(files.folder(str(store), "r", "t"))
-    assert [] == list(outside.iterdir())

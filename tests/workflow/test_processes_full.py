@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from leftoff.files import sync as sync_fd
-from leftoff.workflow.processes import files, groups, shim
+from leftoff.workflow.processes import groups, shim
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.processes.client import Ended
-from leftoff.workflow.processes.job import Exit, Order
+from leftoff.workflow.processes.job import Order
 from tests.crash.mounts import tmpfs
 from tests.seams import SEAMS
 from tests.workflow.desk import Desk, desk_in, nothing_left, wait_for
@@ -52,7 +53,7 @@ def test_an_exit_that_cannot_be_written_yet(
     exit = Exit(3, at=1)
     shim.record(exit, str(tmp_path), theirs.fileno(), free=True)
     assert b"Xu " + exit.line(tmp_path.name) + b"Wf\n" == ours.recv(1000)
-    assert exit == files.read_exit(str(tmp_path))
+    assert exit == AttemptFolder(str(tmp_path)).exit()
 
 
 def test_an_exit_that_can_never_be_written(
@@ -75,7 +76,7 @@ def test_a_folder_that_is_gone(tmp_path: Path) -> None:
     with desk_in(tmp_path) as desk:
         token = desk.go("/bin/sh", "-c", f"rm -r '{tmp_path}/attempts'; exit 3", cwd="/")
         assert 3 == desk.end(token).code
-        assert None is files.read_exit(desk.folder(token))
+        assert None is desk.folder(token).exit()
 
 
 def test_a_folder_that_was_never_there(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_torn_exit_is_written_anew(tmp_path: Path) -> None:
     """What an earlier try left is replaced."""
     (tmp_path / "exit").write_bytes(b'{"at":1,"code":0,"err' * 100)
     assert 0 == shim.write(Exit(7, at=2).line(tmp_path.name), str(tmp_path))
-    assert Exit(7, at=2) == files.read_exit(str(tmp_path))
+    assert Exit(7, at=2) == AttemptFolder(str(tmp_path)).exit()
 
 
 def test_what_an_exit_vouches_for_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,12 +129,12 @@ def test_a_disk_that_fills(tmp_path: Path) -> None:
             token = desk.go("/bin/sh", "-c", "yes | head -c 1000000; exit 4", cwd="/")
             assert 4 == desk.end(token).code
             folder = desk.folder(token)
-            if files.read_exit(folder) is None:
+            if folder.exit() is None:
                 process = desk.processes[token]
                 assert groups.alive(process, folder)
-                os.truncate(files.log_path(folder), 0)
-                wait_for(lambda: files.read_exit(folder), "the exit is written")
-            assert 4 == getattr(files.read_exit(folder), "code", None)
+                os.truncate(folder.file("log"), 0)
+                wait_for(lambda: folder.exit(), "the exit is written")
+            assert 4 == getattr(folder.exit(), "code", None)
             desk.launcher.events(1.5)
             assert 0 == desk.sh("true", cwd="/")[0].code
         finally:
@@ -149,12 +150,12 @@ def test_a_disk_without_room_for_the_exit(tmp_path: Path) -> None:
             token = desk.go("/bin/sh", "-c", f"head -c 1000000 /dev/zero >{small}/fill; exit 4", cwd="/")
             found = desk.next(token)
             assert isinstance(found, Ended)
-            assert (4, None) == (found.exit.code, files.read_exit(desk.folder(token)))
+            assert (4, None) == (found.exit.code, desk.folder(token).exit())
             assert groups.alive(desk.processes[token], desk.folder(token))
             time.sleep(1.2)
             os.unlink(small / "fill")
-            wait_for(lambda: files.read_exit(desk.folder(token)), "the exit is written")
-            assert found.exit == files.read_exit(desk.folder(token))
+            wait_for(lambda: desk.folder(token).exit(), "the exit is written")
+            assert found.exit == desk.folder(token).exit()
         finally:
             desk.close()
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +16,8 @@ from hypothesis import strategies as st
 
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.redaction.redactor import Redactor
-from leftoff.workflow.processes import files
-from leftoff.workflow.processes.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, Masks
-from leftoff.workflow.processes.shim import Log
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
+from leftoff.workflow.processes.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, Log
 from tests.workflow.desk import Desk, desk_in, driver, nothing_left, wait_for
 
 BUILT_IN = Redactor()
@@ -41,7 +41,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 Pieces = list[bytes | None]
 
 
-def through(pieces: Pieces, secrets: list[bytes] | None = None, redactor: Masks | None = BUILT_IN) -> bytes:
+def through(
+    pieces: Pieces, secrets: list[bytes] | None = None, redactor: Redactor | ByLine | None = BUILT_IN
+) -> bytes:
     """What comes out of a censor that is fed with pieces; None among them is a pause."""
     censor = Censor(redactor, secrets or [])
     out = [censor.pause() if piece is None else censor.feed(piece) for piece in pieces]
@@ -234,7 +236,7 @@ say(exit.code, subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_outp
 """
     with driver(script, tmp_path) as there:
         code, memory = there.hear()
-    log = Path(files.log_path(files.folder(str(tmp_path), "run-1", "t1")))
+    log = Path(AttemptFolder.of(str(tmp_path), "run-1", "t1").file("log"))
     assert ("1", 200_000_000) == (code, log.stat().st_size)
     assert int(memory) < 40_000
     log.unlink()
@@ -257,10 +259,10 @@ say(desk.end(token).code)
 """
     with driver(script, tmp_path) as there:
         assert ["4"] == there.hear()
-    folder = files.folder(str(tmp_path), "run-1", "t1")
+    folder = AttemptFolder.of(str(tmp_path), "run-1", "t1")
     assert (4, 100_000) == (
-        getattr(files.read_exit(folder), "code", None),
-        os.path.getsize(files.log_path(folder)),
+        getattr(folder.exit(), "code", None),
+        os.path.getsize(folder.file("log")),
     )
 
 
@@ -291,7 +293,8 @@ def test_what_cannot_be_redacted_is_withheld(tmp_path: Path) -> None:
         def mask(self, text: str) -> str:
             raise RecursionError("too deep")
 
-    log = Log(str(tmp_path / "log"), Broken(), [])
+    broken: Any = Broken()
+    log = Log(str(tmp_path / "log"), broken, [])
     log.add(b"a secret\n")
     log.close()
     shown = (tmp_path / "log").read_text()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Ended, Lost, Ready
 from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, driver, nothing_left
@@ -80,16 +81,16 @@ def play(folder: Path) -> tuple[bool, bool]:
             found = desk.next(token)
             if isinstance(found, Ended) or found.told:  # type: ignore[union-attr]
                 assert not groups.alive(process, desk.folder(token))
-        exit = files.read_exit(desk.folder(token))
+        exit = desk.folder(token).exit()
         if isinstance(found, Ended):
             assert (["x"], True, exit) == (ran(folder), found.exit.ok, found.exit)
             return True, groups.alive(process)
         assert isinstance(found, Lost)
         assert exit is None
         if not found.told:
-            assert ([], False) == (ran(folder), files.began(desk.folder(token)))
+            assert ([], False) == (ran(folder), desk.folder(token).began())
         elif ran(folder):
-            assert (["x"], True) == (ran(folder), files.began(desk.folder(token)))
+            assert (["x"], True) == (ran(folder), desk.folder(token).began())
         return False, False
     finally:
         desk.close()
@@ -141,9 +142,9 @@ def test_a_driver_killed_at_any_line(tmp_path: Path, every: int) -> None:
             there.tell(str(at))
             lived = there.hear() == ["lived"]
             there.process.wait(PATIENCE)
-        attempt = files.folder(str(folder), "run-1", "t1")
-        exit = files.read_exit(attempt)
-        began = os.path.isdir(attempt) and files.began(attempt)  # it may have died before it made one
+        attempt = AttemptFolder.of(str(folder), "run-1", "t1")
+        exit = attempt.exit()
+        began = os.path.isdir(attempt) and attempt.began()  # it may have died before it made one
         assert (
             (["x"], True) == (ran(folder), exit is not None and exit.ok)
             if began

@@ -14,7 +14,7 @@ import pytest
 
 import leftoff
 from leftoff.host import started
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
 from tests.workflow.desk import Desk, desk_in, wait_for
 
 
@@ -339,7 +339,7 @@ def test_stop_before_the_start(desk: Desk) -> None:
     process = desk.ready(token)
     groups.terminate(process)
     lost = desk.next(token)
-    assert (False, False) == (lost.told, files.began(desk.folder(token)))  # type: ignore[union-attr]
+    assert (False, False) == (lost.told, desk.folder(token).began())  # type: ignore[union-attr]
 
 
 def test_stop_after_the_end(desk: Desk) -> None:

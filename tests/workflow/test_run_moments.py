@@ -20,7 +20,7 @@ begin._already_ended = lambda stage, unit, leaf: False
 
 # What the driver does, in order: its commits, and the commands it lets start.
 TRACED = """
-from leftoff.workflow.run.ledger import Ledger
+from leftoff.workflow.run.driver import Driver
 from leftoff.workflow.processes.client import Launcher
 def told(owner, name, word):
     real = getattr(owner, name)
@@ -28,7 +28,7 @@ def told(owner, name, word):
         with open("trace", "a") as out: print(word(named), file=out)
         return real(self, *given, **named)
     setattr(owner, name, instead)
-told(Ledger, "write", lambda named: "synced" if named["durable"] else "written")
+told(Driver, "write", lambda named: "synced" if named["durable"] else "written")
 told(Launcher, "go", lambda named: "go")
 """
 
@@ -36,12 +36,12 @@ told(Launcher, "go", lambda named: "go")
 # A signal in the moment in which the run is there, and is not driven yet.
 TOLD_EARLY = """
 import os, signal
-from leftoff.workflow.run.runner import Runner
-real = Runner.begin
-def begin(runner):
+from leftoff.workflow.run.driver import Driver
+real = Driver.begin
+def begin(driver):
     os.kill(os.getpid(), signal.SIGTERM)
-    real(runner)
-Runner.begin = begin
+    real(driver)
+Driver.begin = begin
 """
 
 
@@ -49,15 +49,15 @@ Runner.begin = begin
 TOLD_WAITING = """
 import os, signal
 from leftoff.store.sqlite.writer import Turn
-from leftoff.workflow.run import runner
-real, take = runner.start, Turn.take
+from leftoff.workflow.run import starting
+real, take = starting.start, Turn.take
 def waits(*given):
     os.kill(os.getpid(), signal.SIGTERM)
     return take(*given)
 def start(*given, **more):
     Turn.take = waits
     return real(*given, **more)
-runner.start = start
+starting.start = start
 """
 
 

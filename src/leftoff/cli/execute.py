@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from leftoff.operations.resume.resume import Resumed
     from leftoff.workflow.definition.model import Workflow
     from leftoff.workflow.recovery.resume import Unanswered
-    from leftoff.workflow.run.runner import Runner
+    from leftoff.workflow.run.driver import Driver
 
-    Begin = Callable[[Execution], Runner]
+    Begin = Callable[[Execution], Driver]
 
 _COMPLETED, _FAILED, _WAITS = 0, 1, 7  # exit codes of a run; the last one: it waits for a person
 
@@ -63,7 +63,7 @@ def execute(ctx: Context, request: RunRequest) -> int:
     questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
     execution.check_requirements(ctx.project, request.workflow, questions)
 
-    def begin(how: Execution) -> Runner:
+    def begin(how: Execution) -> Driver:
         return execution.start(ctx.project, ctx.caller, request, how, twins)
 
     return _drive(ctx, request.workflow, questions, begin)
@@ -155,7 +155,7 @@ def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None]
     definitions = execution.definitions_now(ctx.project, request)
     assert definitions.new is not None
 
-    def begin(how: Execution) -> Runner:
+    def begin(how: Execution) -> Driver:
         return execution.go_on(ctx.project, request, definitions, how, agreed)
 
     yes = bool(ctx.args.yes)
@@ -245,11 +245,11 @@ def interruptible() -> Iterator[Early]:
             signal.signal(number, handler)
 
 
-def drive(ctx: Context, runner: Runner, observer: Observer, early: Early) -> int:
+def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int:
     """To the end; signals stop it in order. The last event has the run as it is then."""
 
     def heed(number: int, frame: object) -> None:
-        runner.driver.interrupt(number)
+        runner.interrupt(number)
 
     for number in heeded():
         signal.signal(number, heed)
@@ -258,18 +258,18 @@ def drive(ctx: Context, runner: Runner, observer: Observer, early: Early) -> int
     code = execution.drive(ctx.project, runner)
     about = execution.failures_of(ctx.project, runner)
     told = {"rejected": about.rejected, "logged": about.logged} if code in (_FAILED, _WAITS) else {}
-    observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code, **told})
+    observer({"event": "end", "run": info(ctx.project, runner).to_json(), "exit": code, **told})
     return code
 
 
-def _decide(ctx: Context, runner: Runner) -> bool:
+def _decide(ctx: Context, runner: Driver) -> bool:
     """Ask the person at the terminal what only a person decides; whether anything is decided, or asked anew."""
     if ctx.away is not None or not can_ask(ctx):
         return False
     from leftoff.operations.approvals import decide, questions_of
 
     moved = False
-    for decision, ask, options in questions_of(ctx.project, runner.ledger.run, runner.run_id):
+    for decision, ask, options in questions_of(ctx.project, runner.run, runner.run_id):
         wait = [LATER] if LATER not in options else []  # else it is an answer like the others
         listed = [(option, "", "", 0) for option in (*options, *wait)]
         step = step_name(decision.words[-1])

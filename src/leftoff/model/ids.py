@@ -121,6 +121,12 @@ def item_of(path: str) -> str | None:
     return plain if plain != (key or last) else None
 
 
+def ancestors(path: str) -> list[str]:
+    """Return the paths of the steps that contain this one, from the outside in."""
+    parts = path.split("/")
+    return ["/".join(parts[:n]) for n in range(1, len(parts))]
+
+
 def with_item(
     document: dict[str, Any],
     path: str | None,
@@ -183,11 +189,6 @@ def given_step(text: str) -> str:
 def parent_of(path: str) -> str:
     """The step that contains this one, or an empty string."""
     return path.rpartition("/")[0]
-
-
-def ancestors(path: str) -> list[str]:
-    """Return the paths of the steps that contain this one, outermost first."""
-    return [path[:at] for at, letter in enumerate(path) if letter == "/"]
 
 
 class Ref:

@@ -16,7 +16,7 @@ from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
 from leftoff.operations.checkpoints import told
 from leftoff.operations.reports import guard_of
-from leftoff.workflow.processes.files import read_vars
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.groups import Rest
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class AgentStep:
         """What the step has left in its file for variables, each by its name, by which a secret is known. None: there
         are none, or they cannot be read: whoever takes the step in says so."""
         try:
-            return read_vars(os.path.dirname(path)) or None
+            return AttemptFolder(os.path.dirname(path)).variables() or None
         except LeftoffError:
             return None
 

@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.model import Workflow
     from leftoff.workflow.definition.of_run import Definitions
-    from leftoff.workflow.run.foresee import Foreseen
-    from leftoff.workflow.run.runner import Runner, Setting
-    from leftoff.workflow.run.turn import Observer
+    from leftoff.workflow.run.driver import Driver, Observer, Setting
+    from leftoff.workflow.run.reuse import Foreseen
 
 
 class RunRequest(Fields):
@@ -127,9 +126,9 @@ def definition_of_twin(
     return None
 
 
-def failures_of(project: Project, runner: Runner) -> Failures:
+def failures_of(project: Project, driver: Driver) -> Failures:
     """What is to be said of the steps of a run that failed."""
-    return failures(project.store, runner.ledger.run, runner.run_id)
+    return failures(project.store, driver.run, driver.run_id)
 
 
 def is_driven(project: Project, row: RunRow) -> bool:
@@ -158,7 +157,7 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
     """Tools, variables and paths that the workflow says it needs; actions that can be executed."""
     from leftoff.workflow.processes.groups import check_seen
     from leftoff.workflow.run.actions import action_of
-    from leftoff.workflow.run.runner import missing
+    from leftoff.workflow.run.starting import missing
 
     check_seen()
     check_agents(project, workflow)
@@ -193,7 +192,7 @@ def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
 def setting_of(project: Project, execution: Execution, secrets: dict[str, str], issue: str | None) -> Setting:
     """Where and for whom a run of a workflow is driven."""
     from leftoff.engine.workspace.issue_tracker import take_issue
-    from leftoff.workflow.run.runner import Setting
+    from leftoff.workflow.run.driver import Setting
 
     settings, questions = project.settings, execution.questions
     redactor = settings.redactor(exact=tuple(value for value in secrets.values() if value))
@@ -235,11 +234,11 @@ def _tree(project: Project, redactor: Redactor) -> Callable[[RunRow], Found]:
 
 def start(
     project: Project, caller: Caller, request: RunRequest, execution: Execution, known: list[RunRow]
-) -> Runner:
+) -> Driver:
     """A new run, driven by this process. ``known``: the unfinished ones that were found when it was decided to start
     one; the newest is abandoned. One that was started since is in the way."""
     from leftoff.workflow.run.items import check_first
-    from leftoff.workflow.run.runner import start
+    from leftoff.workflow.run.starting import start
 
     check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
     secrets = _secrets_of(request.workflow, execution.questions)
@@ -255,17 +254,17 @@ def start(
         if execution.starts is not None:  # only here: who waits for the store may be interrupted
             execution.starts()
 
-    runner = start(setting, request.workflow, _opening(project, caller, request), alone=alone)
-    say_outside(project, runner.run_id)
-    return runner
+    driver = start(setting, request.workflow, _opening(project, caller, request), alone=alone)
+    say_outside(project, driver.run_id)
+    return driver
 
 
 def foresee(project: Project, request: RunRequest) -> list[Foreseen]:
     """What a run would do, step by step, and why; nothing is changed."""
     from tempfile import TemporaryDirectory
 
-    from leftoff.workflow.run.foresee import Foresight
     from leftoff.workflow.run.items import check_first
+    from leftoff.workflow.run.reuse import Foresight
 
     workflow = request.workflow
     variables = {**workflow.vars, **request.variables}
@@ -324,9 +323,9 @@ def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
     return found
 
 
-def drive(project: Project, runner: Runner) -> int:
+def drive(project: Project, driver: Driver) -> int:
     """To the end; its exit code. Afterwards what retention no longer keeps goes, where the project wants that."""
-    code = runner.drive()
+    code = driver.drive()
     by_itself(project)
     return code
 
@@ -337,7 +336,7 @@ def go_on(
     definitions: Definitions,
     execution: Execution,
     agreed: Callable[[Guard], None] | None = None,
-) -> Runner:
+) -> Driver:
     """A run of a workflow file, driven by this process from now on.
 
     ``agreed`` is called with the lease, when nothing stands in the way any more, and before anything is changed.
@@ -348,22 +347,22 @@ def go_on(
     secrets = _secrets_of(definitions.new, execution.questions)
     check_requirements(project, definitions.new, execution.questions)
     setting = setting_of(project, execution, secrets, request.target.row.issue)
-    runner = resume(setting, request, definitions, agreed)
+    driver = resume(setting, request, definitions, agreed)
     say_active_again(project, request.target.row)
-    return runner
+    return driver
 
 
-def skip_failed(project: Project, runner: Runner, failed: list[tuple[str, str]]) -> None:
+def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]]) -> None:
     """Steps that failed, and why, are skipped: a person decided that the run goes on without them. One that has not
     failed so any more stays as it is."""
     for path, why in failed:
         said = StepReport("skip", path, note=f"skipped after it failed: {why}", decided=True)
         said.masked(project.redactor)
-        _skip(project, runner, said, (why, project.redactor.mask(why)))
+        _skip(project, driver, said, (why, project.redactor.mask(why)))
 
 
-def _skip(project: Project, runner: Runner, said: StepReport, shown: tuple[str, str]) -> None:
-    from leftoff.workflow.run.runner import why_failed
+def _skip(project: Project, driver: Driver, said: StepReport, shown: tuple[str, str]) -> None:
+    from leftoff.engine.steps.lifecycle import why_failed
 
     at = project.now
 
@@ -373,10 +372,10 @@ def _skip(project: Project, runner: Runner, said: StepReport, shown: tuple[str, 
             return None
         return step_changes(project.store, tx, row, changes, said, at)
 
-    report(project.store, this_run(runner.ledger.run, runner.run_id), make, Terms(at))
+    report(project.store, this_run(driver.run, driver.run_id), make, Terms(at))
 
 
-def once_more(project: Project, runner: Runner) -> ResumeRequest:
+def once_more(project: Project, driver: Driver) -> ResumeRequest:
     """To go on with a run that came to its end, from where it is."""
-    row = project.store.read(this_run(runner.ledger.run, runner.run_id))
+    row = project.store.read(this_run(driver.run, driver.run_id))
     return ResumeRequest(Target(row, None))

@@ -1,8 +1,7 @@
-"""The driver's side: starting jobs through the launcher, and hearing of them.
+"""The driver's side: it starts jobs through the launcher and receives their events.
 
-A job is started, becomes ready (its shim waits, and is known by pid and start time), is told to go once that is
-recorded, and ends. Each has a channel of its own to its shim: the launcher may die without anybody noticing but the
-next job, for which it is started again.
+A job is started and becomes ready: its shim waits and is known by pid and start time. When that is recorded, the driver
+sends the word to go. Each job has its own channel to its shim, so the launcher may die: the next job starts it again.
 """
 
 from __future__ import annotations
@@ -12,36 +11,22 @@ import os
 import selectors
 import socket
 import sys
+from subprocess import DEVNULL, Popen, TimeoutExpired
 from time import monotonic
 
 from leftoff import log
+from leftoff.engine.config.settings import Redaction
 from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
 from leftoff.model.fields import Fields
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.processes.groups import Watch, kill
-from leftoff.workflow.processes.job import (
-    ENDED,
-    FAILED,
-    FREE,
-    GO,
-    READY,
-    UNWRITTEN,
-    WRITTEN,
-    Exit,
-    framed,
-)
+from leftoff.workflow.processes.job import ENDED, FAILED, FREE, GO, READY, UNWRITTEN, WRITTEN, Job, framed
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from subprocess import Popen
-
-    from leftoff.engine.config.settings import Redaction
-    from leftoff.workflow.processes.job import Job
-
-ROOM = 1 << 18  # so much of a job is sent without waiting for its shim; some systems have little by default
+ROOM = 1 << 18  # bytes of a job that can be sent before its shim reads; some systems have little by default
 TRIES = 3  # a free shim and the launcher may have been killed at the same time
-LOOK_S = 0.2  # how often attempts are looked after that lost their shim
-# Isolated, and without site-packages: no module of the user's can take the place of one that the launcher needs.
+LOOK_S = 0.2  # how often to look at attempts that lost their shim
+# Isolated and without site-packages, so that no module of the user shadows one that the launcher needs.
 _CODE = (
     "'leftoff: starts steps'; import sys; sys.path.append(sys.argv[1]); "
     "from leftoff.workflow.processes.launcher import main; main()"
@@ -53,26 +38,26 @@ class Event(Fields):
 
 
 class Ready(Event):
-    """The shim of a job waits to be told to go."""
+    """The shim of a job waits for the word to go."""
 
     process: Process
 
 
 class Ended(Event):
-    """A job ended: nothing of it runs any more."""
+    """A job ended, and nothing of it runs any more."""
 
     exit: Exit
 
 
 class Lost(Event):
-    """The shim of a job is gone without a word: nothing of it runs any more. ``told``: it had been told to go."""
+    """The shim of a job died, and nothing of the job runs any more. ``told``: it had been sent the word to go."""
 
     why: str
     told: bool
 
 
 class _Shim:
-    """A shim as the driver knows it, with the job that it has."""
+    """A shim as the driver knows it, with its job."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
@@ -82,10 +67,10 @@ class _Shim:
 
     def take(self, job: Job | None) -> None:
         self.job = job
-        self.again = TRIES - 1  # if it dies before it is ready, another one takes the job
+        self.again = TRIES - 1  # other shims that may take the job if it dies before it is ready
         self.ready = self.failed = self.ended = False
-        self.unsent = False  # it is known, so its job is sent with the word to go
-        self.told: float | None = None  # when it was told to go
+        self.unsent = False  # it was there already: its job is sent with the word to go
+        self.told: float | None = None  # when it was sent the word to go
         self.why = "its shim was never started, or was killed"
 
     @property
@@ -99,7 +84,7 @@ class _Shim:
         return self.job.folder
 
     def give(self, job: Job) -> None:
-        """Send it a job; if it is dead, its channel ends."""
+        """Send it a job. If it is dead, its channel ends."""
         self.take(job)
         self.send(framed(job.pack()))
 
@@ -112,7 +97,7 @@ class _Shim:
 
     @property
     def waits(self) -> bool:
-        """Whether a free one is still there."""
+        """Return whether a free shim is still alive."""
         try:
             self.channel.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
         except BlockingIOError:
@@ -123,10 +108,10 @@ class _Shim:
 
 
 class _Orphan:
-    """A job that was told to go and lost its shim: nobody else ends it in time, or can say how it ended."""
+    """A job that runs without its shim: the driver must end it in time."""
 
     def __init__(self, job: Job, process: Process, told: float, why: str) -> None:
-        self.watch = Watch(process, job.folder)
+        self.watch = Watch(process, AttemptFolder(job.folder))
         self.why = why
         self._until = None if job.timeout is None else told + job.timeout + job.grace
 
@@ -143,7 +128,7 @@ def _no_launcher(why: str) -> LeftoffError:
 
 
 class Launcher:
-    """Starts jobs, and gives what happens to them. Make it before any thread; it is for one thread."""
+    """Starts jobs and returns their events. Create it before any thread, and use it in one thread."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._settings = marshal.dumps(
@@ -157,14 +142,14 @@ class Launcher:
         self._selector = selectors.DefaultSelector()
         self._shims: dict[str, _Shim] = {}  # by the token of their job
         self._free: list[_Shim] = []
-        self._known: list[Ready] = []  # to be told: their shims were there already
+        self._known: list[Ready] = []  # events of jobs whose shims were there already
         self._orphans: dict[str, _Orphan] = {}
         self._socket: socket.socket | None = None
         self._process: Popen[bytes] | None = None
         self._open()
 
     def start(self, job: Job) -> None:
-        """Have a shim take a job: ``Ready`` follows, or ``Lost``."""
+        """Give a job to a shim. ``Ready`` or ``Lost`` follows."""
         log.debug("starts attempt %s", job.token)
         while self._free:
             shim = self._free.pop()
@@ -178,16 +163,16 @@ class Launcher:
         self._start_anew(job)
 
     def go(self, token: str) -> None:
-        """Let a ready job run. From here on it runs even if this process dies at once."""
+        """Let a ready job run. From now on it runs even if this process dies."""
         shim = self._shims.get(token)
         if shim is None:
             return
         job, shim.unsent = shim.job if shim.unsent else None, False
-        if shim.send(GO if job is None else framed(job.pack()) + GO):  # else it is gone: `Lost` follows
+        if shim.send(GO if job is None else framed(job.pack()) + GO):  # else `Lost` follows
             shim.told = monotonic()
 
     def drop(self, token: str) -> None:
-        """Hear no more of a job. One that was not told to go never runs; one that was goes on."""
+        """Forget a job. It never runs if it was not sent the word to go, else it continues."""
         shim = self._shims.pop(token, None)
         if shim is not None:
             self._hang_up(shim)
@@ -196,16 +181,16 @@ class Launcher:
             orphan.watch.close()
 
     def fileno(self) -> int:
-        """Readable when there are events. Ask for events every second in any case: some come without notice."""
+        """Return what is readable if there are events. Ask every second all the same: some come without notice."""
         return self._selector.fileno()
 
     def known(self) -> list[Ready]:
-        """Those jobs that a shim took which was there already."""
+        """Return the jobs that a free shim has taken."""
         known, self._known = self._known, []
         return [event for event in known if event.token in self._shims]
 
     def events(self, timeout: float | None = 0.0) -> list[Ready | Ended | Lost]:
-        """What happened, in order; waits up to ``timeout`` seconds (None: without end) for something."""
+        """Return the events in order. Wait up to ``timeout`` seconds for one (None: without limit)."""
         until = None if timeout is None else monotonic() + timeout
         known = self.known()
         if known:
@@ -218,14 +203,14 @@ class Launcher:
             for key, _ in self._selector.select(left):
                 if key.data is not None:
                     found += self._hear(key.data)
-                elif key.fileobj is self._socket:  # else another one has taken its place already
+                elif key.fileobj is self._socket:  # else it was replaced already
                     self._shut()
             found += self._look_after()
             if found or (until is not None and monotonic() >= until):
                 return found
 
     def close(self) -> None:
-        """Hear no more. Jobs that were told to go run on, the others end by themselves."""
+        """Forget all jobs. Those that were sent the word to go continue, the others end."""
         for token in [*self._shims, *self._orphans]:
             self.drop(token)
         for shim in self._free:
@@ -243,8 +228,6 @@ class Launcher:
     # ------------------------------------------------------------------------------------ the launcher itself
 
     def _open(self) -> None:
-        from subprocess import DEVNULL, Popen
-
         import leftoff
 
         root = os.path.dirname(os.path.dirname(os.path.abspath(leftoff.__file__)))
@@ -268,11 +251,11 @@ class Launcher:
         self._selector.register(self._socket, selectors.EVENT_READ, None)
         try:
             self._socket.sendall(framed(self._settings))
-        except OSError:  # it is gone already: whoever needs it will see
+        except OSError:  # it is gone already; the next job notices
             pass
 
     def _start_anew(self, job: Job, again: int = TRIES - 1) -> None:
-        """Have a shim made for a job."""
+        """Have the launcher fork a shim for a job."""
         ours, theirs = socket.socketpair()
         try:
             if not self._hand_over(theirs):
@@ -288,11 +271,11 @@ class Launcher:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         shim = self._shims[job.token] = _Shim(ours)
         self._selector.register(ours, selectors.EVENT_READ, shim)
-        shim.give(job)  # if it cannot, the channel's end will be heard
+        shim.give(job)  # if that fails, the end of the channel is noticed
         shim.again = again
 
     def _hand_over(self, channel: socket.socket) -> bool:
-        """Whether the launcher took it, as far as that can be told: if it dies now, the channel ends."""
+        """Send a channel to the launcher. Return False if it is gone. If it dies now, the channel ends."""
         if self._socket is None:
             return False
         try:
@@ -302,14 +285,12 @@ class Launcher:
         return True
 
     def _shut(self) -> None:
-        """Close our side of it, upon which it ends, if it has not yet."""
+        """End the launcher by closing our side of its socket."""
         if self._socket is not None:
             self._selector.unregister(self._socket)
             self._socket.close()
             self._socket = None
         if self._process is not None:
-            from subprocess import TimeoutExpired
-
             try:
                 self._process.wait(5)
             except TimeoutExpired:
@@ -348,7 +329,7 @@ class Launcher:
             return []
         if kind == READY:
             if shim.process is None:
-                # Asked here, not there: it waits meanwhile, and to a process that is used to asking it costs a tenth.
+                # Looked up here, not in the shim: it costs a tenth in a process that has done it before.
                 shim.process = Process(scope(), int(rest), started(int(rest)))
             shim.ready = True
             return [Ready(shim.token, shim.process)]
@@ -367,7 +348,7 @@ class Launcher:
         return []
 
     def _release(self, shim: _Shim, fate: bytes) -> None:
-        """Its job is over. While the exit is not written, the shim tries to for as long as we are here."""
+        """The job is over. While its exit is unwritten, the shim tries again as long as we are here."""
         if fate == UNWRITTEN:
             return
         self._shims.pop(shim.token, None)
@@ -378,7 +359,7 @@ class Launcher:
             self._hang_up(shim)
 
     def _died(self, shim: _Shim) -> list[Ready | Ended | Lost]:
-        """Its channel ended."""
+        """The channel ended, so the shim is dead."""
         self._hang_up(shim)
         job = shim.job
         if job is None:
@@ -394,7 +375,7 @@ class Launcher:
         return [] if self._try_again(shim, job) else [Lost(job.token, shim.why, False)]
 
     def _try_again(self, shim: _Shim, job: Job) -> bool:
-        """Have another shim take a job that this one did not take up: it, or the launcher, was killed."""
+        """Give a job to another shim if this one was killed before it was ready. Return whether."""
         if shim.ready or shim.failed or not shim.again:
             return False
         try:

@@ -1,9 +1,9 @@
-"""Who belongs to an attempt, whether anybody of it lives, and how it is ended, by whoever has only its record.
+"""Who belongs to an attempt, whether anything of it is alive, and how to end it, given only its record.
 
-The record is the identity of the shim, which leads a session: everything in that session is the attempt, its own
-process group and those that the command made inside. The number of a session is not given to another process while a
-member lives, so a session without its leader is still known by it. Session 0 is no session: that is how Linux shows
-one whose leader lives outside of a container, and strangers share it.
+The record is the identity of the shim, which leads a session. Everything in that session belongs to the attempt: the
+shim's process group and the groups that the command made inside. The number of a session is not given to another
+process while a member is alive, so a session is known by it even without its leader. Session 0 is not a session: Linux
+shows it if the leader lives outside of a container, and unrelated processes share it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,20 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator
 
 from leftoff.errors import CannotResume
-from leftoff.host import ALIVE, GONE, scope, start_of, started
-from leftoff.workflow.processes.job import Exit
-from leftoff.workflow.processes.signals import STOP
+from leftoff.host import ALIVE, GONE, Process, scope, start_of, started
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.processes.job import STOP
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from leftoff.host import Process
-
-ROUND_S, ROUNDS = 0.002, 500  # how long, at most, is waited for what was killed
-NO_SESSION = 0  # whose leader cannot be seen from here
-NEAR = 256  # so many pids are asked one by one; for more, all that exist are listed
+ROUND_S, ROUNDS = 0.002, 500  # how long to wait for killed processes
+NO_SESSION = 0  # the leader cannot be seen from here
+NEAR = 256  # up to so many pids are checked one by one; for more, all processes are listed
 
 
 def check_seen() -> None:
-    """``CannotResume`` where the system does not show processes: what a step leaves behind could not be found, nor
-    whether it still runs."""
+    """Raise ``CannotResume`` if the system does not show processes: a step that still runs could not be found."""
     if not started(os.getpid()):
         foreign = os.path.exists("/proc/self")
         proc = "/proc is of another pid namespace" if foreign else "/proc is not mounted"
@@ -43,7 +37,7 @@ def check_seen() -> None:
 
 
 def members(session: int) -> list[int]:
-    """The live processes of a session, its leader included; zombies do not count."""
+    """Return the live processes of a session, its leader included, zombies excluded."""
     if session == NO_SESSION:
         return []
     if sys.platform == "linux":
@@ -53,9 +47,9 @@ def members(session: int) -> list[int]:
 
 
 def recent(first: int, session: int) -> list[int]:
-    """The live members of a session among ``first``, started a moment ago, and those who were started since.
+    """Return the live members of a session among ``first``, started a moment ago, and processes started since.
 
-    Linux counts its pids up, so there are few to ask about; where it does not look like that, all are listed.
+    Linux counts its pids up, so there are few to check. If the count does not look like that, list all processes.
     """
     last = _last_pid()
     if session != NO_SESSION and first <= last <= first + NEAR:
@@ -64,7 +58,7 @@ def recent(first: int, session: int) -> list[int]:
 
 
 def just_made(pid: int) -> bool:
-    """Whether the system's count of pids is where it must be if this one was given a moment ago."""
+    """Return whether the system's last pid is plausible if this one was given a moment ago."""
     return pid <= _last_pid() <= pid + NEAR
 
 
@@ -76,7 +70,7 @@ def _session(pid: int) -> int:
 
 
 def _last_pid() -> int:
-    """The pid that was given last, or 0 where that cannot be told."""
+    """Return the pid that was given last, or 0 if unknown."""
     try:
         fd = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -88,7 +82,7 @@ def _last_pid() -> int:
 
 
 def _listed() -> list[int]:
-    """Every process but zombies, where there is no /proc."""
+    """Return all processes but zombies, on systems without /proc."""
     import subprocess
 
     out = subprocess.run(
@@ -99,7 +93,7 @@ def _listed() -> list[int]:
 
 
 def signal_all(pids: Iterable[int], number: int, session: int | None = None) -> None:
-    """Signal processes; with a session, only those that are its own still: a pid may be another's by now."""
+    """Signal processes. With a session, only those that still belong to it: a pid may have been reused."""
     for pid in pids:
         fd = -1
         try:
@@ -118,32 +112,32 @@ def signal_all(pids: Iterable[int], number: int, session: int | None = None) -> 
 
 
 def _open(pid: int) -> int:
-    """A pidfd; -1 where the process is gone, or where there is no such thing (an old kernel), or none is left."""
+    """Return a pidfd; -1 if the process is gone or the system has no pidfds left."""
     try:
         return os.pidfd_open(pid)
     except (OSError, AttributeError):
         return -1
 
 
-def alive(process: Process, folder: str | None = None) -> bool:
-    """Whether anything of an attempt still runs; True where that cannot be seen from here.
+def alive(process: Process, folder: AttemptFolder | None = None) -> bool:
+    """Return whether anything of an attempt still runs; True if that cannot be seen from here.
 
-    With the attempt's folder, one whose end is written down is over, even if its shim has taken another job.
+    With the attempt's folder, an attempt with a recorded exit is over, even if its shim has taken another job.
     """
     if process.state() == GONE and not _left(process):
         return False
-    return folder is None or Exit.of(folder) is None
+    return folder is None or folder.exit() is None
 
 
 def _left(process: Process) -> list[int]:
-    """Who is left of an attempt whose shim is dead."""
+    """Return the processes of an attempt whose shim is dead."""
     if process.scope != scope() or started(process.pid):
-        return []  # another boot; or the pid is another process's by now, so nobody of the session is left
+        return []  # another boot, or the pid was reused, so the session is empty
     return members(process.pid)
 
 
 def terminate(process: Process) -> None:
-    """Ask for the end: the shim sends SIGTERM, after the job's grace SIGKILL, and records the exit."""
+    """Ask the shim to end its command: SIGTERM, after the job's grace SIGKILL. It records the exit."""
     if not _send(process, STOP):
         left = _left(process)
         signal_all(left, signal.SIGTERM, process.pid)
@@ -151,10 +145,10 @@ def terminate(process: Process) -> None:
 
 
 def kill(process: Process) -> None:
-    """End everything at once, the shim too: how the attempt ended will not be known."""
+    """Kill everything, the shim too. How the attempt ended will not be known."""
     for _ in range(ROUNDS):
         if process.state() == ALIVE:
-            # The shim is still there, so the number is still its session's; it goes last.
+            # While the shim lives, the number is its session's. So it is killed last.
             others = [pid for pid in members(process.pid) if pid != process.pid]
             signal_all(others, signal.SIGKILL, process.pid)
             _send_group(process.pid)
@@ -166,19 +160,19 @@ def kill(process: Process) -> None:
 
 
 class Rest:
-    """Whoever is in an attempt beside its shim and us, who are its command: told to end, and killed if they do not.
+    """Ends the other processes of the attempt whose command this process is.
 
-    A program may be a launcher and a child. Where the launcher alone was killed, or minds no SIGTERM, the child goes on
-    with the work, and must not while another one begins with it.
+    A program may start a child for the work. If only the program was killed, the child continues, and must not while
+    another attempt begins.
     """
 
     def __init__(self, first: int, grace: float) -> None:
         self._first = first  # the process that we started
         self._grace = grace
-        self.told: float | None = None  # when they were told
+        self.told: float | None = None  # when they were asked to end
 
     def end(self) -> bool:
-        """Tell them, once; kill them where the grace is over. Whether nobody is left."""
+        """Send SIGTERM once, and SIGKILL after the grace period. Return whether none is left."""
         left, now = self._left(), time.monotonic()
         if left and self.told is None:
             self.told = now
@@ -189,14 +183,14 @@ class Rest:
         return not left
 
     def wait(self) -> None:
-        """End them, and come back when they have ended, or when nothing would end them."""
+        """End them, and wait until they have ended or cannot be ended."""
         last = time.monotonic() + self._grace + ROUND_S * ROUNDS
         while not self.end() and time.monotonic() < last:
             time.sleep(ROUND_S * 10)
 
     def _left(self) -> list[int]:
         session = os.getsid(0)
-        if session == NO_SESSION or os.getpgrp() != session:  # no shim started us: the session is not ours
+        if session == NO_SESSION or os.getpgrp() != session:  # not started by a shim: the session is not ours
             return [self._first] if started(self._first) else []
         return [pid for pid in members(session) if pid not in (session, os.getpid())]
 
@@ -209,7 +203,7 @@ def _send_group(group: int) -> None:
 
 
 def _send(process: Process, number: int) -> bool:
-    """Signal the shim itself, if it is alive, and never another process that has its pid by now."""
+    """Signal the shim if it is alive, never another process with its pid. Return whether that was possible."""
     fd = handle(process)
     try:
         if fd is not None:
@@ -227,24 +221,59 @@ def _send(process: Process, number: int) -> bool:
 
 
 def handle(process: Process) -> int | None:
-    """A pidfd of the shim; None where it is dead, or where there is no such thing."""
+    """Return a pidfd of the shim; None if it is dead or the system has no pidfds."""
     fd = _open(process.pid)
     if fd < 0:
         return None
-    if process.state() == ALIVE:  # so it is the one that was opened
+    if process.state() == ALIVE:  # so the pidfd is the shim's
         return fd
     os.close(fd)
     return None
 
 
+# -- checks
+#
+# A check changes nothing, so it is not an attempt. But its process must not outlive its driver unnoticed: a note in the
+# check's folder, below the attempt's, says who runs it.
+
+_NOTE = "process"
+
+
+def note_checker(folder: AttemptFolder, process: Process) -> None:
+    """Note which process runs the check of this folder. If the disk is full, the check runs all the same."""
+    try:
+        with open(folder.file(_NOTE), "w", encoding="utf-8") as file:
+            file.write(f"{process.pid}\n{process.started}\n{process.scope}\n")
+    except OSError:
+        pass
+
+
+def live_checkers(folder: AttemptFolder) -> Iterator[Process]:
+    """Yield the processes of checks that still run for an attempt."""
+    try:
+        names = os.listdir(folder.path)
+    except OSError:
+        return
+    for name in names:
+        check = folder.below(name)
+        try:
+            with open(check.file(_NOTE), encoding="utf-8") as file:
+                pid, begun, place = file.read().splitlines()
+            process = Process(place, int(pid), begun)
+        except (OSError, ValueError):
+            continue
+        if alive(process, check):
+            yield process
+
+
 class Watch:
     """Waits for an attempt that another driver started, or whose shim was lost.
 
-    ``fileno()`` becomes readable when the shim has ended; it is None where that cannot be waited for. Either way, ask
-    ``ended()`` then and from time to time: what the shim left behind ends without notice.
+    ``fileno()`` becomes readable when the shim has ended; it is None if the system has no pidfds. Call ``ended()`` then
+    and from time to time: processes that the shim left behind end without notice.
     """
 
-    def __init__(self, process: Process, folder: str) -> None:
+    def __init__(self, process: Process, folder: AttemptFolder) -> None:
         self.process = process
         self.folder = folder
         self._fd = handle(process)
@@ -253,12 +282,12 @@ class Watch:
         return self._fd
 
     def ended(self) -> bool:
-        """Whether its end is written down, or the shim is gone and nothing is left of its session."""
+        """Return whether its exit is recorded, or nothing is left of its session."""
         return not alive(self.process, self.folder)
 
     def exit(self) -> Exit | None:
-        """How it ended, once it has; None where nobody wrote it down."""
-        return Exit.of(self.folder)
+        """Return how it ended; None if that is not recorded."""
+        return self.folder.exit()
 
     def close(self) -> None:
         if self._fd is not None:

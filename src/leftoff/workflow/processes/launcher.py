@@ -1,7 +1,7 @@
 """The process that forks the shims: small, so that a fork is cheap, and without threads, so that it is safe.
 
-It is given one side of a channel at a time, and makes a shim for it. When the driver is gone it ends; the shims do not
-need it.
+The driver sends it one end of a channel at a time, and it forks a shim for that. It ends with the driver. The shims do
+not need it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,19 @@ import time
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.workflow.processes.job import FAILED, receive
 from leftoff.workflow.processes.redacting_stream import ByLine
-from leftoff.workflow.processes.shim import live, say
-from leftoff.workflow.processes.signals import Bell, reap
+from leftoff.workflow.processes.shim import Bell, live, reap, say
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
-
-    from leftoff.workflow.processes.redacting_stream import Masks
-
-LAST_WORDS_S = 0.2  # so long it waits, at the end, for shims that end with it
+LAST_WORDS_S = 0.2  # how long it waits at the end for idle shims
 
 
-def main() -> NoReturn:
+def main() -> None:
     bell = Bell()
     driver = socket.socket(fileno=int(sys.argv[2]))
     driver.set_inheritable(False)
     packed = receive(driver.fileno())
     redactor = make_redactor(marshal.loads(packed)) if packed else None
     gc.collect()
-    gc.freeze()  # what is there stays, and is not looked at again: pages that nobody writes to are shared
+    gc.freeze()  # so that a collection does not write to shared pages
     while True:
         try:
             asked, fds, _, _ = socket.recv_fds(driver, 1, 1)
@@ -47,23 +40,23 @@ def main() -> NoReturn:
             launch(channel, driver.fileno(), bell, redactor)
 
 
-def make_redactor(settings: dict[str, Any]) -> Masks | None:
+def make_redactor(settings: dict[str, object]) -> Redactor | ByLine | None:
     if not settings["enabled"]:
         return None
-    redactor = Redactor(**settings)
-    redactor.mask("password: passed")  # loads what it needs for most texts, once for all shims
+    redactor = Redactor(**settings)  # type: ignore[arg-type]
+    redactor.mask("password: passed")  # loads its patterns once for all shims
     return ByLine(redactor) if settings["patterns"] else redactor
 
 
-def leave() -> NoReturn:
-    """Shims that have nothing to do end now, too: none of them should be a zombie that another must reap."""
+def leave() -> None:
+    """Exit, after reaping the idle shims, which end now too."""
     deadline = time.monotonic() + LAST_WORDS_S
     while reap() and time.monotonic() < deadline:
         time.sleep(0.002)
     os._exit(0)
 
 
-def launch(channel: int, driver: int, bell: Bell, redactor: Masks | None) -> None:
+def launch(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
     os.set_inheritable(channel, False)
     try:
         if os.fork() == 0:
@@ -73,10 +66,10 @@ def launch(channel: int, driver: int, bell: Bell, redactor: Masks | None) -> Non
     os.close(channel)
 
 
-def shim(channel: int, driver: int, bell: Bell, redactor: Masks | None) -> NoReturn:
-    """The other side of the fork, which never returns."""
+def shim(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
+    """Be a shim, in the forked process. Never returns."""
     try:
-        os.close(driver)  # so that the driver sees the end of the launcher, and not of the last shim
+        os.close(driver)  # so that the driver notices the launcher's end
         live(channel, bell, redactor)
     except BaseException as error:
         say(channel, b"%s %s\n" % (FAILED, repr(error).encode("utf-8", "replace").replace(b"\n", b" ")[:500]))

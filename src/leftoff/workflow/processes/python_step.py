@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from leftoff.errors import LeftoffError
 from leftoff.files import sync
 from leftoff.model.codec import decode, text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
 
 FAILED, NOT_FOUND = 1, 127
 _MOST = 100_000  # characters of a result that cannot be kept

@@ -7,38 +7,28 @@ came before, and only what follows the part that is still the same is shown. Wha
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
+from time import monotonic
+
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.engine.redaction.forms import forms_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Protocol
-else:
-    Protocol = object  # typing costs more than all the rest of the launcher
-
+from leftoff.engine.redaction.redactor import Redactor
 
 LONGEST = 1 << 16  # a line that is longer is shown in pieces
 CONTEXT = 1 << 10  # how much of what was shown of it stays in view
 SMALL = 1 << 12  # a text of this size that looks suspicious is masked as a whole
 KEY_LINES = 400
+SILENCE_S = 1.0  # an unfinished line is written after so many seconds
 _MASK = MASK.encode()
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _HEADERS = (b"Proc-Type:", b"DEK-Info:", b"Comment:", b"Version:")
 
 
-class Masks(Protocol):
-    """What is needed of a redactor."""
-
-    def suspicious(self, key: str, text: str) -> bool: ...
-
-    def mask(self, text: str) -> str: ...
-
-
 class Censor:
     """``redactor`` is None where a project has redaction switched off; ``secrets`` go in any case."""
 
-    def __init__(self, redactor: Masks | None, secrets: Iterable[bytes]) -> None:
+    def __init__(self, redactor: Redactor | ByLine | None, secrets: Iterable[bytes]) -> None:
         self._redactor = redactor
         self._needles = _needles(secrets)
         self._line = b""  # the unfinished line, or its end where it is long
@@ -148,7 +138,7 @@ class Censor:
 class ByLine:
     """A redactor whose patterns are a project's own: they were written for one line, with a beginning and an end."""
 
-    def __init__(self, redactor: Masks) -> None:
+    def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
     def suspicious(self, key: str, text: str) -> bool:
@@ -160,6 +150,66 @@ class ByLine:
         return text if masked == lines else "\n".join(masked)
 
 
+class Log:
+    """Appends redacted output to a file, which it creates for the first line.
+
+    Bytes that cannot be written are counted and reported at the end of the log if possible.
+    """
+
+    def __init__(self, path: str, redactor: Redactor | ByLine | None, secrets: Iterable[bytes]) -> None:
+        self._censor = Censor(redactor, secrets)
+        self._lost = 0
+        self._why = ""
+        self.due: float | None = None  # when to write an unfinished line
+        self._path = path
+        self._fd = -1
+
+    def add(self, data: bytes) -> None:
+        out = self._censored(self._censor.feed, data)
+        if out:
+            self._write(out)
+        if not self._censor.pending:
+            self.due = None
+        elif out or self.due is None:
+            self.due = monotonic() + SILENCE_S
+
+    def flush(self) -> None:
+        """Write the beginning of an unfinished line."""
+        self.due = None
+        self._write(self._censored(self._censor.pause))
+
+    def note(self, line: str) -> None:
+        """Write a line of leftoff's own."""
+        self._write(self._censored(self._censor.end))
+        self._write(f"leftoff: {line}\n".encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        self._write(self._censored(self._censor.end))
+        if self._lost:
+            self.note(f"{self._lost} bytes of output are missing here: {self._why}")
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def _censored(self, step: Callable[..., bytes], *data: bytes) -> bytes:
+        """Redact data. Output that cannot be redacted is withheld; the command goes on."""
+        try:
+            return step(*data)
+        except Exception as error:
+            self._censor.clear()
+            return f"leftoff: output is withheld here, it could not be redacted: {error!r}\n".encode()
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            if view and self._fd < 0:
+                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError as error:
+            self._why = error.strerror or str(error)
+        self._lost += len(view)
+
+
 def _needles(secrets: Iterable[bytes]) -> list[bytes]:
     """Each secret in all its forms; the longest first, as one may be part of another."""
     texts = [secret.decode("utf-8", "surrogateescape") for secret in secrets]
@@ -167,7 +217,7 @@ def _needles(secrets: Iterable[bytes]) -> list[bytes]:
     return sorted((needle for needle in found if needle.strip()), key=len, reverse=True)
 
 
-def _mask(redactor: Masks, text: str) -> str:
+def _mask(redactor: Redactor | ByLine, text: str) -> str:
     """Mask what is suspicious, and look closely at nothing else; the same object where there is nothing to mask."""
     if len(text) <= SMALL:
         return redactor.mask(text)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.host import UNKNOWN, scope
 from leftoff.store.rows import misplaced
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from leftoff.store.rows import Attempt
     from leftoff.workflow.definition.model import Step, Workflow
-    from leftoff.workflow.processes.job import Exit
 
 RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
 TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
@@ -35,7 +35,7 @@ class Orphan:
     ``ends``: nobody waits for it any more, as its step is to be done anew.
     """
 
-    def __init__(self, attempt: Attempt, step: Step, folder: str) -> None:
+    def __init__(self, attempt: Attempt, step: Step, folder: AttemptFolder) -> None:
         self.attempt = attempt
         self.unit: str = attempt.step
         self.step = step
@@ -92,16 +92,16 @@ def orphans(
     return found, strays
 
 
-def folder_of(attempt: Attempt, store_folder: str) -> str:
+def folder_of(attempt: Attempt, store_folder: str) -> AttemptFolder:
     if not attempt.log:  # what lies in the store's own folder is no attempt's
         raise misplaced(f"an attempt at {attempt.step}")
-    return os.path.join(store_folder, attempt.log)
+    return AttemptFolder(os.path.join(store_folder, attempt.log))
 
 
 def lives(attempt: Attempt, store_folder: str) -> bool:
     """Whether something of an attempt runs on this machine. Its shim may serve another one by now."""
     process = attempt.process
-    if process is None or process.state() == UNKNOWN or files.read_exit(folder_of(attempt, store_folder)):
+    if process is None or process.state() == UNKNOWN or folder_of(attempt, store_folder).exit():
         return False
     return groups.alive(process)
 
@@ -157,19 +157,19 @@ def judge(orphan: Orphan) -> Orphan:
     ended = _judge_exit(orphan)  # it may have been written since
     if ended is not None:
         return ended
-    if not files.began(folder) and process is not None and process.scope == scope():
+    if not folder.began() and process is not None and process.scope == scope():
         return orphan.judged(FORGET, "it was about to start, and never did")
-    if step.outputs and step.checks and not files.needs_exit(folder):
+    if step.outputs and step.checks and not folder.needs_exit():
         return orphan.judged(CHECK, "nobody knows how it ended; its outputs and checks tell")
     return orphan.again("it was in flight, nobody knows how it ended")
 
 
 def _judge_exit(orphan: Orphan) -> Orphan | None:
-    orphan.exit = exit = files.read_exit(orphan.folder)
+    orphan.exit = exit = orphan.folder.exit()
     if exit is None:
         return None
     if exit.code == 0:
-        damaged = exit.damaged(orphan.folder)
+        damaged = orphan.folder.damaged(exit)
         if damaged:
             return orphan.again(f"what it left in `{damaged}` is damaged, nobody knows how it ended")
         return orphan.judged(ADOPT, "it ended with exit code 0 while nobody was watching")

@@ -34,8 +34,8 @@ from leftoff.workflow.recovery.attempts import (
 )
 from leftoff.workflow.recovery.reopen import DONE
 from leftoff.workflow.recovery.shown import what_runs
-from leftoff.workflow.run.runner import missing as lacking
-from leftoff.workflow.run.state import order_of
+from leftoff.workflow.run.run_state import RunState, order_of
+from leftoff.workflow.run.starting import missing as lacking
 from leftoff.workflow.template.template_check import mentioned
 from leftoff.workflow.template.templates import Templates
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Workflow
     from leftoff.workflow.definition.of_run import Definitions
     from leftoff.workflow.recovery.attempts import Orphan
-    from leftoff.workflow.run.state import State
 
     class Seen(Protocol):
         """A run at one version, as it is looked at: before it is resumed, or by whoever has its lease."""
@@ -91,7 +90,7 @@ class WorkflowChecks(CheckProvider):
         definitions: Definitions,
         store_folder: str,
         given: Mapping[str, Any],
-        state: State | None = None,
+        state: RunState | None = None,
     ) -> None:
         self.problem = definitions.problem
         self.old, self.new = definitions.old, definitions.new
@@ -257,15 +256,10 @@ class WorkflowChecks(CheckProvider):
             )
             orphan.again(f"{ended}: {absent}")
 
-    def _state_of(self, seen: Seen) -> State:
+    def _state_of(self, seen: Seen) -> RunState:
         if self._state is None:
-            from leftoff.workflow.definition.graph import Graph
-            from leftoff.workflow.run.ledger import Records
-            from leftoff.workflow.run.state import State
-
             assert self.new is not None
-            records = Records(seen.store, seen.row.run, seen.run_id, seen.seq)
-            self._state = State(self.new, Graph(self.new), records, seen.project)
+            self._state = RunState(self.new, seen.project, seen.store, seen.row.run, seen.run_id, seen.seq)
             self._state.overlay = dict(self._given)
             self._state.load()
         return self._state

@@ -9,23 +9,23 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import LeftoffError
-from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Ended, Ready
-from leftoff.workflow.run import checkers, jobs, leftovers
-from leftoff.workflow.run.actions import script
+from leftoff.workflow.run.actions import check_job, script
 from leftoff.workflow.run.finish import expect
-from leftoff.workflow.run.unit import existing, outputs_of
+from leftoff.workflow.run.live_attempt import existing, outputs_of
 
 if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.run.state import State
-    from leftoff.workflow.run.turn import ActiveRun
-    from leftoff.workflow.run.unit import LiveAttempt
+    from leftoff.workflow.run.driver import Driver
+    from leftoff.workflow.run.live_attempt import LiveAttempt
+    from leftoff.workflow.run.run_state import RunState
     from leftoff.workflow.template.templates import Templates
 
 
-def without_outputs(state: State, templates: Templates, step: Step, item: Any) -> str:
+def without_outputs(state: RunState, templates: Templates, step: Step, item: Any) -> str:
     """What is missing of a step's declared outputs, in words; empty where they are there. Nothing is executed."""
     try:
         outputs, cwd = outputs_of(templates, state.values(step, item), step)
@@ -35,50 +35,50 @@ def without_outputs(state: State, templates: Templates, step: Step, item: Any) -
     return ""
 
 
-def failing(active: ActiveRun, live: LiveAttempt) -> str:
+def failing(driver: Driver, live: LiveAttempt) -> str:
     """The first check that does not hold, in words; empty where they all do."""
     try:
-        expect(active, live)
+        expect(driver, live)
         for number, text in enumerate(live.step.checks):
-            if not _holds(active, live, number, text):
+            if not _holds(driver, live, number, text):
                 return f"this check does not hold: {text}"
     except LeftoffError as error:
         return error.message.rstrip(".")
     return ""
 
 
-def _holds(active: ActiveRun, live: LiveAttempt, number: int, text: str) -> bool:
+def _holds(driver: Driver, live: LiveAttempt, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
     # Another one may look at the same moment: nobody has the lease yet.
     name = f"proof-{os.getpid()}-{number}"
     step, token = live.step, f"{live.token}.{name}"
-    folder = os.path.join(live.folder, name)
-    leftovers.remove(folder)
-    files.prepare(folder)
-    values = active.state.values(step, live.item)
-    command = script(step, text, active.templates, values, folder, f"{step.path}: checks")
-    active.launcher.start(jobs.check(active, live, token, folder, command, values))
+    folder = live.folder.below(name)
+    folder.remove()
+    folder.make()
+    values = driver.state.values(step, live.item)
+    command = script(step, text, driver.templates, values, folder.path, f"{step.path}: checks")
+    driver.launcher.start(check_job(driver, live, token, folder, command, values))
     try:
-        return _ended_well(active, token, folder)
+        return _ended_well(driver, token, folder)
     finally:
-        leftovers.remove(folder)
+        folder.remove()
 
 
-def _ended_well(active: ActiveRun, token: str, folder: str) -> bool:
+def _ended_well(driver: Driver, token: str, folder: AttemptFolder) -> bool:
     process: Process | None = None
     try:
         while True:
-            for event in active.launcher.events(1.0):
+            for event in driver.launcher.events(1.0):
                 if isinstance(event, Ready):
                     process = event.process
-                    checkers.note(folder, process)
-                    active.launcher.go(token)
+                    groups.note_checker(folder, process)
+                    driver.launcher.go(token)
                 elif isinstance(event, Ended):
                     return event.exit.ok and not event.exit.timed_out
                 else:
                     return False
     except BaseException:  # somebody does not want to wait for it
-        active.launcher.drop(token)
+        driver.launcher.drop(token)
         if process is not None:
             groups.kill(process)
         raise

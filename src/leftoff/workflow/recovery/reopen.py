@@ -12,12 +12,12 @@ from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.approvals import is_rejected
 from leftoff.workflow.definition.changes import differs, is_gone
+from leftoff.workflow.run.entries import Entry, Page
 
 if TYPE_CHECKING:
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.engine.write.commit import Seal
     from leftoff.workflow.definition.model import Workflow
-    from leftoff.workflow.run.ledger import Entry, Page
 
     Record = dict[str, Any]
 
@@ -26,7 +26,7 @@ _DECLARED = ("order", "batch", "title", "kind", "type", "description", "instruct
 _PLACE = ("order", "batch")
 
 
-class Reopening:
+class Reopening(Entry):
     """``held``: steps whose attempts are looked after one by one. ``about``: what is known of a changed definition."""
 
     def __init__(
@@ -39,6 +39,7 @@ class Reopening:
         held: set[str],
         about: Record,
     ) -> None:
+        super().__init__()
         self._old = old
         self._new = new
         self._declared = declared
@@ -50,21 +51,18 @@ class Reopening:
         self._above_done: set[str] = set()
         self._now = ""
 
-    def entry(self) -> Entry:
-        def entry(page: Page) -> Seal | None:
-            steps, self._now = page.steps.all(), page.steps.now
-            self._repeated = self._request.repeated(steps)
-            done = [path for path, record in steps.items() if record["status"] in DONE]
-            self._above_done = {path.rpartition("/")[0] for path in done if "/" in path}
-            if page.row().status != "running":
-                status_changes(page.changes, "running", page.at)
-            self._put_steps(page, steps)
-            for collection, given in (("context", self._about), ("variable", self._request.variables)):
-                for key, value in given.items():
-                    page.put(collection, key, value)
-            return self._request.seal()
-
-        return entry
+    def write(self, page: Page) -> Seal | None:
+        steps, self._now = page.steps.all(), page.steps.now
+        self._repeated = self._request.repeated(steps)
+        done = [path for path, record in steps.items() if record["status"] in DONE]
+        self._above_done = {path.rpartition("/")[0] for path in done if "/" in path}
+        if page.row().status != "running":
+            status_changes(page.changes, "running", page.at)
+        self._put_steps(page, steps)
+        for collection, given in (("context", self._about), ("variable", self._request.variables)):
+            for key, value in given.items():
+                page.put(collection, key, value)
+        return self._request.seal()
 
     def _put_steps(self, page: Page, steps: dict[str, Record]) -> None:
         after = {path: self._after(path, record) for path, record in steps.items()}

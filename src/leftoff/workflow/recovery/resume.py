@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
@@ -19,17 +18,19 @@ from leftoff.engine.write.lease import free
 from leftoff.errors import CannotResume, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
-from leftoff.workflow.processes.files import read_exit
-from leftoff.workflow.processes.job import Exit
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.processes.groups import live_checkers
 from leftoff.workflow.recovery import proof
 from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, folder_of, lives
 from leftoff.workflow.recovery.checks import WorkflowChecks
 from leftoff.workflow.recovery.reopen import DONE, Reopening
 from leftoff.workflow.recovery.stop import end_processes
-from leftoff.workflow.run import checkers, finish, leftovers
+from leftoff.workflow.run import finish
+from leftoff.workflow.run.driver import Driver, Setting
+from leftoff.workflow.run.entries import AttemptEnds, AttemptForgotten, Checkpoint, OuterEnds, StepRunsAgain
+from leftoff.workflow.run.live_attempt import RUNNING, LiveAttempt
 from leftoff.workflow.run.people import expire, tell_waiting
-from leftoff.workflow.run.runner import Runner, context_of, records_of
-from leftoff.workflow.run.unit import RUNNING, LiveAttempt
+from leftoff.workflow.run.starting import context_of, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition.of_run import Definitions
     from leftoff.workflow.recovery.attempts import Orphan
-    from leftoff.workflow.run.runner import Setting
 
     Agreed = Callable[[Guard], None]
 
@@ -49,7 +49,7 @@ NO_EPOCH = 0  # of whoever has no lease yet
 
 def resume(
     setting: Setting, request: ResumeRequest, definitions: Definitions, agreed: Agreed | None = None
-) -> Runner:
+) -> Driver:
     """Go on with a run: see what was in flight, ask what must be asked, take its lease; then go back, where an older
     version is meant, and put back what is to be done. Whoever refuses, or is refused, has changed nothing, and has
     taken the run from nobody. ``agreed`` is called when nothing stands in the way any more, and before anything else
@@ -58,32 +58,31 @@ def resume(
     target, now = request.target, setting.clock.now()
     assert definitions.new is not None
     head, _ = open_run(setting.store, target.row.run_id, now)
-    runner = Runner(setting, definitions.new, head, NO_EPOCH, dict(request.variables))
+    driver = Driver(setting, definitions.new, head, NO_EPOCH, dict(request.variables))
     try:
         if target.version is not None and target.version.seq != head.seq:
-            runner.ledger.seq = target.version.seq
-        resumption = Resumption(runner, definitions, request)
+            driver.state.seq = target.version.seq
+        resumption = Resumption(driver, definitions, request)
         resumption.consider()
-        runner.ledger.take((this_process(), setting.who), take_over=True)
+        driver.take(this_process())
         resumption.go(agreed)
     except BaseException:
-        runner.close()
-        _let_go(runner)
+        driver.close()
+        _let_go(driver)
         raise
-    return runner
+    return driver
 
 
-def _let_go(runner: Runner) -> None:
+def _let_go(driver: Driver) -> None:
     """Nothing is driven after all. A run that is on record as running keeps the lease: it tells that nobody does."""
-    ledger = runner.ledger
 
     def work(tx: Tx) -> None:
-        now = tx.run_row(ledger.run)
+        now = tx.run_row(driver.run)
         if now is not None and now.status != "running":
-            free(tx, ledger.run, ledger.epoch)
+            free(tx, driver.run, driver.epoch)
 
-    if ledger.epoch != NO_EPOCH:
-        ledger.store.write(work)
+    if driver.epoch != NO_EPOCH:
+        driver.store.write(work)
 
 
 class Unanswered(NeedsPerson):
@@ -97,30 +96,29 @@ class Unanswered(NeedsPerson):
 class _Now:
     """The run as whoever goes on with it sees it, at the version that it shall go on from."""
 
-    def __init__(self, runner: Runner, row: RunRow) -> None:
-        ledger, setting = runner.ledger, runner.setting
+    def __init__(self, driver: Driver, row: RunRow) -> None:
+        setting = driver.setting
         self.store = setting.store
         self.row = row
         self.now = setting.clock.now()
         self.project = setting.project
-        self.run_id: str = runner.run_id
-        self.seq = ledger.seq
-        self.is_head = ledger.seq is None
-        self.attempts = ledger.store.read(lambda view: view.attempts(ledger.run))
-        self.steps = runner.state.steps
-        self.redacted = runner.state.redacted()
+        self.run_id: str = driver.run_id
+        self.seq = driver.state.seq
+        self.is_head = self.seq is None
+        self.attempts = driver.store.read(lambda view: view.attempts(driver.run))
+        self.steps = driver.state.steps
+        self.redacted = driver.state.redacted()
 
 
 class Resumption:
     """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
 
-    def __init__(self, runner: Runner, definitions: Definitions, request: ResumeRequest) -> None:
-        self.runner = runner
+    def __init__(self, driver: Driver, definitions: Definitions, request: ResumeRequest) -> None:
+        self.driver = driver
         self.row = request.target.row
-        self.active = runner.active
-        self.state = runner.state
-        self.setting = runner.setting
-        self.old = definitions.old or runner.workflow
+        self.state = driver.state
+        self.setting = driver.setting
+        self.old = definitions.old or driver.workflow
         self.changed = definitions.changed
         self._is_named = definitions.is_named
         self.request = request
@@ -135,7 +133,7 @@ class Resumption:
         """Look at everything that can stand in the way, and ask; nothing is changed."""
         self.state.load()
         selection = self._selection()
-        seen = _Now(self.runner, self.row)
+        seen = _Now(self.driver, self.row)
         self._ask(self.checks.of_definition(seen, selection))
         self._look(seen, selection)
         self._ask(self.checks.of_steps(seen, selection))
@@ -145,12 +143,12 @@ class Resumption:
         """With the lease, which nobody else can have any more: look once more, then change what is to be changed."""
         selection = self.consider()
         if agreed is not None:
-            agreed(Guard(self.runner.ledger.epoch))
+            agreed(Guard(self.driver.epoch))
         self._remember_trust()
         self._end_strays()
-        self.runner.ledger.begin()
+        self.driver.roll_back()
         self.state.load()
-        expire(self.active)
+        expire(self.driver)
         self.state.load()
         self._make_plan(selection)
         self._reopen()
@@ -160,7 +158,7 @@ class Resumption:
     def _remember_trust(self) -> None:
         """Store that the user agreed to the definition of an imported run, or named its file."""
         asked = any(code == "definition.untrusted" for code, _ in self._asked)
-        digest = self.runner.workflow.digest
+        digest = self.driver.workflow.digest
         if (asked or self._is_named) and not may_run(self.setting.store, self.row, digest):
             agree(self.setting.store, self.row, digest)
 
@@ -198,7 +196,7 @@ class Resumption:
         """Which of its checks does not hold; each is run once."""
         token = orphan.attempt.token
         if token not in self._proven:
-            self._proven[token] = proof.failing(self.active, self._live(orphan))
+            self._proven[token] = proof.failing(self.driver, self._live(orphan))
         return self._proven[token]
 
     def _ask(self, found: Iterable[Finding]) -> None:
@@ -211,7 +209,7 @@ class Resumption:
             if level == REFUSE:
                 raise CannotResume(finding.message, hint=finding.hint)
             if level == WARN and finding.code == "definition.changed":
-                self.active.tell("warning", message=finding.message)
+                self.driver.tell("warning", message=finding.message)
             if level == ASK_LEVEL and (self._is_unseen(finding) or not self._agreed(finding)):
                 raise Unanswered(finding)
 
@@ -229,17 +227,16 @@ class Resumption:
         folder = self.setting.folder
         alive = [a.process for a in self.strays if a.process is not None and lives(a, folder)]
         opened = [*self.strays, *(orphan.attempt for orphan in self.orphans)]
-        alive += [process for a in opened for process in checkers.left(folder_of(a, folder))]
+        alive += [process for a in opened for process in live_checkers(folder_of(a, folder))]
         end_processes(alive, self.setting.grace)
         for attempt in self.strays:
             left = folder_of(attempt, folder)
-            entry = self.active.entries.end_attempt(attempt.token, _exit_code(left))
-            self.active.add(entry, partial(leftovers.tidy, left))
-        self.active.close()
+            self.driver.add(AttemptEnds(attempt.token, _exit_code(left), tidy=left))
+        self.driver.commit()
 
     def _reopen(self) -> None:
         """In one commit; then what becomes of each attempt that is not taken over."""
-        new, entries, request = self.runner.workflow, self.active.entries, self.request
+        new, request = self.driver.workflow, self.request
         reopening = Reopening(
             self.old,
             new,
@@ -249,38 +246,37 @@ class Resumption:
             about=context_of(new, self.setting.project) if self.changed else {},
         )
         if (request.from_step is not None or request.repeat) and self._head_is_open():
-            self.active.add(entries.seal("manual", None, "before a rollback"))
-        self.active.add(reopening.entry())
+            self.driver.add(Checkpoint("manual", "before a rollback"))
+        self.driver.add(reopening)
         for orphan in self.orphans:
             token, folder = orphan.attempt.token, orphan.folder
             if orphan.action == FORGET:
-                self.active.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
+                self.driver.add(AttemptForgotten(orphan.unit, token, folder))
             elif orphan.action == ASK and self._leaves_out(orphan.unit):  # it was not asked about
-                facts = {"interrupted_at": iso(self.runner.setting.clock.now())}
-                self.active.add(entries.again(orphan.unit, None, facts, None))
+                facts = {"interrupted_at": iso(self.setting.clock.now())}
+                self.driver.add(StepRunsAgain(orphan.unit, "", facts, None))
             elif orphan.action not in TAKEN:
-                again = entries.again(orphan.unit, token, {}, _exit_code(folder))
-                self.active.add(again, partial(leftovers.tidy, folder))
-        self.active.close()
+                again = StepRunsAgain(orphan.unit, token, {}, _exit_code(folder), tidy=folder)
+                self.driver.add(again)
+        self.driver.commit()
         self.state.load()
 
     def _head_is_open(self) -> bool:
         """Whether the newest version is no checkpoint: then nobody could go back to it."""
-        ledger = self.runner.ledger
-        row = ledger.store.read(lambda view: view.run_row(ledger.run))
+        row = self.driver.store.read(lambda view: view.run_row(self.driver.run))
         return row is not None and row.checkpoint is None
 
     # -- what is told
 
     def _make_plan(self, selection: Selection) -> None:
         """As it was told before: from the records as they are before anything is put back."""
-        seen = _Now(self.runner, self.row)
+        seen = _Now(self.driver, self.row)
         self.plan = make_plan(self.checks.layout(seen), (), self.checks.known(seen, selection), selection)
 
     def _tell(self) -> None:
-        self.runner.tell_start(resumed=True)
-        self.active.tell("plan", plan=self.plan)
-        tell_waiting(self.active)
+        self.driver.tell_start(resumed=True)
+        self.driver.tell("plan", plan=self.plan)
+        tell_waiting(self.driver)
 
     def _leaves_out(self, path: str) -> bool:
         return self.request.only is not None and not _is_one_of(path, self.request.only)
@@ -289,11 +285,11 @@ class Resumption:
 
     def _restore(self) -> None:
         """What ended, ended; then what is followed, and what is adopted."""
-        scheduler, state = self.active.scheduler, self.state
+        scheduler, state = self.driver.scheduler, self.state
         if self.request.only is not None:
             scheduler.only = frozenset(leaf for leaf in state.graph.leaves if not self._leaves_out(leaf))
         ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
-        self.active.restore_batches()
+        self.driver.restore_batches()
         self._seal_what_people_ended(ended)
         for leaf in state.graph.leaves:
             step = scheduler.steps[leaf]
@@ -302,29 +298,29 @@ class Resumption:
             if open_fan and isinstance(state.steps[leaf].get("items"), int):
                 scheduler.claim(leaf, leaf)
                 known = [(path, state.status(path)) for path in state.items(leaf)]
-                self.active.follow(leaf, scheduler.expand(leaf, known))
+                self.driver.follow(leaf, scheduler.expand(leaf, known))
         for orphan in self.orphans:
             if orphan.action in TAKEN:
                 self._take(orphan)
         for leaf in state.graph.leaves:
             if is_rejected(state.steps[leaf]):
-                self.active.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
-        self.active.close()
+                self.driver.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
+        self.driver.commit()
 
     def _seal_what_people_ended(self, phases: list[tuple[str, str]]) -> None:
         """Phases and batches whose last step was decided or reported while nobody drove."""
         for path, status in phases:
             if self.state.status(path) not in (*DONE, "failed"):
-                self.active.add(self.active.entries.inner(path, status, "phase_transition"))
+                self.driver.add(OuterEnds(path, status, "phase_transition", {}))
         theirs = {
             self.state.graph.level[leaf]
             for leaf in self.state.graph.leaves
             if not self.state.steps[leaf].get("attempt") or self.state.steps[leaf].get("kind") in _PEOPLES
         }
-        if any(self.active.scheduler.batch_is_complete(number) for number in theirs):
-            ledger = self.runner.ledger
-            known = ledger.store.read(lambda view: view.versions(ledger.run, sealed=True))
-            self.active.complete_batches(theirs, {v.note for v in known if v.trigger == "batch_complete"})
+        if any(self.driver.scheduler.batch_is_complete(number) for number in theirs):
+            run = self.driver.run
+            known = self.driver.store.read(lambda view: view.versions(run, sealed=True))
+            self.driver.complete_batches(theirs, {v.note for v in known if v.trigger == "batch_complete"})
 
     def _live(self, orphan: Orphan) -> LiveAttempt:
         step = orphan.step
@@ -337,19 +333,19 @@ class Resumption:
         live.why = f"{_TAKEN_AS[orphan.action]}: {orphan.why}"
         live.began = time.monotonic() - max(0, self.setting.clock.now() - attempt.started_at) / 1000
         live.expands = step.foreach is not None and orphan.unit == step.path
-        self.active.scheduler.claim(orphan.unit, step.path)
-        self.active.attempts[live.token] = live
+        self.driver.scheduler.claim(orphan.unit, step.path)
+        self.driver.attempts[live.token] = live
         if not live.expands:
-            finish.expect(self.active, live)
+            finish.expect(self.driver, live)
         if orphan.action == REATTACH:
-            self.active.tell("reattached", step=orphan.unit, why=orphan.why)
-            self.runner.driver.reattach(live)
+            self.driver.tell("reattached", step=orphan.unit, why=orphan.why)
+            self.driver.reattach(live)
             return
-        self.active.tell("adopted", step=orphan.unit, why=orphan.why)
+        self.driver.tell("adopted", step=orphan.unit, why=orphan.why)
         live.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
         if orphan.action == CHECK:
             live.checks = [(text, name) for text, name in live.checks if name is not None]  # the others hold
-        finish.ended(self.active, live, orphan.exit or Exit(0))
+        finish.ended(self.driver, live, orphan.exit or Exit(0))
 
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
@@ -361,7 +357,7 @@ def _is_one_of(path: str, only: Collection[str]) -> bool:
     return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in only)
 
 
-def _exit_code(folder: str) -> int | None:
+def _exit_code(folder: AttemptFolder) -> int | None:
     """None: nobody knows how it ended, also where what it left is damaged."""
-    exit = read_exit(folder)
-    return None if exit is None or (exit.ok and exit.damaged(folder)) else exit.code
+    exit = folder.exit()
+    return None if exit is None or (exit.ok and folder.damaged(exit)) else exit.code

@@ -21,10 +21,8 @@ from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE, this_process
 from leftoff.model.words import FINISHED
 from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.job import GRACE_S as GRACE
 from leftoff.workflow.recovery.attempts import folder_of, lives
-from leftoff.workflow.run import checkers
-from leftoff.workflow.run.leftovers import tidy
-from leftoff.workflow.run.turn import GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +101,7 @@ def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Proce
     for attempt in attempts:
         if attempt.ended_at is not None:
             continue
-        found = [*checkers.left(folder_of(attempt, folder))]
+        found = [*groups.live_checkers(folder_of(attempt, folder))]
         if attempt.process is not None and lives(attempt, folder):
             found.append(attempt.process)
         if found:
@@ -158,7 +156,7 @@ def forsake_attempts(store: Store, row: RunRow, folder: str, now: int, grace: fl
         with _alone(store, row, now):
             ended = _end(store, row, folder, grace)
             for attempt in store.read(lambda view: view.attempts(row.run)):
-                tidy(folder_of(attempt, folder))
+                folder_of(attempt, folder).tidy()
     except (LeaseHeld, NotFound):
         return []
     return ended

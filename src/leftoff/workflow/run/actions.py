@@ -1,8 +1,8 @@
 """What a step does, as a command line: one action per kind of step.
 
 An action turns a step's definition into the command that a shim executes, and what the command left into a result.
-The kinds that only wait for a person have none. A kind of step that comes from elsewhere (a headless agent) registers
-its action here; the runner knows nothing else of it.
+Kinds that only wait for a person have none. Headless agents register their action here; the driver knows nothing else
+of them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any
 from leftoff.errors import Invalid, Unsupported
 from leftoff.host import python
 from leftoff.model.changes import NOTHING
-from leftoff.workflow.run.leftovers import ARGS, SCRIPT
+from leftoff.workflow.definition.model import Step
+from leftoff.workflow.processes.attempt_folder import ARGS, RESULT, SCRIPT, VARS, AttemptFolder
+from leftoff.workflow.processes.job import Job
+from leftoff.workflow.run.live_attempt import LiveAttempt
+from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
-    from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.template.templates import Templates
+    from leftoff.workflow.run.driver import Driver
 
-LONGEST = 100_000  # of a script on a command line; a longer one goes through a file
+LONGEST = 100_000  # bytes of a script on a command line; a longer one goes through a file
 _BASH = ("-eo", "pipefail")
 _INLINE = {
     "perl": "-e",
@@ -52,19 +55,19 @@ class Action:
     """A way to do a step."""
 
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
-        """The command line for a try whose files are in ``folder``."""
+        """Return the command line of an attempt whose files are in ``folder``."""
         raise NotImplementedError
 
     def result(self, folder: str) -> Any:
-        """What the step returned, once its command ended well; ``NOTHING`` where it returns nothing."""
+        """Return the step's result after its command ended well; ``NOTHING`` if there is none."""
         try:
-            with open(os.path.join(folder, "result"), encoding="utf-8") as file:
+            with open(os.path.join(folder, RESULT), encoding="utf-8") as file:
                 return json.load(file)
         except FileNotFoundError:
             return NOTHING
 
     def failure(self, folder: str) -> dict[str, Any]:
-        """What its command has left to say about its failure, besides how it ended: its `message`, and facts."""
+        """Return what the command reports about its failure: a `message`, and facts."""
         return {}
 
 
@@ -120,22 +123,22 @@ def script(
 
 
 def exchange(args: Any, folder: str) -> dict[str, str]:
-    """The environment that gives a process its arguments, and says where to leave its result."""
+    """Return the environment with the arguments of a process and the path for its result."""
     text = json.dumps(args)
     if len(text) > LONGEST:  # JSON is ASCII
         text = "@" + _kept(os.path.join(folder, ARGS), text)
-    return {"LEFTOFF_ARGS": text, "LEFTOFF_RESULT": os.path.join(folder, "result")}
+    return {"LEFTOFF_ARGS": text, "LEFTOFF_RESULT": os.path.join(folder, RESULT)}
 
 
 def _kept(path: str, text: str) -> str:
-    """The path of a file that has this text in it."""
+    """Write a text to a file. Return its path."""
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
     return path
 
 
 def shell_of(step: Step) -> list[str]:
-    """The shell: bash where there is one, ending at the first failure; or what the step asks for."""
+    """Return the step's shell; by default bash if there is one, which ends at the first failure."""
     if isinstance(step.shell, list):
         return list(step.shell)
     if step.shell:
@@ -148,7 +151,7 @@ def shell_of(step: Step) -> list[str]:
 
 
 def _filled(value: Any, templates: Templates, values: dict[str, Any], where: str) -> Any:
-    """Arguments with the templates in them rendered; a text that is one template keeps its value's type."""
+    """Render the templates in arguments. A text that is one template keeps its value's type."""
     if isinstance(value, dict):
         return {key: _filled(entry, templates, values, where) for key, entry in value.items()}
     if isinstance(value, list):
@@ -159,3 +162,61 @@ def _filled(value: Any, templates: Templates, values: dict[str, Any], where: str
     if text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1:
         return templates.value(text[2:-2].strip(), values, where)
     return templates.render(value, values, where)
+
+
+# -- jobs
+
+
+def attempt_job(driver: Driver, live: LiveAttempt, command: Command, values: dict[str, Any]) -> Job:
+    """Return the job of a step's command, in the step's folder and environment."""
+    cwd = os.path.join(driver.setting.project, live.cwd)
+    return _job(driver, live, live.token, live.folder, command, values, cwd)
+
+
+def check_job(
+    driver: Driver,
+    live: LiveAttempt,
+    token: str,
+    folder: AttemptFolder,
+    command: Command,
+    values: dict[str, Any],
+) -> Job:
+    """Return the job of a check, in the project's folder, to which declared outputs are relative too."""
+    return _job(driver, live, token, folder, command, values, driver.setting.project)
+
+
+def _job(
+    driver: Driver,
+    live: LiveAttempt,
+    token: str,
+    folder: AttemptFolder,
+    command: Command,
+    values: dict[str, Any],
+    cwd: str,
+) -> Job:
+    setting, step = driver.setting, live.step
+    env = {
+        **driver.environ,
+        **setting.secrets,
+        **own_environment(driver.templates, step, values),
+        "LEFTOFF_SECRETS": ",".join(setting.secrets),
+        "LEFTOFF_RUN": driver.run_id,
+        "LEFTOFF_STEP": live.unit,
+        "LEFTOFF_ATTEMPT": live.token,
+        "LEFTOFF_PROJECT": setting.project,
+        "LEFTOFF_STORE": setting.store_url,
+        "LEFTOFF_BRANCH": str(driver.state.facts.get("branch") or "main"),
+        "LEFTOFF_VARS": live.folder.file(VARS),
+        "LEFTOFF_PERSIST": "" if step.persist is None else "\n".join(step.persist) or "\n",
+        **command.env,
+        **command.values,
+    }
+    secrets = tuple(value for value in setting.secrets.values() if value)
+    return Job(token, folder.path, command.argv, env, cwd, step.timeout, setting.grace, secrets)
+
+
+def own_environment(templates: Templates, step: Step, values: dict[str, Any]) -> dict[str, str]:
+    """Return what the definition puts into a step's environment."""
+    return {
+        name: templates.render(text, values, f"{step.path}: env: {name}") for name, text in step.env.items()
+    }

@@ -1,281 +1,232 @@
-"""Beginning what is due: conditions, items, questions to people, and the processes of steps."""
+"""How the driver begins what is due: conditions, items, questions to people, and the processes of steps."""
 
 from __future__ import annotations
 
 import os
-import secrets as random_secrets
+import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.errors import LeftoffError
+from leftoff.errors import Invalid, LeftoffError
+from leftoff.host import Process
 from leftoff.model.changes import NOTHING
+from leftoff.model.frozen import marks
 from leftoff.model.ids import ancestors, shown_step, step_word
-from leftoff.workflow.processes import files
-from leftoff.workflow.run import items, jobs
-from leftoff.workflow.run.actions import action_of, script
-from leftoff.workflow.run.fan_out import declare, expanded, item_of
-from leftoff.workflow.run.finish import NOT_ITS_FAULT, expect, failed, reused
-from leftoff.workflow.run.leftovers import ITEMS
+from leftoff.workflow.definition.model import Step
+from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder
+from leftoff.workflow.run import items
+from leftoff.workflow.run.actions import action_of, attempt_job, own_environment, script
+from leftoff.workflow.run.entries import AttemptBegins, StepsSkipped, StepWaits
+from leftoff.workflow.run.finish import NOT_ITS_FAULT, declare, expect, failed, reused
+from leftoff.workflow.run.live_attempt import LiveAttempt, error_about
 from leftoff.workflow.run.reuse import wanted
-from leftoff.workflow.run.unit import RUNNING, LiveAttempt, about
 
 if TYPE_CHECKING:
-    from leftoff.host import Process
-    from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.run.turn import ActiveRun
+    from leftoff.workflow.run.driver import Driver
 
 
-def begin_due(active: ActiveRun) -> None:
+def begin_due(driver: Driver) -> None:
     """Begin every unit that may start now."""
-    while True:
-        due = active.scheduler.due(active.monotonic())
+    scheduler = driver.scheduler
+    while due := scheduler.due(time.monotonic()):
         for unit in due:
-            leaf = active.scheduler.taken.get(unit)
+            leaf = scheduler.taken.get(unit)
             if leaf is None:
-                continue  # it was skipped with the phase that it is in
-            if active.scheduler.halted is None:
-                _begin(active, unit, leaf)
+                continue  # it was skipped together with its phase
+            if scheduler.halted is None:
+                _begin(driver, unit, leaf)
             else:
-                active.scheduler.put_back(unit, leaf)
-        if not due:
-            return
+                scheduler.put_back(unit, leaf)
 
 
-def _begin(active: ActiveRun, unit: str, leaf: str) -> None:
-    step = active.scheduler.steps[leaf]
-    if _already_ended(active, unit, leaf):
+def _begin(driver: Driver, unit: str, leaf: str) -> None:
+    step = driver.scheduler.steps[leaf]
+    if _already_ended(driver, unit, leaf):
         return
     item = NOTHING
     try:
-        item = item_of(active, step, unit) if unit != leaf else NOTHING
-        if not _admitted(active, step, unit, item):
+        item = item_of(driver, step, unit) if unit != leaf else NOTHING
+        if not _admitted(driver, step, unit, item):
             return
         if step.kind in ("approval", "manual"):
-            _wait(active, step)
+            _wait(driver, step)
         elif step.foreach is not None and unit == leaf:
-            _expand(active, step)
+            _expand(driver, step)
         else:
-            _launch(active, step, unit, item)
+            _launch(driver, step, unit, item)
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
-        live = LiveAttempt(unit, step, item, "", "")
-        failed(active, live, about(error), None, retry=False)
+        live = LiveAttempt(unit, step, item, "", AttemptFolder(""))
+        failed(driver, live, error_about(error), None, retry=False)
 
 
-def _already_ended(active: ActiveRun, unit: str, leaf: str) -> bool:
-    """Whether somebody reported it done or skipped before it was its turn, or has it in hand."""
-    if active.ledger.shared:
-        active.state.look_again(unit)
-    status = active.state.status(unit)
-    expands = unit == leaf and active.scheduler.steps[leaf].foreach is not None
+def _already_ended(driver: Driver, unit: str, leaf: str) -> bool:
+    """Return whether somebody reported the unit done or skipped before its turn, or works on it."""
+    if driver.shared:
+        driver.state.look_again(unit)
+    status = driver.state.status(unit)
+    expands = unit == leaf and driver.scheduler.steps[leaf].foreach is not None
     if status in ("running", "waiting", "blocked") and not expands:
-        _leave(active, unit, leaf, status)
+        driver.leave_to_others(unit, leaf, status)
         return True
     if status not in ("completed", "skipped"):
         return False
     word = "step_done" if status == "completed" else "step_skipped"
-    active.tell(word, **active.step_facts(active.scheduler.steps[leaf], unit), why="somebody reported it")
-    active.follow(leaf, active.scheduler.ended(unit, leaf, status))
+    driver.tell(word, **driver.step_facts(driver.scheduler.steps[leaf], unit), why="somebody reported it")
+    driver.follow(leaf, driver.scheduler.ended(unit, leaf, status))
     return True
-
-
-def _leave(active: ActiveRun, unit: str, leaf: str, status: str) -> None:
-    """Somebody else is at it: it is theirs until they say how it ended."""
-    active.tell(
-        "warning", message=f"{shown_step(unit)} is {status}: it is left to whoever does it.", step=unit
-    )
-    if unit == leaf:
-        active.scheduler.wait(leaf)
-    else:
-        active.scheduler.put_back(unit, leaf)
 
 
 # -- conditions
 
 
-def _admitted(active: ActiveRun, step: Step, unit: str, item: Any) -> bool:
-    """Whether its own `when` and those of the phases it is in let it run; else it is skipped."""
+def _admitted(driver: Driver, step: Step, unit: str, item: Any) -> bool:
+    """Return whether the `when` of the unit and of its phases let it run. Else skip it."""
     for path in ancestors(step.path):
-        if not _phase_runs(active, path):
-            _skip_phase(active, path)
+        if not _phase_runs(driver, path):
+            _skip_phase(driver, path)
             return False
-    if not step.when or (step.foreach is not None and _asks_for_item(active, step) != (item is not NOTHING)):
+    if not step.when:
         return True
-    if active.templates.test(step.when, active.state.values(step, item), f"{step.path}: when"):
+    if step.foreach is not None:
+        # A condition that names the item is tested for each item, any other once for the whole.
+        for_item = step.item_name in driver.templates.names(step.when)
+        if for_item != (item is not NOTHING):
+            return True
+    if driver.templates.test(step.when, driver.state.values(step, item), f"{step.path}: when"):
         return True
-    _skip(active, [unit], f"when: {step.when}", save=step.save)
-    active.follow(step.path, active.scheduler.ended(unit, step.path, "skipped"))
+    driver.add(StepsSkipped([unit], f"when: {step.when}", step.save))
+    driver.follow(step.path, driver.scheduler.ended(unit, step.path, "skipped"))
     return False
 
 
-def _asks_for_item(active: ActiveRun, step: Step) -> bool:
-    """Whether the condition of a `foreach` is one for each item, rather than for the whole."""
-    return step.item_name in active.templates.names(step.when)
-
-
-def _phase_runs(active: ActiveRun, path: str) -> bool:
-    phase = active.scheduler.steps[path]
+def _phase_runs(driver: Driver, path: str) -> bool:
+    phase = driver.scheduler.steps[path]
     if not phase.when:
         return True
-    if path not in active.decided:
-        begun = active.state.status(path) not in ("pending", "skipped")
-        active.decided[path] = begun or active.templates.test(
-            phase.when, active.state.values(phase), f"{path}: when"
-        )
-    return active.decided[path]
+    if path not in driver.decided:
+        begun = driver.state.status(path) not in ("pending", "skipped")
+        values = driver.state.values(phase)
+        driver.decided[path] = begun or driver.templates.test(phase.when, values, f"{path}: when")
+    return driver.decided[path]
 
 
-def _skip_phase(active: ActiveRun, path: str) -> None:
-    phase = active.scheduler.steps[path]
-    leaves = [s.path for s in phase.walk() if s.kind != "phase"]
-    open_ones = [p for p in leaves if active.scheduler.status[p] in ("pending", "running")]
-    _skip(active, open_ones, f"when of {path}: {phase.when}")
+def _skip_phase(driver: Driver, path: str) -> None:
+    phase, status = driver.scheduler.steps[path], driver.scheduler.status
+    leaves = [step.path for step in phase.walk() if step.kind != "phase"]
+    open_ones = [leaf for leaf in leaves if status[leaf] in ("pending", "running")]
+    driver.add(StepsSkipped(open_ones, f"when of {path}: {phase.when}"))
     for leaf in open_ones:
-        active.follow(leaf, active.scheduler.ended(leaf, leaf, "skipped"))
-
-
-def _skip(active: ActiveRun, units: list[str], why: str, *, save: bool = True) -> None:
-    def then() -> None:
-        for unit in units:
-            active.tell("step_skipped", step=unit, why=why)
-
-    active.add(active.entries.skip(units, why, save=save), then)
+        driver.follow(leaf, driver.scheduler.ended(leaf, leaf, "skipped"))
 
 
 # -- people
 
 
-def _wait(active: ActiveRun, step: Step) -> None:
-    """An approval, or a step that somebody does by hand: the run goes on elsewhere meanwhile."""
-    values = active.state.values(step)
+def _wait(driver: Driver, step: Step) -> None:
+    """Ask for an approval, or for a step that a person does by hand. The rest of the run continues."""
+    values, approval, path = driver.state.values(step), step.approval, step.path
     told: dict[str, Any] = {"kind": step.kind}
-    instructions, approval = "", None
+    instructions, question = "", None
     if step.instructions:
-        instructions = active.templates.render(step.instructions, values, f"{step.path}: instructions")
-        instructions = active.redactor.mask(instructions)
-    if step.approval is not None:
-        approval = _question(active, step, values)
-        told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-        told["how"] = f"leftoff approve {active.ledger.run_id} {step_word(step.path)}"
+        instructions = driver.templates.render(step.instructions, values, f"{path}: instructions")
+        instructions = driver.redactor.mask(instructions)
+    if approval is not None:
+        now = driver.clock.now()
+        ask = driver.templates.render(approval.ask, values, f"{path}: ask")
+        question = {
+            "step": path,
+            "ask": driver.redactor.mask(ask),
+            "options": list(approval.options),
+            "status": "waiting",
+            "asked_at": iso(now),
+        }
+        if step.timeout:
+            question["deadline"] = iso(now + int(step.timeout * 1000))
+        told.update({key: question[key] for key in ("ask", "options", "deadline") if key in question})
+        told["how"] = f"leftoff approve {driver.run_id} {step_word(path)}"
     else:
-        told["ask"] = instructions or step.title or step.path
-        told["how"] = f"leftoff step done {step_word(step.path)} --run {active.ledger.run_id}"
-    active.scheduler.wait(step.path)
-    active.start_batch(step.path)
-    active.add(
-        active.entries.wait(step, instructions, approval, ancestors(step.path)),
-        lambda: active.tell("waiting", **active.step_facts(step, step.path), **told),
-    )
-
-
-def _question(active: ActiveRun, step: Step, values: dict[str, Any]) -> dict[str, Any]:
-    approval = step.approval
-    assert approval is not None
-    now = active.ledger.clock.now()
-    about: dict[str, Any] = {
-        "step": step.path,
-        "ask": active.redactor.mask(active.templates.render(approval.ask, values, f"{step.path}: ask")),
-        "options": list(approval.options),
-        "status": "waiting",
-        "asked_at": iso(now),
-    }
-    if step.timeout:
-        about["deadline"] = iso(now + int(step.timeout * 1000))
-    return about
+        told["ask"] = instructions or step.title or path
+        told["how"] = f"leftoff step done {step_word(path)} --run {driver.run_id}"
+    driver.scheduler.wait(path)
+    driver.start_batch(path)
+    facts = {**driver.step_facts(step, path), **told}
+    driver.add(StepWaits(step, instructions, question, tell=("waiting", facts)))
 
 
 # -- items
 
 
-def _expand(active: ActiveRun, step: Step) -> None:
-    """Find the items of a `foreach`; where they were recorded before, those."""
-    record = active.state.steps[step.path]
-    if isinstance(record.get("items"), int):
-        expanded(active, step, [(path, active.state.status(path)) for path in active.state.items(step.path)])
+def _expand(driver: Driver, step: Step) -> None:
+    """Find the items of a `foreach`. Items that are recorded already are taken from the record."""
+    state = driver.state
+    if isinstance(state.steps[step.path].get("items"), int):
+        known = [(path, state.status(path)) for path in state.items(step.path)]
+        driver.follow(step.path, driver.scheduler.expand(step.path, known))
         return
-    found = items.find(step, active.templates, active.state.values(step), active.project)
+    found = items.find(step, driver.templates, state.values(step), state.project)
     if found is None:
-        _launch(active, step, step.path, NOTHING, expands=True)
+        _launch(driver, step, step.path, NOTHING, expands=True)
     else:
-        declare(active, step, found)
+        declare(driver, step, found)
+
+
+def item_of(driver: Driver, step: Step, unit: str) -> Any:
+    """Return the value of an item. If a secret in it was redacted in the record, find the item again."""
+    state = driver.state
+    item = state.item(unit)
+    if not marks(item):
+        return item
+    values = state.values(step)
+    found = items.find(step, driver.templates, values, state.project)
+    named = dict(items.name(step, found or (), driver.templates, values, driver.redactor))
+    if unit not in named:
+        raise Invalid(
+            f"{shown_step(unit)}: the item has a secret in it, which was not stored, and it cannot be found again.",
+            hint="`leftoff run FILE --fresh` starts over; hand secrets to steps under `secrets:`.",
+        )
+    paths = state.items(step.path)
+    state.set_items(step.path, [(path, named.get(path, state.item(path))) for path in paths])
+    return named[unit]
 
 
 # -- processes
 
 
-def _launch(active: ActiveRun, step: Step, unit: str, item: Any, *, expands: bool = False) -> None:
-    """Ask for a shim. It is told to go when the attempt is on record."""
-    token = random_secrets.token_hex(8)
-    folder = files.folder(active.folder, active.ledger.run_id, token)
-    files.prepare(folder)
-    live = LiveAttempt(unit, step, item, token, folder)
-    values = active.state.values(step, item)
+def _launch(driver: Driver, step: Step, unit: str, item: Any, *, expands: bool = False) -> None:
+    """Start a shim for an attempt. It gets the word to go when the attempt is recorded."""
+    token = secrets.token_hex(8)
+    folder = AttemptFolder.of(driver.setting.folder, driver.run_id, token)
+    folder.make()
+    live = LiveAttempt(unit, step, item, token, folder, expands=expands)
+    values = driver.state.values(step, item)
     if expands:
         assert step.foreach is not None
-        live.expands = True
-        command = script(step, step.foreach.value, active.templates, values, folder, f"{step.path}: foreach")
-        command.argv = _into_file(command.argv, os.path.join(folder, ITEMS))
+        where = f"{step.path}: foreach"
+        command = script(step, step.foreach.value, driver.templates, values, folder.path, where)
+        into_file = 'out=$1; shift; exec "$@" > "$out"'
+        command.argv = ["/bin/sh", "-c", into_file, "sh", folder.file(ITEMS), *command.argv]
     else:
-        command = action_of(step).command(step, active.templates, values, folder)
-        expect(active, live)
-        own = jobs.own_environment(active.templates, step, values)
-        live.cache = active.reuse.parts(step, live, command, own)
-        if _is_reused(active, live):
-            return
-    job = jobs.command(active, live, command, values)
-    active.attempts[token] = live
-    active.launcher.start(job)
+        command = action_of(step).command(step, driver.templates, values, folder.path)
+        expect(driver, live)
+        live.cache = driver.reuse.parts(step, live, command, own_environment(driver.templates, step, values))
+        if wanted(step, driver.reuse.everything):
+            decision = driver.reuse.judge(unit, live.cache)
+            if decision.earlier is not None:
+                reused(driver, live, decision.earlier, decision.why)
+                return
+    job = attempt_job(driver, live, command, values)
+    driver.attempts[token] = live
+    driver.launcher.start(job)
 
 
-def _is_reused(active: ActiveRun, live: LiveAttempt) -> bool:
-    """Whether an earlier run has the step, and it may be taken from there."""
-    assert live.cache is not None
-    if not wanted(live.step, active.reuse.everything):
-        return False
-    decision = active.reuse.judge(live.unit, live.cache)
-    if decision.earlier is None:
-        return False
-    active.untidy.append(live.folder)
-    reused(active, live, decision.earlier, decision.why)
-    return True
-
-
-def _into_file(argv: list[str], path: str) -> list[str]:
-    """The same command, its standard output in a file."""
-    return ["/bin/sh", "-c", 'out=$1; shift; exec "$@" > "$out"', "sh", path, *argv]
-
-
-def ready(active: ActiveRun, token: str, process: Process) -> None:
-    """A shim waits: put the attempt on record, then let it go."""
-    live = active.attempts[token]
+def ready(driver: Driver, token: str, process: Process) -> None:
+    """Record an attempt whose shim waits. After the commit the shim gets the word to go."""
+    live = driver.attempts[token]
     live.process = process
-    step = live.step
-    active.start_batch(live.leaf)
-    moved = active.entered(live.leaf)
-    log = os.path.relpath(live.folder, active.folder)
-    ended: list[str] = []
-    entry = active.entries.begin(live.unit, token, process, log, ancestors(live.unit), ended=ended)
-
-    def go() -> None:
-        if ended:
-            active.attempts.pop(token, None)
-            active.launcher.drop(token)
-            if ended[0] in ("completed", "skipped"):
-                active.follow(live.leaf, active.scheduler.ended(live.unit, live.leaf, ended[0]))
-            else:
-                _leave(active, live.unit, live.leaf, ended[0])
-            return
-        live.phase, live.began = RUNNING, active.monotonic()
-        active.launcher.go(token)
-        if moved is not None:
-            active.tell("phase", **{"from": moved[0], "to": moved[1]})
-        record = active.state.steps[live.unit]
-        active.tell(
-            "step_start",
-            **active.step_facts(step, live.unit),
-            attempt=record["attempt"],
-            estimate=step.estimate,
-        )
-
-    active.add(entry, go, durable=not step.idempotent)
+    driver.start_batch(live.leaf)
+    phase = driver.enter_phase(live.leaf)
+    log = os.path.relpath(live.folder.path, driver.setting.folder)
+    driver.add(AttemptBegins(live, log, phase, durable=not live.step.idempotent))

@@ -1,8 +1,9 @@
-"""The driver: one thread that feeds the scheduler with what happens and does what it says is due.
+"""The driver of one run: a single thread that feeds the scheduler with events and starts what is due.
 
-A turn is: wait for something (a process ended, a shim is ready, a retry is due, a signal came, a person decided), work
-out what it means, commit all of it in one transaction, then begin what has become possible. Nothing is told and no
-process is let go before what it depends on is committed.
+A turn waits for something (a process ended, a shim is ready, a retry is due, a signal came, a person decided), works
+out what it means, commits all of it in one transaction, then begins what has become possible. Nothing is reported and
+no process is let go before the commit that it depends on. ``begin`` and ``finish`` hold what a turn does with one
+step; ``entries`` holds what it commits.
 """
 
 from __future__ import annotations
@@ -11,64 +12,152 @@ import os
 import selectors
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping
+from threading import Event, Thread
+from typing import Any, TypeVar
 
+from leftoff.clock import Clock, iso
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
+from leftoff.engine.config.settings import Redaction
+from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.lifecycle.rollback import rollback
+from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.workspace.git import dirty_paths
-from leftoff.engine.write.commit import Seal
-from leftoff.errors import LeftoffError, StoreUnavailable
-from leftoff.host import GONE
-from leftoff.model.ids import shown_step, step_word
+from leftoff.engine.workspace.tracking import Found
+from leftoff.engine.write import lease
+from leftoff.engine.write.commit import Guard, Seal, Terms, commit_in, save_blobs
+from leftoff.engine.write.head import Head, need_known
+from leftoff.engine.write.rewound import mark_rewound
+from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
+from leftoff.host import GONE, Process
+from leftoff.model.fields import Fields
+from leftoff.model.ids import shown_step, step_word, with_item
+from leftoff.model.versions import Version
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
 from leftoff.store.watch import NO_FILE
-from leftoff.workflow.processes import files, groups
-from leftoff.workflow.processes.client import Ended, Lost, Ready
-from leftoff.workflow.processes.follow import LogFollower
-from leftoff.workflow.run import begin, checkers, finish, leftovers
-from leftoff.workflow.run.fence import Fence
-from leftoff.workflow.run.people import Ear, look_at_people
-from leftoff.workflow.run.unit import CHECKING, RUNNING, STARTING
+from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.processes import groups
+from leftoff.workflow.processes.attempt_folder import LOG, AttemptFolder, LogFollower
+from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
+from leftoff.workflow.processes.job import GRACE_S
+from leftoff.workflow.run import begin, finish, people
+from leftoff.workflow.run.entries import Checkpoint, Entry, OuterEnds, Page, RunSettles
+from leftoff.workflow.run.live_attempt import CHECKING, RUNNING, STARTING, LiveAttempt
+from leftoff.workflow.run.reuse import Reuse
+from leftoff.workflow.run.run_state import RunState
+from leftoff.workflow.run.scheduler import Scheduler
+from leftoff.workflow.template.shell_values import OWN_NAME
+from leftoff.workflow.template.templates import Templates
 
-if TYPE_CHECKING:
-    from leftoff.workflow.run.ledger import Page
-    from leftoff.workflow.run.turn import ActiveRun
-    from leftoff.workflow.run.unit import LiveAttempt
+Observer = Callable[[dict[str, Any]], None]
+Ask = Callable[[str, str, str], bool]  # a finding's code, its message, its hint: whether to continue
+T = TypeVar("T")
 
 LOOK = 0.5  # seconds between looks for a person's decision
-STREAM = 0.1  # seconds between looks at logs that somebody watches
+STREAM = 0.1  # seconds between looks at logs that are shown
+QUIET = 1.0  # seconds without a look at the processes: not every death is reported
 LOST_TRIES = 3
-SHOWN_AT_END = 1 << 16  # bytes of what a step printed faster than it could be shown
+SHOWN_AT_END = 1 << 16  # bytes shown of output that came faster than it could be shown
 UNTIDY = 8  # folders of ended attempts that may wait to be removed
-QUIET = 1.0  # seconds without a look at the processes: not every death is told
-
+ALONE_S = LIMIT_MS / 1000 * 0.75  # seconds without a heartbeat after which other machines may soon take over
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
 
 
-class Driver:
-    """Drives one run until nothing more can be done in this life of it."""
+class Setting(Fields):
+    """Where and for whom a run is driven.
 
-    def __init__(self, active: ActiveRun, *, heartbeat: float = 30.0) -> None:
-        self.active = active
-        self.heartbeat = heartbeat
+    ``folder``: of the store, with the attempts' folders. ``redaction``: for the processes of steps. ``levels``: how bad
+    findings are in this project. ``seen``: the `context` records of the run's issue as of now. ``tree``: the tracked
+    files, for a checkpoint. ``reuse``: take steps from earlier runs.
+    """
+
+    store: Store
+    project: str
+    folder: str
+    redaction: Redaction
+    redactor: Redactor
+    clock: Clock
+    observer: Observer
+    ask: Ask
+    store_url: str
+    secrets: dict[str, str]
+    seen: Callable[[], dict[str, Any]]
+    tree: Callable[[RunRow], Found]
+    levels: Mapping[str, str]
+    most: int | None = None
+    heartbeat: float = 30.0
+    grace: float = GRACE_S
+    who: str = "leftoff run"
+    reuse: bool = False
+
+
+class Driver:
+    """Drives one run until nothing more can be done without a person."""
+
+    def __init__(
+        self, setting: Setting, workflow: Workflow, head: Head, epoch: int, overlay: dict[str, Any]
+    ) -> None:
+        self.setting = setting
+        self.workflow = workflow
+        self.store = setting.store
+        self.clock = setting.clock
+        self.redactor = setting.redactor
+        self.run = head.run
+        self.run_id = head.run_id
+        self.epoch = epoch
+        self.state = RunState(workflow, setting.project, setting.store, head.run, head.run_id)
+        self.state.overlay = overlay
+        self.scheduler = Scheduler(workflow, self.state.graph, setting.most)
+        self.templates = Templates()
+        self.reuse = Reuse(setting.store, self.state, self.templates, everything=setting.reuse)
+        # Copied once: a look-up for each step costs more than its commit. Values of an outer step are left out.
+        self.environ = {
+            name: value for name, value in CALLER.environment().items() if not OWN_NAME.fullmatch(name)
+        }
+        self.attempts: dict[str, LiveAttempt] = {}  # by token
+        self.tries: dict[str, int] = {}  # failures of each unit under this driver
+        self.decided: dict[str, bool] = {}  # results of the `when` of phases
+        self.foreign = False  # others committed since this was last reset
+        self.shared = False  # others have committed at some time
         self.signal: int | None = None  # that asked us to stop
+        self._head = head
+        self._guard = Guard(epoch)
+        self._turn: list[Entry] = []
+        self._untidy: list[AttemptFolder] = []  # folders of attempts whose end is durable
+        self._tidier: Thread | None = None
+        self._batches_begun: set[int] = set()
+        self._phase = ""  # the one that was entered last
+        self._phases_entered: set[str] = set()
         self._signals: list[int] = []
         self._lost: dict[str, int] = {}
-        self._next_beat = active.monotonic() + heartbeat
-        self._fence = Fence(self._fall_silent)
+        self._next_beat = time.monotonic() + setting.heartbeat
         self._next_look = 0.0
-        self._kill_at: float | None = None  # when those that do not end are killed
-        self._selector = selectors.DefaultSelector()
-        self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _pipe()
-        self._selector.register(self._pipe[0], selectors.EVENT_READ, None)
-        self._fds = {"launcher": NO_FILE, "people": NO_FILE}  # what is listened to besides
-        self._ear = Ear(active)
+        self._kill_at: float | None = None  # when processes that do not end are killed
         self._watched: dict[str, groups.Watch] = {}
         self._closed = False
-        self._every: float | None = getattr(active.observer, "every", None)  # how often it wants to draw
+        self._every: float | None = getattr(setting.observer, "every", None)  # how often it wants to draw
+        self._streams = bool(getattr(setting.observer, "wants_output", False))
+        self._ear = people.Ear(self)
+        self._fence = Fence(self._fall_silent)
+        self.launcher = Launcher(setting.redaction)
+        self._selector = selectors.DefaultSelector()
+        self._pipe = os.pipe()
+        for fd in self._pipe:
+            os.set_blocking(fd, False)
+        self._selector.register(self._pipe[0], selectors.EVENT_READ, None)
+        self._fds = {"launcher": NO_FILE, "people": NO_FILE}  # other descriptors in the selector
 
-    # -- from outside
+    def begin(self) -> None:
+        """Prepare a new run, of which nothing is done yet."""
+        self.state.load()
+        self.scheduler.restore({})
+        self.tell_start(resumed=False)
 
     def interrupt(self, number: int) -> None:
-        """A signal came. May be called from a signal handler, also when everything is over."""
+        """Take note of a signal. May be called from a signal handler, also after the end."""
         self._signals.append(number)
         if self._closed:
             return
@@ -80,21 +169,21 @@ class Driver:
     def reattach(self, live: LiveAttempt) -> None:
         """Follow the process of an attempt that an earlier driver started."""
         assert live.process is not None
-        self.active.attempts[live.token] = live
+        self.attempts[live.token] = live
         watch = self._watched[live.token] = groups.Watch(live.process, live.folder)
         fd = watch.fileno()
         if fd is not None:
             self._selector.register(fd, selectors.EVENT_READ, None)
         if self._streams:
-            live.follower = LogFollower(files.log_path(live.folder))
+            live.follower = LogFollower(live.folder.file(LOG))
 
     def drive(self) -> int:
-        """Until the end; the exit code of the command."""
-        if self.active.ledger.store.shared:
+        """Drive the run to its end. Return the exit code of the command."""
+        if self.store.shared:
             self._fence.start()
         try:
             while True:
-                self._turn()
+                self._take_turn()
                 if self._over:
                     return self._settle()
         except finish.NOT_ITS_FAULT:
@@ -103,74 +192,260 @@ class Driver:
         finally:
             self.close()
 
-    @property
-    def _over(self) -> bool:
-        return self.active.scheduler.over and not self.active.attempts
+    def close(self) -> None:
+        """Release everything but the lease."""
+        self._closed = True
+        for watch in self._watched.values():
+            watch.close()
+        self._ear.close()
+        self._fence.close()
+        self._selector.close()
+        for fd in self._pipe:
+            os.close(fd)
+        self.launcher.close()
+
+    def undecided(self) -> list[tuple[str, str]]:
+        """Return the steps and items that failed under `on_failure: ask`, and why each did."""
+        asking = {path for path, step in self.scheduler.steps.items() if step.on_failure == "ask"}
+        found = []
+        for path, record in self.state.steps.items():
+            own = path in asking and "items" not in record
+            item = "item" in record and any(path.startswith(f"{leaf}/") for leaf in asking)
+            if record["status"] == "failed" and (own or item):
+                found.append((path, why_failed(record)))
+        return found
+
+    # -- committing
+
+    def add(self, entry: Entry) -> None:
+        """Commit this with the turn."""
+        self._turn.append(entry)
+
+    def commit(self) -> None:
+        """Commit the entries of the turn. Then report them, and do what depends on them."""
+        turn, self._turn = self._turn, []
+        if not turn:
+            return
+        versions = self.write(turn, durable=any(entry.durable for entry in turn))
+        if self.foreign:  # a step's own process may have set some
+            self.state.forget_variables()
+        for entry, version in zip(turn, versions, strict=True):
+            entry.after(self)
+            if entry.tell is not None:
+                self.tell(entry.tell[0], **entry.tell[1])
+            if entry.tidy is not None:
+                self._untidy.append(entry.tidy)
+            if version is not None and version.trigger is not None:
+                about = {"checkpoint_id": version.id, "trigger": version.trigger, "step": version.step}
+                record = self.state.steps.get(version.step, {}) if version.step is not None else {}
+                self.tell("checkpoint", **with_item(about, version.step, record))
+
+    def write(self, entries: list[Entry], *, durable: bool) -> list[Version | None]:
+        """Commit each entry in order, in one transaction. Return the versions, None where nothing changed."""
+        at = self.clock.now()
+        done = self._known(
+            lambda: self.store.write(
+                lambda tx: [self._commit(tx, entry, at) for entry in entries], durable=durable
+            )
+        )
+        for result in done:
+            if result is not None:
+                version, since, apply = result
+                if since != self._head.seq:
+                    self.foreign = self.shared = True
+                self._head.adopt(since, version.seq, apply.digest, apply)
+        return [result[0] if result is not None else None for result in done]
+
+    def _commit(self, tx: Tx, entry: Entry, at: int) -> Any:
+        page = Page(self.state, self.redactor, tx, at)
+        seal = entry.write(page)
+        if entry.also is not None:
+            other = entry.also.write(page)
+            seal = seal or other
+        if seal is not None and seal.note:
+            seal.note = self.redactor.mask(seal.note)
+        changes, large = save_blobs(self.store, page.changes)
+        return commit_in(tx, self._head, changes, Terms(at, self._guard, seal=seal, blobs=page.blobs + large))
+
+    def _known(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except Rewound as error:
+            mark_rewound(self.store, error)
+            raise
+
+    def take(self, process: Process) -> None:
+        """Take the run's lease under a new epoch, and its head as it is then."""
+        driver = (process, self.setting.who)
+        self._head, epoch = open_run(self.store, self.run_id, self.clock.now(), driver=driver, take_over=True)
+        assert epoch is not None
+        self.epoch, self._guard = epoch, Guard(epoch)
+
+    def roll_back(self) -> None:
+        """Roll the run back to the version of the state, if that is not the head."""
+        seq, self.state.seq = self.state.seq, None
+        if seq is not None:
+            rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
+
+    def is_behind(self, runs: Mapping[str, int]) -> bool:
+        """Return whether others have committed to this run, given the newest sequence number of each run."""
+        return runs.get(self.run_id, 0) > self._head.seq
+
+    def moved(self) -> bool:
+        """Return whether others committed since the last look."""
+        head = self._look_at_head()
+        moved = head is not None and head[0] != self._head.seq
+        if moved and head is not None:
+            self._head.adopt(-1, head[0], int.from_bytes(head[1], "big"), None)
+            self.shared = True
+        told, self.foreign = moved or self.foreign, False
+        return told
+
+    def _look_at_head(self) -> Any:
+        """Return the head. Raise ``Rewound`` if it lacks what was acknowledged to us."""
+
+        def look(view: View) -> Any:
+            head = view.head(self.run)
+            if head is not None:
+                need_known(view, self._head, head[0], head[1])
+            return head
+
+        return self._known(lambda: self.store.read(look))
+
+    # -- reporting
+
+    def tell(self, event: str, **facts: Any) -> None:
+        self.setting.observer({"event": event, "at": iso(self.clock.now()), **facts})
+
+    def tell_start(self, *, resumed: bool) -> None:
+        steps = {"total": len(self.state.graph.leaves)}
+        self.tell("start", run_id=self.run_id, workflow=self.workflow.name, resumed=resumed, steps=steps)
+
+    def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
+        record = self.state.steps.get(unit, {})
+        facts = with_item({"step": unit, "title": record.get("title") or step.title or None}, unit, record)
+        return {key: value for key, value in facts.items() if value is not None}
+
+    # -- what follows from the end of a step
+
+    def follow(self, leaf: str, inner: list[tuple[str, str]]) -> None:
+        """Record the phases and `foreach` that ended with a unit, and seal its batch if that is complete."""
+        for path, status in inner:
+            step = self.scheduler.steps[path]
+            if step.kind == "phase":
+                self.add(OuterEnds(path, status, "phase_transition", self.setting.seen()))
+            else:
+                seal = "step_complete" if status == "completed" and step.save else None
+                told = ("step_done", {"step": path, "status": status})
+                self.add(OuterEnds(path, status, seal, {}, tell=told))
+        if self.scheduler.status[leaf] in ("completed", "skipped", "failed"):
+            self.complete_batches([self.state.graph.level[leaf]], ())
+
+    def leave_to_others(self, unit: str, leaf: str, status: str) -> None:
+        """Leave a unit to somebody else, who works on it and will report how it ended."""
+        message = f"{shown_step(unit)} is {status}: it is left to whoever does it."
+        self.tell("warning", message=message, step=unit)
+        if unit == leaf:
+            self.scheduler.wait(leaf)
+        else:
+            self.scheduler.put_back(unit, leaf)
+
+    def start_batch(self, leaf: str) -> None:
+        """Seal the beginning of a batch, if this step is the first of several."""
+        number = self.state.graph.level[leaf]
+        if number not in self._batches_begun:
+            self._batches_begun.add(number)
+            self._seal_batch("batch_start", number)
+
+    def complete_batches(self, numbers: Iterable[int], sealed: Collection[str | None]) -> None:
+        """Seal the end of those batches of several steps that are complete. ``sealed``: notes of existing seals."""
+        for number in sorted(numbers):
+            if self.scheduler.batch_is_complete(number) and self._batch_note(number) not in sealed:
+                self._seal_batch("batch_complete", number)
+
+    def _batch_note(self, number: int) -> str:
+        return f"batch {number + 1} of {len(self.scheduler.batches)}"
+
+    def _seal_batch(self, trigger: str, number: int) -> None:
+        batches = self.scheduler.batches
+        if len(batches[number]) > 1:
+            facts = {"batch": number + 1, "of": len(batches), "steps": batches[number]}
+            self.add(Checkpoint(trigger, self._batch_note(number), tell=(trigger, facts)))
+
+    def restore_batches(self) -> None:
+        """Remember the batches that began under an earlier driver."""
+        for path in self.state.graph.leaves:
+            if self.state.steps.get(path, {}).get("started_at"):
+                self._batches_begun.add(self.state.graph.level[path])
+
+    def enter_phase(self, leaf: str) -> tuple[str, str] | None:
+        """Return the phase before and the phase that begins with this step; None if none begins."""
+        phase = leaf.partition("/")[0] if "/" in leaf else ""
+        if not phase or phase in self._phases_entered or self.state.steps[phase].get("started_at"):
+            return None
+        self._phases_entered.add(phase)
+        before, self._phase = self._phase, phase
+        return before, phase
 
     # -- one turn
 
-    def _turn(self) -> None:
-        active = self.active
+    @property
+    def _over(self) -> bool:
+        return self.scheduler.over and not self.attempts
+
+    def _take_turn(self) -> None:
         if self._fence.fell:
             raise StoreUnavailable(
-                f"{active.ledger.store.name} has not heard of this driver for too long: its steps were stopped.",
-                hint=f"`leftoff resume {active.ledger.run_id}` goes on.",
+                f"{self.store.name} has not heard of this driver for too long: its steps were stopped.",
+                hint=f"`leftoff resume {self.run_id}` goes on.",
             )
-        begin.begin_due(active)
-        for ready in active.launcher.known():
+        begin.begin_due(self)
+        for ready in self.launcher.known():
             self._launched(ready)
-        active.close()
-        active.tidy_up(UNTIDY)
-        if active.scheduler.halted is not None:
-            self._stop_all(f"{shown_step(active.scheduler.halted)} failed")
+        self.commit()
+        self._tidy_up(UNTIDY)
+        if self.scheduler.halted is not None:
+            self._stop_all(f"{shown_step(self.scheduler.halted)} failed")
         if self._over:
             return
         if not self._wait():
-            active.tidy_up()
-        for number in self._take_signals():
+            self._tidy_up(0)
+        signals, self._signals = self._signals, []
+        for number in signals:
             self._heed(number)
-        for event in active.launcher.events(0):
+        for event in self.launcher.events(0):
             self._launched(event)
         self._look_at_watched()
         self._look_at_clock()
-        if not self._over:  # else the last commit says so, too
-            active.close()
+        if not self._over:  # else it is committed together with the end of the run
+            self.commit()
         if self._every is not None:
-            active.observer.tick()  # type: ignore[attr-defined]
+            self.setting.observer.tick()  # type: ignore[attr-defined]
 
     def _wait(self) -> bool:
-        """Until something happens; whether it did before it was time to look around."""
-        now = self.active.monotonic()
-        times = [self._next_beat, now + QUIET]
-        due = self.active.scheduler.next_time()
-        if due is not None:
-            times.append(due)
-        if self._kill_at is not None:
-            times.append(self._kill_at)
-        waiting = self.active.scheduler.of("waiting")
-        if waiting:
-            times.append(self._next_look)
-        if self._streams:
-            times.append(now + STREAM)
-        if self._every is not None:
-            times.append(now + self._every)
-        if self._watched:
-            times.append(now + LOOK)
-        self._listen_to("launcher", self.active.launcher.fileno())
+        """Wait until something happens or a time is due. Return whether something happened."""
+        now = time.monotonic()
+        waiting = self.scheduler.of("waiting")
+        times = [self._next_beat, now + QUIET, self.scheduler.next_time(), self._kill_at]
+        times.append(self._next_look if waiting else None)
+        times.append(now + STREAM if self._streams else None)
+        times.append(now + self._every if self._every is not None else None)
+        times.append(now + LOOK if self._watched else None)
+        self._listen_to("launcher", self.launcher.fileno())
         self._listen_to("people", self._ear.fileno() if waiting else NO_FILE)
-        found = self._selector.select(max(0.0, min(times) - now))
+        found = self._selector.select(max(0.0, min(due for due in times if due is not None) - now))
         for key, _ in found:
             if key.fd == self._pipe[0]:
                 _drain(self._pipe[0])
             elif key.fd == self._fds["people"]:
                 self._next_look = 0.0
             elif key.fd != self._fds["launcher"]:
-                # A shim that is watched has ended; what it left is looked for in time.
+                # The shim of a watched attempt has ended. The attempt itself is looked at from time to time.
                 self._selector.unregister(key.fd)
         return bool(found)
 
     def _listen_to(self, whom: str, fd: int) -> None:
-        """It may be another one than before, and its number one that somebody had before."""
+        """Replace a descriptor in the selector. Its number may be one that another had before."""
         before = self._fds[whom]
         if fd == before:
             return
@@ -183,151 +458,145 @@ class Driver:
             self._selector.register(fd, selectors.EVENT_READ, None)
         self._fds[whom] = fd
 
+    def _tidy_up(self, most: int) -> None:
+        """Remove what more than ``most`` attempts left, in a thread: a busy disk takes as long as a step."""
+        if len(self._untidy) <= most or (self._tidier is not None and self._tidier.is_alive()):
+            return
+        folders, self._untidy = self._untidy, []
+        self._tidier = Thread(target=_tidy_all, args=(self.store, folders), daemon=True)
+        self._tidier.start()
+
     # -- processes
 
     def _launched(self, event: Ready | Ended | Lost) -> None:
-        live = self.active.attempts.get(event.token)
+        live = self.attempts.get(event.token)
         if live is None:
             if isinstance(event, Ready):
-                self.active.launcher.drop(event.token)
+                self.launcher.drop(event.token)
         elif isinstance(event, Ready):
             self._ready(live, event)
         elif isinstance(event, Ended):
             self._show_output(live, last=True)
-            finish.ended(self.active, live, event.exit)
+            finish.ended(self, live, event.exit)
         else:
             self._was_lost(live, event)
 
     def _ready(self, live: LiveAttempt, event: Ready) -> None:
-        if live.phase == CHECKING:  # only what changes the world is put on record
+        if live.phase == CHECKING:  # a check changes nothing, so it is not recorded
             live.checker = event.process
-            checkers.note(finish.check_names(live)[1], event.process)
-            self.active.launcher.go(event.token)
+            groups.note_checker(finish.check_names(live)[1], event.process)
+            self.launcher.go(event.token)
             if live.stopped is not None:
                 self._terminate(live)
         elif live.stopped is not None:
-            self.active.launcher.drop(event.token)
+            self.launcher.drop(event.token)
             self._never_mind(live)
         else:
-            begin.ready(self.active, event.token, event.process)
+            begin.ready(self, event.token, event.process)
             if self._streams:
-                live.follower = LogFollower(files.log_path(live.folder))
+                live.follower = LogFollower(live.folder.file(LOG))
 
     def _never_mind(self, live: LiveAttempt) -> None:
-        """It was to start, and nothing of it is on record."""
-        self.active.attempts.pop(live.token, None)
-        self.active.scheduler.put_back(live.unit, live.leaf)
-        leftovers.remove(live.folder)
+        """Put back an attempt of which nothing is recorded."""
+        self.attempts.pop(live.token, None)
+        self.scheduler.put_back(live.unit, live.leaf)
+        live.folder.remove()
 
     def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
-        """Its shim ended without a word, and nothing of it runs: where nothing had begun, once more."""
-        exit = files.read_exit(live.folder) if live.phase == RUNNING else None
+        """The shim died, and nothing of the attempt runs. Start it again if nothing had begun."""
+        exit = live.folder.exit() if live.phase == RUNNING else None
         tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
         more = tries < LOST_TRIES and live.stopped is None
-        message = f"Its process could not be started: {lost.why}."
         if live.phase == CHECKING:
-            self._check_was_lost(live, lost, more=more)
+            self.attempts.pop(lost.token, None)
+            if live.stopped is not None:
+                finish.stopped(self, live)
+            elif more:
+                finish.check_again(self, live)
+            else:
+                message = f"Its checks could not be run: {lost.why}."
+                finish.failed(self, live, {"type": "check", "message": message}, 0, retry=False)
         elif exit is not None:
-            finish.ended(self.active, live, exit)
-        elif live.stopped is not None and live.phase == RUNNING:
-            finish.stopped(self.active, live)
-        elif live.phase == RUNNING and (files.began(live.folder) or not more):
-            finish.killed(self.active, live)
+            finish.ended(self, live, exit)
         elif live.phase == RUNNING:
-            finish.never_began(self.active, live)
+            finish.lost(self, live, may_forget=more)
         elif more:
             self._never_mind(live)
-            self.active.scheduler.later(live.unit, live.leaf, self.active.monotonic())
+            self.scheduler.later(live.unit, live.leaf, time.monotonic())
         else:
-            finish.failed(self.active, live, {"type": "not_started", "message": message}, None)
-
-    def _check_was_lost(self, live: LiveAttempt, lost: Lost, *, more: bool) -> None:
-        """A check only looks: it can be run again. That it cannot be run says nothing of the step."""
-        self.active.attempts.pop(lost.token, None)
-        if live.stopped is not None:
-            finish.stopped(self.active, live)
-        elif more:
-            finish.check_again(self.active, live)
-        else:
-            message = f"Its checks could not be run: {lost.why}."
-            finish.failed(self.active, live, {"type": "check", "message": message}, 0, retry=False)
+            message = f"Its process could not be started: {lost.why}."
+            finish.failed(self, live, {"type": "not_started", "message": message}, None)
 
     def _look_at_watched(self) -> None:
         for token, watch in [*self._watched.items()]:
-            live = self.active.attempts.get(token)
+            live = self.attempts.get(token)
             if not watch.ended():
                 if live is not None and self._is_late(live):
                     groups.kill(watch.process)
                 continue
             del self._watched[token]
-            self._forget_watch(watch)
+            fd = watch.fileno()
+            if fd is not None and fd in self._selector.get_map():
+                self._selector.unregister(fd)
+            watch.close()
             if live is None:
                 continue
             self._show_output(live, last=True)
             exit = watch.exit()
             if exit is not None:
-                finish.ended(self.active, live, exit)
-            elif live.stopped is not None:
-                finish.stopped(self.active, live)
-            elif not files.began(live.folder):
-                finish.never_began(self.active, live)
+                finish.ended(self, live, exit)
             else:
-                finish.killed(self.active, live)
-
-    def _forget_watch(self, watch: groups.Watch) -> None:
-        fd = watch.fileno()
-        if fd is not None and fd in self._selector.get_map():
-            self._selector.unregister(fd)
-        watch.close()
+                finish.lost(self, live, may_forget=True)
 
     def _is_late(self, live: LiveAttempt) -> bool:
-        """Whether an attempt has lost its shim, which would have ended it in time."""
+        """Return whether an attempt has passed its timeout without a shim, which would have ended it."""
         limit, process = live.step.timeout, live.process
         if limit is None or process is None or process.state() != GONE:
             return False
-        return self.active.monotonic() > live.began + limit + self.active.grace
+        return time.monotonic() > live.began + limit + self.setting.grace
 
-    # -- what must not be waited for
+    # -- by the clock
 
     def _look_at_clock(self) -> None:
-        active, now = self.active, self.active.monotonic()
+        now = time.monotonic()
         if now >= self._next_beat:
-            self._next_beat = now + self.heartbeat
+            self._next_beat = now + self.setting.heartbeat
             self._beat()
-        if active.ledger.foreign or (now >= self._next_look and active.scheduler.of("waiting")):
+        if self.foreign or (now >= self._next_look and self.scheduler.of("waiting")):
             self._next_look = now + LOOK
-            look_at_people(active, heard=active.ledger.foreign or self._ear.hears())
+            people.look_at_people(self, heard=self.foreign or self._ear.hears())
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._kill_all()
         if self._streams:
-            for live in active.attempts.values():
+            for live in self.attempts.values():
                 self._show_output(live)
 
     def _beat(self) -> None:
-        """One that cannot be written is no loss where this process can be seen to live: what matters is committed.
+        """Renew the lease. On this machine a missed heartbeat does no harm, since this process can be seen to live.
 
-        Other machines go by beats. Before one of them may follow us, we stop what we started.
+        Other machines depend on heartbeats. Before one of them may take over, this driver stops what it started.
         """
         sent = self._fence.now()
         try:
-            self.active.ledger.beat()
+            self._renew()
             self._fence.heard(sent)
         except StoreUnavailable:
-            if self.active.ledger.store.shared and self._fence.is_alone():
+            if self.store.shared and self._fence.is_alone():
                 raise
 
+    def _renew(self) -> None:
+        lease.beat(self.store, self.run, self.run_id, self.epoch, self.clock.now())
+        if self.store.shared:
+            self._look_at_head()
+
     def _fall_silent(self) -> None:
-        """In a thread: end what we started, whatever we are waiting for meanwhile."""
+        """End what this driver started. Called in a thread, since the driver may hang in the store."""
         for end in (groups.terminate, groups.kill):
-            for live in [*self.active.attempts.values()]:
+            for live in [*self.attempts.values()]:
                 if live.running is not None:
                     end(live.running)
-            time.sleep(self.active.grace if end is groups.terminate else 0)
-
-    @property
-    def _streams(self) -> bool:
-        return bool(getattr(self.active.observer, "wants_output", False))
+            time.sleep(self.setting.grace if end is groups.terminate else 0)
 
     def _show_output(self, live: LiveAttempt, *, last: bool = False) -> None:
         if live.follower is None:
@@ -335,38 +604,34 @@ class Driver:
         if last:
             unseen = live.follower.skip(SHOWN_AT_END)
             if unseen:
-                words = f"{self.active.ledger.run_id} {step_word(live.unit)}"
+                words = f"{self.run_id} {step_word(live.unit)}"
                 told = f"… {unseen} bytes are not shown here: leftoff logs {words}\n"
-                self.active.tell("output", step=live.unit, text=told)
+                self.tell("output", step=live.unit, text=told)
         text = live.follower.read(last=last)
         if text:
-            self.active.tell("output", step=live.unit, text=text)
+            self.tell("output", step=live.unit, text=text)
 
     # -- stopping
 
-    def _take_signals(self) -> list[int]:
-        taken, self._signals = self._signals, []
-        return taken
-
     def _heed(self, number: int) -> None:
-        """The first signal ends everything in order, the second at once."""
+        """End everything in order on the first signal, at once on the second."""
         if self.signal is not None:
             self._kill_all()
             return
         self.signal = number
-        self.active.scheduler.halted = self.active.scheduler.halted or ""
+        self.scheduler.halted = self.scheduler.halted or ""
         name = signal.Signals(number).name
-        self.active.tell("interrupt", signal=name, grace=self.active.grace)
+        self.tell("interrupt", signal=name, grace=self.setting.grace)
         self._stop_all(f"interrupted by {name}")
 
     def _stop_all(self, why: str) -> None:
-        """Tell every process to end; those that do not are killed after the grace."""
-        for token, live in [*self.active.attempts.items()]:
+        """Ask every process to end. Those that do not are killed after the grace period."""
+        for token, live in [*self.attempts.items()]:
             if live.stopped is not None:
                 continue
             live.stopped = why
             if live.phase == STARTING:
-                self.active.launcher.drop(token)
+                self.launcher.drop(token)
                 self._never_mind(live)
             else:
                 self._terminate(live)
@@ -374,22 +639,22 @@ class Driver:
     def _terminate(self, live: LiveAttempt) -> None:
         if live.running is not None:
             groups.terminate(live.running)
-            self._kill_at = self.active.monotonic() + self.active.grace
+            self._kill_at = time.monotonic() + self.setting.grace
 
     def _kill_all(self) -> None:
-        for live in [*self.active.attempts.values()]:
+        for live in [*self.attempts.values()]:
             if live.running is not None:
                 groups.kill(live.running)
 
     def _end_children(self, why: str) -> None:
-        """Without a word to the store, which does not hear us."""
+        """End all processes without a commit, since the store cannot be reached."""
         try:
             self._stop_all(why)
-            deadline = self.active.monotonic() + self.active.grace
-            while self.active.attempts and self.active.monotonic() < deadline:
-                for token, live in [*self.active.attempts.items()]:
+            deadline = time.monotonic() + self.setting.grace
+            while self.attempts and time.monotonic() < deadline:
+                for token, live in [*self.attempts.items()]:
                     if live.running is None or not groups.alive(live.running):
-                        self.active.attempts.pop(token)
+                        self.attempts.pop(token)
                 time.sleep(0.05)
             self._kill_all()
         except (LeftoffError, OSError):
@@ -398,68 +663,92 @@ class Driver:
     # -- the end
 
     def _settle(self) -> int:
-        """What this life of the run came to: its status, a checkpoint where it was interrupted, the exit code."""
-        active = self.active
+        """Commit the run's status, with a checkpoint if it was interrupted. Return the exit code."""
         seal = None
-        git = git_head(active.project), dirty_paths(active.project)
+        git = git_head(self.setting.project), dirty_paths(self.setting.project)
         if self.signal is not None:
-            trigger = _TRIGGERS.get(signal.Signals(self.signal), "session_end")
-            seal = Seal(trigger, note=f"interrupted by {signal.Signals(self.signal).name}")
+            number = signal.Signals(self.signal)
+            seal = Seal(_TRIGGERS.get(number, "session_end"), note=f"interrupted by {number.name}")
+        end = RunSettles(self, git, seal)
+        if seal is None and self._turn:  # two seals are two checkpoints
+            self._turn[-1].also = end
+            self._turn[-1].durable = True
+        else:
+            self.add(end)
+        self.commit()
+        self.store.write(lambda tx: lease.free(tx, self.run, self.epoch))
+        if self._tidier is not None:
+            self._tidier.join()
+        _tidy_all(self.store, self._untidy)
+        return self.outcome()[1]
 
-        def entry(page: Page) -> Seal | None:  # in the transaction the ends of the last steps are known
-            return active.entries.settle(self._outcome()[0], git, seal, self._open_outer())(page)
-
-        active.add(entry) if seal else active.amend(entry)  # two seals are two checkpoints
-        active.close()
-        active.ledger.release()
-        active.tidied()
-        return self._outcome()[1]
-
-    def _open_outer(self) -> dict[str, str]:
-        """What contains steps and did not end, with the status that it is left with."""
+    def open_outer(self) -> dict[str, str]:
+        """Return the phases and `foreach` that did not end, with the status that they are left with."""
+        state = self.state
         return {
-            path: "failed" if self._any_failed(path) else "pending"
-            for path, step in self.active.scheduler.steps.items()
-            if (step.kind == "phase" or step.foreach) and self.active.state.status(path) == "running"
+            path: "failed" if any(state.status(b) == "failed" for b in state.at_or_below(path)) else "pending"
+            for path, step in self.scheduler.steps.items()
+            if (step.kind == "phase" or step.foreach) and state.status(path) == "running"
         }
 
-    def _any_failed(self, path: str) -> bool:
-        return any(
-            self.active.state.status(below) == "failed" for below in self.active.state.at_or_below(path)
-        )
-
-    def _outcome(self) -> tuple[str, int]:
-        state, scheduler = self.active.state, self.active.scheduler
-        steps = [state.status(path) for leaf in scheduler.graph.leaves for path in state.at_or_below(leaf)]
+    def outcome(self) -> tuple[str, int]:
+        """Return the run's status and the exit code."""
+        state, leaves = self.state, self.state.graph.leaves
+        steps = {state.status(path) for leaf in leaves for path in state.at_or_below(leaf)}
         if self.signal is not None:
             return "paused", 130
-        if "failed" in steps and not {"waiting", "blocked"} & set(steps):
+        if "failed" in steps and not {"waiting", "blocked"} & steps:
             return "failed", 1
         if "blocked" in steps:
             return "blocked", 7
-        if set(steps) <= {"completed", "skipped"}:
+        if steps <= {"completed", "skipped"}:
             return "completed", 0
-        if scheduler.only is not None and not {"waiting", "running"} & set(steps):
-            return "paused", 0  # what was asked for is done; the rest was not asked for
+        if self.scheduler.only is not None and not {"waiting", "running"} & steps:
+            return "paused", 0  # the steps that were asked for are done
         return "paused", 7
 
+
+class Fence:
+    """Stops a driver that the store does not hear, before another machine may take over its run.
+
+    The driver itself may hang in the very store that does not answer. So a thread looks at a clock that cannot be set
+    and that counts the time in which the machine sleeps. It calls ``end`` once.
+    """
+
+    def __init__(
+        self, end: Callable[[], None], alone: float = ALONE_S, now: Callable[[], float] | None = None
+    ) -> None:
+        self.now = now or _boot_time
+        self.fell = False
+        self._end = end
+        self._alone = alone
+        self._heard = self.now()
+        self._closed = Event()
+
+    def start(self) -> None:
+        Thread(target=self._watch, daemon=True).start()
+
+    def heard(self, sent: float) -> None:
+        """Take note that a heartbeat sent at this time has arrived."""
+        self._heard = sent
+
+    def is_alone(self) -> bool:
+        return self.now() - self._heard > self._alone
+
     def close(self) -> None:
-        self._closed = True
-        for watch in self._watched.values():
-            watch.close()
-        self._ear.close()
-        self._fence.close()
-        self._selector.close()
-        for fd in self._pipe:
-            os.close(fd)
-        self.active.launcher.close()
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(min(1.0, max(0.01, self._heard + self._alone - self.now()))):
+            if self.is_alone():
+                self.fell = True
+                self._end()
+                return
 
 
-def _pipe() -> tuple[int, int]:
-    ends = os.pipe()
-    for fd in ends:
-        os.set_blocking(fd, False)
-    return ends
+def _boot_time() -> float:
+    """Return seconds since boot, including sleep if the system counts it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _drain(fd: int) -> None:
@@ -468,3 +757,22 @@ def _drain(fd: int) -> None:
             pass
     except BlockingIOError:
         pass
+
+
+def _tidy_all(store: Store, folders: list[AttemptFolder]) -> None:
+    for folder in folders:
+        try:
+            _keep_log(store, folder)
+            folder.tidy()
+        except (OSError, LeftoffError):
+            pass  # the log is still there, and goes with the run
+
+
+def _keep_log(store: Store, folder: AttemptFolder) -> None:
+    """Save the whole of a long log in a store that machines share. Its end was committed with the attempt."""
+    path = folder.file(LOG)
+    if not store.shared or not os.path.exists(path) or os.path.getsize(path) <= MOST_OUTPUT:
+        return
+    with open(path, "rb") as file:
+        whole = store.save_blob(iter(lambda: file.read(1 << 18), b""))
+    store.write(lambda tx: tx.keep_log(folder.name, None, whole))

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterable
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps import lifecycle
 from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.ids import quote_part
 from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.template.template_words import is_template
 from leftoff.workflow.template.templates import Templates, value_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.workflow.definition.model import Step, Workflow
 
 _NAMES = ("id", "name", "key", "path", "title")
 _LONGEST = 200

@@ -1,44 +1,47 @@
-"""Steps that need not run again: what decides that, and the earlier run that has them.
+"""Which steps need not run again, because an earlier run has them; and the plan of ``run --dry-run``.
 
-A step is known by its parts: its command with everything filled in, what the definition puts into its environment, the
-content of its inputs, and the outputs that it declares. Its inputs are the files that it names, and the outputs of the
-steps before it; one that leaves no files stands for itself. Every completed step keeps its parts. With ``cache: true``,
-or ``run --reuse``, one whose parts are those of a completed step of an earlier run is taken from there: its outputs if
-they are as they were, or brought back from the copies that the store keeps, its result and its variables.
+The parts of a step's cache key are its rendered command, its own environment, the content of its inputs, and its
+declared outputs. Its inputs are the files that it names and the outputs of the steps before it; a step without output
+files stands for itself. Every completed step keeps its parts. With ``cache: true`` or ``run --reuse``, a step whose
+parts equal those of a completed step of an earlier run is taken from there: its result, its variables, and its outputs,
+which must be unchanged or are restored from the store's copies.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.origin import may_run
 from leftoff.engine.read.state import Reader
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.workspace.file_state import hash_file, look
 from leftoff.engine.workspace.file_versions import has_copy
 from leftoff.engine.workspace.restoring import put_file_back
 from leftoff.errors import Invalid, LeftoffError
+from leftoff.model.changes import NOTHING
 from leftoff.model.codec import sha256
 from leftoff.model.codec import text as json_text
 from leftoff.model.fields import Fields
 from leftoff.model.frozen import marks
-from leftoff.model.ids import shown_step
+from leftoff.model.ids import shown_step, unquote_part, with_item
+from leftoff.store.base import Store, View
+from leftoff.store.rows import RunRow
+from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.processes.attempt_folder import AttemptFolder
+from leftoff.workflow.run import items
+from leftoff.workflow.run.actions import Command, action_of, own_environment
 from leftoff.workflow.run.items import files_of
+from leftoff.workflow.run.live_attempt import LiveAttempt, outputs_of
+from leftoff.workflow.run.run_state import RunState
+from leftoff.workflow.template.templates import Templates
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from leftoff.store.base import Store, View
-    from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.run.actions import Command
-    from leftoff.workflow.run.state import State
-    from leftoff.workflow.run.unit import LiveAttempt
-    from leftoff.workflow.template.templates import Templates
-
-MOST_RUNS = 20  # that are looked at, newest first
-MOST_NAMED = 50  # inputs whose hashes are kept one by one, so that a change can be told
+RUN, SKIP, ASK = "run", "skip", "ask"
+EVERY_TIME = "every run does it; `cache: true` or --reuse takes it from an earlier one"
+MOST_RUNS = 20  # earlier runs that are looked at, newest first
+MOST_NAMED = 50  # inputs whose hashes are kept one by one, so that a change can be named
 
 
 class Earlier(Fields):
@@ -63,7 +66,7 @@ class Decision(Fields):
 
 
 def wanted(step: Step, everything: bool) -> bool:
-    """Whether a step may be taken from an earlier run: it says so, or everything may that does not say no."""
+    """Return whether a step may be taken from an earlier run: it says so, or everything may and it does not say no."""
     if step.cache is not None:
         return step.cache
     return everything and step.kind != "agent"
@@ -72,7 +75,7 @@ def wanted(step: Step, everything: bool) -> bool:
 class Reuse:
     """Looks for the steps of one run in others of the same workflow."""
 
-    def __init__(self, store: Store, state: State, templates: Templates, *, everything: bool) -> None:
+    def __init__(self, store: Store, state: RunState, templates: Templates, *, everything: bool) -> None:
         self.everything = everything
         self.hashes: dict[str, str] = {}  # of outputs, where they are known from this run
         self._store = store
@@ -83,9 +86,9 @@ class Reuse:
     # -- parts
 
     def parts(self, step: Step, live: LiveAttempt, command: Command, env: dict[str, str]) -> dict[str, Any]:
-        """What decides what a step does, hashed."""
-        argv = [_content(word, live.folder) for word in command.argv]
-        arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder)
+        """Return the parts of a step's cache key, hashed."""
+        argv = [_content(word, live.folder.path) for word in command.argv]
+        arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder.path)
         return {
             "command": _hash(
                 [argv, command.values, arguments, live.cwd, step.checks, step.criteria, step.agent]
@@ -126,7 +129,7 @@ class Reuse:
     # -- earlier runs
 
     def judge(self, unit: str, parts: dict[str, Any]) -> Decision:
-        """Whether an earlier run has this step, with these parts and with outputs that are there or can be."""
+        """Decide whether an earlier run has this step with these parts, and outputs that exist or can be restored."""
         latest: dict[str, Any] | None = None
         for row in self._others():
             record = self._store.read(lambda view, row=row: _completed(self._reader(view, row), unit))  # type: ignore[misc]
@@ -145,7 +148,7 @@ class Reuse:
             if not self._store.exists():
                 return []
             found = self._store.read(lambda view: view.list_runs(where, MOST_RUNS + 1))
-            others = [row for row in found if row.run_id != self._state.ledger.run_id]
+            others = [row for row in found if row.run_id != self._state.run_id]
             # An imported run does not decide which steps need not run, unless the user agreed to it.
             trusted = CALLER.trusts(self._state.project)
             self._runs = [row for row in others if trusted or may_run(self._store, row)]
@@ -177,11 +180,11 @@ class Reuse:
         return Decision(why, Earlier(row.run_id, record, outputs, missing))
 
     def know(self, artifacts: Iterable[dict[str, Any]]) -> None:
-        """Outputs of steps of this run, by their records: they need not be read again."""
+        """Remember the hashes of outputs of this run, so that they need not be read again."""
         self.hashes.update((about["path"], about["hash"][7:39]) for about in artifacts if "hash" in about)
 
     def bring_back(self, earlier: Earlier) -> None:
-        """The outputs that are missing, from the copies of them."""
+        """Restore the missing outputs from their copies."""
         for path in earlier.missing:
             try:
                 put_file_back(self._store, self._state.project, path, earlier.outputs[path])
@@ -189,8 +192,108 @@ class Reuse:
                 raise Invalid(f"{path} cannot be brought back: {error.strerror or error}.") from None
 
 
+class Foreseen(Fields):
+    """What would happen to a step, and why; and the item that it is for."""
+
+    step: str
+    action: str
+    why: str
+    item: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        about = {"step": self.step, "action": self.action, "why": self.why}
+        return with_item(about, self.step, {"item": self.item})
+
+
+class Foresight:
+    """Plans a run of a workflow without starting it: ``run --dry-run``.
+
+    Steps that an earlier run has are supposed to be as they were there, so that the steps after them can be rendered
+    and looked up, too. What a step that would run will leave is unknown, so every step that needs it would run as well.
+    ``folder``: for input that is too long for a command line.
+    """
+
+    def __init__(
+        self, workflow: Workflow, store: Store, project: str, redactor: Redactor, folder: str
+    ) -> None:
+        self._workflow = workflow
+        self._redactor = redactor
+        self._folder = folder
+        self._templates = Templates()
+        self._state = RunState(workflow, project, store)
+        self._graph = self._state.graph
+        self._reuse = Reuse(store, self._state, self._templates, everything=False)
+        self._running: dict[str, None] = {}  # steps that would run
+
+    def plan(self, variables: dict[str, Any], *, reuse: bool) -> list[Foreseen]:
+        self._state.suppose(variables)
+        self._reuse.everything = reuse
+        order = sorted(self._graph.leaves, key=lambda path: self._graph.level[path])
+        found = {path: list(self._step(self._workflow.by_path[path])) for path in order}
+        return [one for path in self._graph.leaves for one in found[path]]
+
+    def _step(self, step: Step) -> Iterator[Foreseen]:
+        try:
+            if step.kind in ("approval", "manual"):
+                yield Foreseen(
+                    step.path, ASK, "a person does it" if step.kind == "manual" else "a person decides"
+                )
+                return
+            before = next((path for path in self._running if path in self._graph.before[step.path]), None)
+            if before is not None:
+                yield self._would_run(step, step.path, f"{before}, which it needs, would run")
+            elif step.when and not self._templates.test(
+                step.when, self._state.values(step), f"{step.path}: when"
+            ):
+                self._state.steps[step.path] = {"status": "skipped"}
+                yield Foreseen(step.path, SKIP, f"when: {step.when}")
+            elif step.foreach is not None:
+                yield from self._items(step)
+            else:
+                yield self._unit(step, step.path, NOTHING)
+        except LeftoffError as error:
+            yield self._would_run(step, step.path, f"that it can be skipped is not known: {error.message}")
+
+    def _items(self, step: Step) -> Iterator[Foreseen]:
+        values = self._state.values(step)
+        found = items.find(step, self._templates, values, self._state.project)
+        if found is None:
+            yield self._would_run(step, step.path, "its items are known once its command has run")
+            return
+        named = items.name(step, found, self._templates, values, self._redactor)
+        self._state.set_items(step.path, named)
+        for unit, item in named:
+            name = unquote_part(unit.rpartition("/")[2])  # has no secret in it
+            yield self._unit(step, unit, item).but(item=name)
+
+    def _unit(self, step: Step, unit: str, item: Any) -> Foreseen:
+        decision = self._judged(step, unit, item)
+        if decision is None:
+            return self._would_run(step, unit, EVERY_TIME)
+        if decision.earlier is None:
+            return self._would_run(step, unit, decision.why)
+        self._state.steps[unit] = decision.earlier.record
+        self._reuse.know(decision.earlier.outputs.values())
+        self._state.suppose({**self._state.variables, **decision.earlier.variables})
+        return Foreseen(unit, SKIP, decision.why)
+
+    def _judged(self, step: Step, unit: str, item: Any) -> Decision | None:
+        if not wanted(step, self._reuse.everything):
+            return None
+        values = self._state.values(step, item)
+        live = LiveAttempt(unit, step, item, "", AttemptFolder(self._folder))
+        command = action_of(step).command(step, self._templates, values, self._folder)
+        live.outputs, live.cwd = outputs_of(self._templates, values, step)
+        env = own_environment(self._templates, step, values)
+        return self._reuse.judge(unit, self._reuse.parts(step, live, command, env))
+
+    def _would_run(self, step: Step, unit: str, why: str) -> Foreseen:
+        self._running[step.path] = None
+        return Foreseen(unit, RUN, why)
+
+
 def _completed(reader: Reader, unit: str) -> dict[str, Any] | None:
-    """A completed step with its parts, and nothing in it that was redacted."""
+    """Return the record of a completed step with its parts; None if something in it was redacted."""
     try:
         found = reader.value("step", unit)
         record = found.plain if found is not None else None
@@ -233,7 +336,7 @@ def _file_hash(project: str, path: str) -> str:
 
 
 def _content(word: str, folder: str) -> str:
-    """A word of a command line; where it names a file of the attempt, what is in that."""
+    """Return a word of a command line; if it names a file of the attempt, the content of that file."""
     if not folder or not word.startswith(folder + os.sep):
         return word
     with open(word, encoding="utf-8", errors="surrogateescape") as file:

@@ -10,14 +10,12 @@ holds for everything that runs.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from leftoff.workflow.definition.graph import Graph
-    from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.model.ids import ancestors
+from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.model import Step, Workflow
 
 DONE = ("completed", "skipped")
 TRIED = 64  # retries whose place is taken that are passed over in one turn
@@ -70,7 +68,7 @@ class Scheduler:
         self._offered: set[str] = set()
         self._phases: dict[str, list[str]] = {}
         for path in graph.leaves:
-            for phase in _above(path):
+            for phase in ancestors(path):
                 self._phases.setdefault(phase, []).append(path)
         self._phase_open = {phase: len(inside) for phase, inside in self._phases.items()}
 
@@ -218,7 +216,7 @@ class Scheduler:
         everything = [ALL] if ALL in self._limits else []
         if unit != leaf and leaf in self._limits:
             return [leaf, *everything]
-        return [ROOT, *(phase for phase in _above(leaf) if phase in self._limits), *everything]
+        return [ROOT, *(phase for phase in ancestors(leaf) if phase in self._limits), *everything]
 
     def _take(self, unit: str, leaf: str) -> bool:
         scopes = self._holders(unit, leaf)
@@ -327,7 +325,7 @@ class Scheduler:
         return list(self._phases_ended(leaf))
 
     def _phases_ended(self, leaf: str) -> Iterator[tuple[str, str]]:
-        for phase in _above(leaf):
+        for phase in reversed(ancestors(leaf)):
             self._phase_open[phase] -= 1
             if self._phase_open[phase] == 0:
                 yield phase, _together([self.status[path] for path in self._phases[phase]])
@@ -336,14 +334,6 @@ class Scheduler:
         self._free(leaf)
         status = "failed" if fan.failed else "completed"
         return [(leaf, status), *self._end(leaf, status)]
-
-
-def _above(path: str) -> Iterator[str]:
-    """What contains a step, from the inside out."""
-    at = path.rfind("/")
-    while at > 0:
-        yield path[:at]
-        at = path.rfind("/", 0, at)
 
 
 def _together(statuses: list[str]) -> str:

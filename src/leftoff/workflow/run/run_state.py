@@ -1,47 +1,69 @@
-"""What the runner knows of its run: the step records it wrote, the variables, and what templates may see of both."""
+"""The records of a run as last seen: steps, variables, and what templates may see of both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.read.state import seen
+from leftoff.engine.read.state import Reader, seen
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import Mark, marks
 from leftoff.model.ids import shown_step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from leftoff.workflow.definition.graph import Graph
-    from leftoff.workflow.definition.model import Step, Workflow
-    from leftoff.workflow.run.ledger import Records
+from leftoff.store.base import Store, View
+from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.model import Step, Workflow
 
 
-class State:
-    """Records as last seen. Variables are read again when somebody changed them."""
+class RunState:
+    """A run's records at its head, or at version ``seq``. Variables are read again after others changed them."""
 
-    def __init__(self, workflow: Workflow, graph: Graph, ledger: Records, project: str) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        project: str,
+        store: Store,
+        run: int = -1,
+        run_id: str = "",
+        seq: int | None = None,
+    ) -> None:
         self.workflow = workflow
-        self.graph = graph
-        self.ledger = ledger
+        self.graph = Graph(workflow)
         self.project = project
+        self.store = store
+        self.run = run
+        self.run_id = run_id
+        self.seq = seq
         self.steps: dict[str, dict[str, Any]] = {}
         self.facts: dict[str, Any] = {}
-        self.overlay: dict[str, Any] = {}  # secrets that this process was given: they are not stored
+        self.overlay: dict[
+            str, Any
+        ] = {}  # values given to this process, secrets among them, which are not stored
         self._variables: dict[str, Any] | None = None
         self._below: dict[str, list[str]] = {}  # the items of each `foreach`, in their order
-        self._items: dict[str, Any] = {}  # what they are: on record, secrets in them are redacted
+        self._items: dict[str, Any] = {}  # their values; in the records, secrets in them are redacted
         self._outputs = Outputs(self)
-        # Secrets are for the processes of steps: a template would put them on a command line.
+        # Secrets go to the processes of steps only: a template would put them on a command line.
         self._env = {key: value for key, value in CALLER.environment().items() if key not in workflow.secrets}
         self._results = Results(self)
 
+    def reader(self, view: View) -> Reader:
+        return Reader(self.store, view, self.run, self.run_id, self.seq)
+
+    def read(self, collection: str) -> dict[str, Any]:
+        """Return the records of a collection as plain values."""
+        return self.store.read(lambda view: self.reader(view).plain(collection))
+
+    def step_now(self, path: str) -> dict[str, Any]:
+        """Return the record of a step from the store; empty if there is none."""
+        found = self.store.read(lambda view: self.reader(view).value("step", path))
+        return {} if found is None else dict(found.plain)
+
     def load(self) -> None:
-        """Everything that is recorded."""
-        self.steps = self.ledger.read("step")
-        self.facts = self.ledger.read("run")
+        """Read everything."""
+        self.steps = self.read("step")
+        self.facts = self.read("run")
         self._variables, self._below = None, {}
         for path, record in self.steps.items():
             if "item" in record:
@@ -50,13 +72,13 @@ class State:
             below.sort(key=lambda path: order_of(self.steps[path]))
 
     def look_again(self, path: str) -> None:
-        """A step's record, which others may have changed."""
-        found = self.ledger.store.read(lambda view: self.ledger.reader(view).value("step", path))
-        if found is not None and found.plain.get("status") != self.status(path):
-            self.steps[path] = dict(found.plain)
+        """Read a step's record again, since others may have changed it."""
+        found = self.step_now(path)
+        if found and found.get("status") != self.status(path):
+            self.steps[path] = found
 
     def items(self, path: str) -> list[str]:
-        """The items of a `foreach`, in their order."""
+        """Return the items of a `foreach`, in their order."""
         return self._below.get(path, [])
 
     def set_items(self, path: str, named: list[tuple[str, Any]]) -> None:
@@ -64,7 +86,7 @@ class State:
         self._items.update(named)
 
     def item(self, path: str) -> Any:
-        """What an item's step is about."""
+        """Return the value of an item."""
         return self._items[path] if path in self._items else self.steps[path]["item"]
 
     def status(self, path: str) -> str:
@@ -73,26 +95,26 @@ class State:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """By name. A redacted one is what this process was given, and is not there where it was given nothing."""
+        """Return the variables by name. A redacted one is missing unless this process was given its value."""
         if self._variables is None:
-            found = self.ledger.store.read(lambda view: self.ledger.reader(view).values("variable"))
+            found = self.store.read(lambda view: self.reader(view).values("variable"))
             self._variables = {name: seen(value.plain) for name, value in found.items() if not value.holes}
             redacted = (name for name, value in found.items() if value.holes)
             self._variables.update({name: self.overlay[name] for name in redacted if name in self.overlay})
         return self._variables
 
     def redacted(self) -> list[str]:
-        """Variables whose values were never stored, and that nobody has given again."""
-        found = self.ledger.store.read(lambda view: self.ledger.reader(view).values("variable"))
+        """Return the variables whose values were not stored and were not given again."""
+        found = self.store.read(lambda view: self.reader(view).values("variable"))
         return [name for name, value in found.items() if value.holes and name not in self.overlay]
 
     def set_variables(self, values: dict[str, Any]) -> None:
-        """These are on record now."""
+        """Remember variables that are committed now."""
         if self._variables is not None:
             self._variables.update(values)
 
     def suppose(self, variables: dict[str, Any]) -> None:
-        """Of a run that is only thought of: these are its variables."""
+        """Set the variables of a run that is only planned."""
         self._variables = variables
 
     def forget_variables(self) -> None:
@@ -101,13 +123,13 @@ class State:
     # -- what templates see
 
     def values(self, step: Step, item: Any = NOTHING) -> dict[str, Any]:
-        """Names and what they stand for, for the templates of a step (or of one item of it)."""
+        """Return the values by name for the templates of a step, or of one item of it."""
         out = dict(self.variables)
         if item is not NOTHING:
             out[step.item_name] = item
         facts = self.facts
         out["run"] = {
-            "id": self.ledger.run_id,
+            "id": self.run_id,
             "workflow": self.workflow.name,
             "branch": facts.get("branch"),
             "title": facts.get("title"),
@@ -123,7 +145,7 @@ class State:
         return out
 
     def named(self, name: str) -> str:
-        """The path of a step by its path, or by an id that only one step has."""
+        """Return the path of a step, given its path or an id that only one step has."""
         if self.workflow.find(name) is not None or name in self.steps:
             return name
         found = [step.path for step in self.workflow.walk() if step.id == name]
@@ -138,7 +160,7 @@ class State:
         raise Invalid(f"There is no step {name}.", hint=f"Its steps: {known}.")
 
     def at_or_below(self, path: str) -> Iterator[str]:
-        """The leaf steps of this run at or below a path: items where there are some."""
+        """Yield the leaf steps at or below a path; for a `foreach`, its items."""
         step = self.workflow.find(path)
         if step is None or path in self._below:
             yield from self._below.get(path, [path])
@@ -159,9 +181,9 @@ class State:
 
 
 class _OfSteps:
-    """Something that every step has, looked up when a template asks for it."""
+    """A property of every step, looked up when a template asks for it."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RunState) -> None:
         self._state = state
 
     def __getitem__(self, name: str) -> Any:
@@ -177,7 +199,7 @@ class _OfSteps:
 
 
 class Outputs(_OfSteps):
-    """``outputs.research[0]``: the files that a step wrote; of a phase or a `foreach`, those of all in it."""
+    """``outputs.research[0]``: the files that a step wrote; for a phase or a `foreach`, those of all its steps."""
 
     def _get(self, path: str) -> list[str]:
         steps = self._state.steps
@@ -185,7 +207,7 @@ class Outputs(_OfSteps):
 
 
 class Results(_OfSteps):
-    """``results.count``: what a step returned; of a `foreach`, a list."""
+    """``results.count``: what a step returned; for a `foreach`, a list."""
 
     def _get(self, path: str) -> Any:
         steps, items = self._state.steps, self._state.items(path)
@@ -195,7 +217,7 @@ class Results(_OfSteps):
 
 
 def _known(value: Any) -> Any:
-    """A value without what was redacted in it, so that whoever asks for that is told that it is not there."""
+    """Return a value without its redacted parts, so that a template that needs them fails."""
     if not marks(value):
         return value
     if isinstance(value, Mark):
@@ -206,6 +228,6 @@ def _known(value: Any) -> Any:
 
 
 def order_of(record: Mapping[str, Any]) -> int:
-    """Its place among the items of a `foreach`."""
+    """Return the place of an item in its `foreach`."""
     order = record.get("order")
     return order if isinstance(order, int) else 1 << 40
