@@ -105,6 +105,16 @@ def positive(word: str | None, name: str) -> int | None:
     return found
 
 
+def count(name: str, given: str) -> int:
+    """Return a number of things, 1 or more."""
+    number = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
+    if number < 1:
+        raise Usage(
+            f"{name} is a whole number from 1 to 999999999, not {given!r}.", hint=f"For example: {name} 20"
+        )
+    return number
+
+
 def step_path(word: str) -> str:
     """A step as it is given: relative to LEFTOFF_STEP where that is set, unless it starts with a slash."""
     from leftoff.engine.config.caller import CALLER

@@ -56,10 +56,10 @@ def execute(ctx: Context, request: RunRequest) -> int:
             ),
         )
     if choice == "delete" and twin is not None:
-        from leftoff.cli.verbs.rm import told
+        from leftoff.cli.verbs.keep_verbs import tell_removed
         from leftoff.operations.upkeep.retention import remove_run
 
-        return told(ctx, remove_run(ctx.project, twin))
+        return tell_removed(ctx, remove_run(ctx.project, twin))
     questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
     execution.check_requirements(ctx.project, request.workflow, questions)
 

@@ -36,7 +36,7 @@ def ask(ctx: Context, target: Target, found: dict[str, Any]) -> str:
 
 def _view(found: dict[str, Any], ctx: Context) -> None:
     from leftoff.cli.render.screen import stderr
-    from leftoff.cli.verbs.show import page
+    from leftoff.cli.verbs.show_verbs import show_page
 
     screen = stderr(ctx.project.now)
-    screen.show([*page(found, screen), []])
+    screen.show([*show_page(found, screen), []])

@@ -9,14 +9,11 @@ Nothing here needs more than the language itself, so that a piped listing starts
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.render.term.STYLES``
-    Line = list[Span]
+Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.render.term.STYLES``
+Line = list[Span]
 
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _JOINERS = "\u200c\u200d"  # invisible, harmless, and part of how some scripts and emoji are written

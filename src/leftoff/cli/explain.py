@@ -1,12 +1,19 @@
-"""What people type who come from git, gh, make, Prefect or Snakemake, and the command that does it here.
+"""Explain the command: its verbs, one verb, and a word that is not a verb.
 
-A word that means exactly the same is accepted (``SAME`` in ``leftoff.cli.verbs``); one of these means nearly the same,
-so it is answered with what to type. Loaded only after a verb was not found.
+``SAME`` in ``leftoff.cli.verbs`` has the words that mean exactly the same as a verb. ``MEANT`` has those that mean
+nearly the same, for users who come from git, gh, make, Prefect or Snakemake: the error suggests what to type.
 """
 
 from __future__ import annotations
 
-from leftoff.cli.verbs import SAME, VERBS
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from leftoff.cli.options import wrapped
+from leftoff.cli.render.text import out
+from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, load_verb
+from leftoff.errors import Usage
+from leftoff.model.codec import text
 
 # word: the commands it may mean here, the likeliest first
 MEANT: dict[str, tuple[str, ...]] = {
@@ -111,11 +118,62 @@ LIKE = 0.75  # how like two words are of which one was meant: one wrong letter o
 
 
 def commands(word: str) -> tuple[str, ...]:
-    """What somebody who typed ``word`` may have meant, as words after ``leftoff``."""
-    from difflib import get_close_matches
-
+    """Return what a user who typed ``word`` may have meant, as words after ``leftoff``."""
     if word.endswith((".yaml", ".yml")):
         return (f"run {word}",)
     begun = [verb for verb in VERBS if len(word) > 2 and verb.startswith(word)]
     near = [word] if word in MEANT else begun or get_close_matches(word, [*VERBS, *SAME, *MEANT], 1, LIKE)
     return tuple(command for name in near for command in MEANT.get(name, (SAME.get(name, name),)))
+
+
+def no_verb(word: str) -> Usage:
+    """Return the error for a word that is not a verb."""
+    meant = " or ".join(f"`leftoff {command}`" for command in commands(word))
+    hint = f"Did you mean {meant}? " if meant else ""
+    return Usage(f"leftoff has no verb {word!r}.", hint=f"{hint}`leftoff help --all` lists them.")
+
+
+def explain(verb: str | None, *, as_json: bool, every: bool = False) -> int:
+    """One verb, those of every day, or ``every`` one."""
+
+    if verb is None:
+        listed = [{"verb": name, "group": group, "about": about} for name, (group, about) in VERBS.items()]
+        out(text({"verbs": listed}) if as_json else _overview(every))
+        return 0
+    spec, _ = load_verb(verb)
+    options = [
+        {"option": o.name, "value": o.metavar, "help": o.help, "repeats": o.many} for o in spec.options
+    ]
+    known = {
+        "verb": verb,
+        "usage": spec.line(),
+        "about": spec.about,
+        "options": options,
+        "examples": spec.examples,
+    }
+    out(text(known) if as_json else spec.help())
+    return 0
+
+
+def _overview(every: bool) -> str:
+    lines = [
+        "leftoff keeps the progress of long-running work, so that it resumes where it left off.",
+        "",
+        "usage: leftoff [--project DIR] [--store URL] [--json] VERB …",
+    ]
+    if every:
+        for group, title in GROUPS.items():
+            lines += ["", f"{title}:", *_verb_rows(name for name, (of, _) in VERBS.items() if of == group)]
+        return "\n".join([*lines, "", "`leftoff help VERB` explains one, with examples."])
+    others = ", ".join(name for name in VERBS if name not in DAILY)
+    lines += ["", "Every day:", *_verb_rows(DAILY), "", "All others:", wrapped("  ", others), ""]
+    lines += [
+        "`leftoff help VERB` explains one verb, with examples; `help --all` lists all.",
+        "New here? `leftoff demo` shows in ten seconds what it does.",
+    ]
+    return "\n".join(lines)
+
+
+def _verb_rows(names: Iterable[str]) -> list[str]:
+    wide = max(len(name) for name in VERBS)
+    return [f"  {name:<{wide}}  {VERBS[name][1]}" for name in names]
