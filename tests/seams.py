@@ -11,7 +11,7 @@ SEAMS = {
     "Doubt.ask": "leftoff.api.doubt.Doubt.ask",
     "StepsMixin._trace": "leftoff.api.steps.StepsMixin._trace",
     "dispatch._run": "leftoff.cli.dispatch._run",
-    "base._drain": "leftoff.cli.progress.base._drain",
+    "progress._discard_stdout": "leftoff.cli.progress._discard_stdout",
     "documents.TOGETHER": "leftoff.dialects.importing.documents.TOGETHER",
     "documents.create_runs": "leftoff.dialects.importing.documents.create_runs",
     "documents.read": "leftoff.dialects.importing.documents.read",

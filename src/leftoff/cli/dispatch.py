@@ -163,7 +163,7 @@ def _listed(error: LeftoffError) -> list[str]:
     """What it could have been, as a table."""
     if not error.listed:
         return []
-    from leftoff.cli.render.text import clean, columns
+    from leftoff.cli.text import clean, columns
     from leftoff.clock import SYSTEM
     from leftoff.model.times import ago
 
@@ -175,7 +175,7 @@ def _listed(error: LeftoffError) -> list[str]:
 
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
-    from leftoff.cli.render.text import clean, out, printable, safe_json
+    from leftoff.cli.text import clean, out, printable, safe_json
 
     parts = [f"leftoff: {error.message}", *_listed(error), *([error.hint] if error.hint else [])]
     if isinstance(error, BadDefinition):  # one line per problem

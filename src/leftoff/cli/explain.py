@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from leftoff.cli.options import wrapped
-from leftoff.cli.render.text import out
+from leftoff.cli.text import out
 from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, load_verb
 from leftoff.errors import Usage
 from leftoff.model.codec import text

@@ -14,7 +14,7 @@ from leftoff.agents.install.install_plan import FileChange, InstallPlan
 from leftoff.agents.install.recipes import Recipe
 from leftoff.cli.context import Context
 from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.render.text import clean, clean_lines
+from leftoff.cli.text import clean, clean_lines
 from leftoff.engine.read.find import Target
 from leftoff.errors import NotFound, Unsupported, Usage
 from leftoff.operations.reports import usage_errors
@@ -202,7 +202,7 @@ BRIEF = Spec(
 def run_brief(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import brief
 
-    found = brief(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
+    found = brief(ctx.project, ctx.caller, ctx.word)
     if not args.json:
         ctx.out(clean_lines(found.text))
     return ctx.answer(found)
@@ -240,7 +240,7 @@ def run_handover(args: Args, ctx: Context) -> int:
     from leftoff.operations.runs import whole_run
 
     usage_errors(lambda: check_agent(args.to, ctx.project.settings.parsed("agents", custom_agents)))
-    named = args.rest[0] if args.rest else None
+    named = ctx.word
     target = whole_run(ctx.project, ctx.caller, named, current(ctx.project, ctx.caller))
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)

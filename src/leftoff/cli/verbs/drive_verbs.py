@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from leftoff.cli.arguments import assignments, positive, step_path
 from leftoff.cli.context import Context
-from leftoff.cli.detach import detach
-from leftoff.cli.execute import emit_end, execute, resume
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.prompts.answers import Terminal
-from leftoff.cli.render.text import clean, step_name
-from leftoff.cli.render.verdict import show
+from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, positive, step_path
+from leftoff.cli.run_parts import show_verdict
+from leftoff.cli.text import clean, step_name
 from leftoff.cli.verbs.history_verbs import show_logs
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.answers import foresee_answers
@@ -251,7 +248,7 @@ def run_resume(args: Args, ctx: Context) -> int:
             f"--from-step and {'--only' if args.only else '--failed'} cannot be combined.",
             hint="--from-step STEP runs it and every later step again; --only STEP… runs these and no others.",
         )
-    named = args.rest[0] if args.rest else None
+    named = ctx.word
     if args.list:
         return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
     target = find(ctx.project, ctx.caller, named, args.checkpoint)
@@ -263,7 +260,7 @@ def run_resume(args: Args, ctx: Context) -> int:
         report.accept(accepted)
         return _finished(report, ctx)
     foresee_answers(report, request)
-    return show(ctx, report, plan=True)
+    return show_verdict(ctx, report, plan=True)
 
 
 def _resume_request(args: Args, ctx: Context, target: Target, accepted: tuple[str, ...]) -> ResumeRequest:
@@ -346,11 +343,11 @@ VERIFY = Spec(
 
 def run_verify(args: Args, ctx: Context) -> int:
     request = ResumeRequest(
-        target(ctx.project, ctx.caller, args.rest[0] if args.rest else None),
+        target(ctx.project, ctx.caller, ctx.word),
         deep=bool(args.deep),
         resumes=False,
     )
-    return show(ctx, verify(ctx.project, ctx.caller, request), plan=False)
+    return show_verdict(ctx, verify(ctx.project, ctx.caller, request), plan=False)
 
 
 # -- stop
@@ -371,7 +368,7 @@ _MOST_STEPS = 6
 
 
 def run_stop(args: Args, ctx: Context) -> int:
-    done = stop(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
+    done = stop(ctx.project, ctx.caller, ctx.word)
     ctx.say(_stopped(done))
     return ctx.answer(done.run) if done.run is not None else 0
 

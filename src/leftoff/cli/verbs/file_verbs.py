@@ -6,8 +6,7 @@ import sys
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.prompts.ask import confirm, said_no
-from leftoff.cli.render.text import clean, step_name, visible
+from leftoff.cli.text import clean, step_name, visible
 from leftoff.engine.workspace.restore_plan import PlanEntry, RestorePlan
 from leftoff.engine.workspace.restoring import RestoreOutcome
 from leftoff.errors import Usage
@@ -107,7 +106,7 @@ def run_restore(args: Args, ctx: Context) -> int:
     request = restore_request(ctx.project, ctx.caller, args.rest)
     done = restore(ctx.project, ctx.caller, request, lambda plan: _agree(ctx, plan))
     if not done.outcome.done:
-        return said_no(ctx)
+        return ctx.said_no()
     plan = done.outcome.plan
     if done.outcome.completed and not args.json:
         ctx.say("leftoff: a restore that had been cut short is now complete.")
@@ -150,17 +149,17 @@ ROLLBACK = Spec(
 def run_rollback(args: Args, ctx: Context) -> int:
     if not args.rest and not args.good and args.run is None:
         raise Usage("`leftoff rollback` needs REF, or --good.", hint=f"usage: {ROLLBACK.line()}")
-    wanted = Rollback(args.rest[0] if args.rest else None, good=args.good, files=args.files)
+    wanted = Rollback(ctx.word, good=args.good, files=args.files)
     if args.dry_run:
         return _plan_only(ctx, wanted)
 
     def end_steps(run_id: str, running: dict[str, list[Process]]) -> bool:
         hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
-        return confirm(ctx, _running_steps(run_id, running), hint=hint)
+        return ctx.confirm(_running_steps(run_id, running), hint=hint)
 
     done = rollback(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
     if not done.done:
-        return said_no(ctx)
+        return ctx.said_no()
     _tell_rollback(ctx, done)
     if done.lost is None:
         return 0
@@ -237,7 +236,7 @@ def _agree(ctx: Context, plan: RestorePlan) -> bool:
     names = ", ".join(entry.path for entry in plan.changed[:5])
     more = len(plan.changed) - 5
     what = f"Changed since they were last recorded: {clean(names)}{f' and {more} more' if more > 0 else ''}."
-    return confirm(ctx, what, hint=_RESTORE_HINT)
+    return ctx.confirm(what, hint=_RESTORE_HINT)
 
 
 def _show_plan(ctx: Context, plan: RestorePlan, most: int | None = None) -> None:

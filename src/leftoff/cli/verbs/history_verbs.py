@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from leftoff.cli.arguments import assignments, count
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.render.layout import line_width, shared, wrapped
-from leftoff.cli.render.screen import Screen
-from leftoff.cli.render.text import Line, clean, columns, crop, pad, step_name, value, visible, width
+from leftoff.cli.layout import line_width, shared, wrapped
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, count
+from leftoff.cli.screen import Screen
+from leftoff.cli.text import Line, clean, columns, crop, pad, step_name, value, visible, width
 from leftoff.engine.read.diff import Section, same
 from leftoff.engine.read.find import Target
 from leftoff.model.versions import Version
@@ -39,7 +38,7 @@ _LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
 
 def run_log(args: Args, ctx: Context) -> int:
     most = count("-n", args.n) if args.n is not None else None
-    return show_log(history(ctx.project, ctx.caller, args.rest[0] if args.rest else None, most), ctx)
+    return show_log(history(ctx.project, ctx.caller, ctx.word, most), ctx)
 
 
 def show_logs(found: list[History], ctx: Context) -> int:
@@ -473,7 +472,7 @@ def run_fork(args: Args, ctx: Context) -> int:
     ctx.need_name(FORK)
     caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
     variables = usage_errors(lambda: assignments(args.var))
-    wanted = Fork(args.rest[0] if args.rest else None, args.branch, args.run_id, variables)
+    wanted = Fork(ctx.word, args.branch, args.run_id, variables)
     made = fork(ctx.project, caller, wanted)
     if not args.json:
         ctx.out(made.info.run_id)

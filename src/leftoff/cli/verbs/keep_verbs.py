@@ -7,8 +7,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.prompts.ask import confirm, said_no
-from leftoff.cli.render.text import clean
+from leftoff.cli.text import clean
 from leftoff.dialects.retention import Pruned
 from leftoff.engine.retention.fsck import FsckReport
 from leftoff.errors import Usage
@@ -32,7 +31,7 @@ ARCHIVE = Spec(
 
 
 def run_archive(args: Args, ctx: Context) -> int:
-    done = archive(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
+    done = archive(ctx.project, ctx.caller, ctx.word)
     if args.json:
         ctx.emit(done.info.to_json())
     else:
@@ -61,13 +60,11 @@ def run_rm(args: Args, ctx: Context) -> int:
     done = remove(
         ctx.project,
         ctx.caller,
-        args.rest[0] if args.rest else None,
-        lambda row: confirm(
-            ctx, what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."
-        ),
+        ctx.word,
+        lambda row: ctx.confirm(what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."),
     )
     if done is None:
-        return said_no(ctx)
+        return ctx.said_no()
     return tell_removed(ctx, done)
 
 
@@ -358,8 +355,8 @@ def _give_trust(ctx: Context) -> int:
             ctx.say("leftoff: this is not trusted yet. `leftoff trust --yes` trusts it.")
             ctx.emit(found.to_json())
             return 7
-        if not confirm(ctx, "This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
-            return said_no(ctx)
+        if not ctx.confirm("This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
+            return ctx.said_no()
         give(ctx.project, found)
         found = look(ctx.project)
         ctx.say(f"leftoff: {found.project} is trusted, as it is now.")

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from leftoff.cli.arguments import count
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.render.layout import facts, wrapped
-from leftoff.cli.render.run_list import run_list, waits
-from leftoff.cli.render.screen import Screen, rows_of
-from leftoff.cli.render.text import Line, clean, clean_lines, size, step_name
+from leftoff.cli.layout import facts, wrapped
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, count
+from leftoff.cli.run_parts import run_list, waits
+from leftoff.cli.screen import Screen, rows_of
+from leftoff.cli.text import Line, clean, clean_lines, size, step_name
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.watch import Change
 from leftoff.errors import Usage
@@ -182,7 +181,7 @@ def _moments(ctx: Context) -> Iterator[Status]:
 
 def _redraw(ctx: Context) -> None:
     """Drawn each second, as its times go on; the store is asked when something happened."""
-    from leftoff.cli.render.term import Redrawn
+    from leftoff.cli.term import Redrawn
     from leftoff.operations.watching.changes import News, watch
 
     with Redrawn(sys.stdout, ctx.screen().columns) as shown, watch(ctx.project) as changes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, Opt, Spec
-from leftoff.cli.render.text import Line
+from leftoff.cli.text import Line
 from leftoff.cli.verbs import SAME, VERBS
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import find_project
@@ -140,12 +140,12 @@ class Story:
     """The demo, part by part."""
 
     def __init__(self, folder: str, now: int, *, quiet: bool) -> None:
-        from leftoff.cli.render.screen import stdout
+        from leftoff.cli.screen import Screen
 
         self.folder = folder
         self.store = os.path.join(folder, ".leftoff")
         self.quiet = quiet
-        self.screen = stdout(now)
+        self.screen = Screen(sys.stdout, now)
         self.lines: list[list[str]] = []  # what the workflow said, each time it ran
         self.codes: list[int] = []
 
@@ -291,7 +291,7 @@ HELP = Spec(
 def run_help(args: Args, ctx: Context) -> int:
     from leftoff.cli.explain import explain, no_verb
 
-    word = args.rest[0] if args.rest else None
+    word = ctx.word
     verb = SAME.get(word, word) if word is not None else None
     if word is not None and verb not in VERBS:
         raise no_verb(word)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import assignments, json_or_file, number, step_path
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.render.text import step_name
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, json_or_file, number, step_path
+from leftoff.cli.text import step_name
 from leftoff.engine.read.quoting import named, quoted
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.verdict import Report

@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from leftoff.cli.arguments import number
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.progress.times import took
-from leftoff.cli.render.failures import failure_lines, in_words
-from leftoff.cli.render.layout import facts, wrapped
-from leftoff.cli.render.run_list import bar, status_line
-from leftoff.cli.render.screen import Screen
-from leftoff.cli.render.step_output import tidy
-from leftoff.cli.render.text import Line, clean, columns, crop, pad, printable, size, step_name, value, width
+from leftoff.cli.layout import facts, wrapped
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, number
+from leftoff.cli.run_parts import bar, error_in_words, failure_lines, status_line
+from leftoff.cli.screen import Screen
+from leftoff.cli.tally import took
+from leftoff.cli.text import Line, clean, columns, crop, pad, printable, size, step_name, tidy, value, width
 from leftoff.engine.read import turns
 from leftoff.engine.read.logs import Log
 from leftoff.engine.read.turns import other_errors
@@ -74,7 +71,7 @@ def run_show(args: Args, ctx: Context) -> int:
     if len(parts) > 1:
         raise Usage(f"--{parts[0]} and --{parts[1]} cannot be combined.", hint=f"usage: {SHOW.line()}")
     whole = None if args.json or not parts or args.variables else _FOR_A_PART
-    found = show(ctx.project, ctx.caller, args.rest[0] if args.rest else None, whole)
+    found = show(ctx.project, ctx.caller, ctx.word, whole)
     if args.json:
         ctx.emit(found)
         return 0
@@ -236,7 +233,10 @@ def step_lines(records: list[dict[str, Any]], screen: Screen, wants: dict[str, l
         lines.append(line)
         if record["error"]:
             lines.append(
-                [("  " + " " * name.count("  "), ""), (crop(in_words(record["error"]), room - 2), "bad")]
+                [
+                    ("  " + " " * name.count("  "), ""),
+                    (crop(error_in_words(record["error"]), room - 2), "bad"),
+                ]
             )
         lines += [[("  ", ""), (text, "warn")] for text in wants.get(record["step"], ())]
     return lines
@@ -310,7 +310,7 @@ def _bare_steps(records: list[dict[str, Any]], wants: dict[str, list[str]]) -> l
             ", ".join(
                 [
                     *_step_facts(record),
-                    *([in_words(record["error"])] if record["error"] else []),
+                    *([error_in_words(record["error"])] if record["error"] else []),
                     *wants.get(record["step"], ()),
                 ]
             ),

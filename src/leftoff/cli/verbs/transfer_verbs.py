@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from leftoff.cli.arguments import json_or_file, read_text
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
-from leftoff.cli.prompts.ask import YES, answer, can_ask
-from leftoff.cli.render.text import clean, columns
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, json_or_file, read_text
+from leftoff.cli.prompts import YES, answer
+from leftoff.cli.text import clean, columns
 from leftoff.dialects.bmad.events import parse
 from leftoff.dialects.claude.compat import MAX_AGE_DAYS, Checkpoints
 from leftoff.dialects.claude.document import phases, project_of, status_word
@@ -41,7 +40,7 @@ EXPORT = Spec(
 def run_export(args: Args, ctx: Context) -> int:
     if args.o == "-":
         raise Usage("A bundle is written to a file, not to stdout.", hint=f"usage: {EXPORT.line()}")
-    done = export(ctx.project, ctx.caller, args.rest[0] if args.rest else None, args.o)
+    done = export(ctx.project, ctx.caller, ctx.word, args.o)
     if args.json:
         ctx.emit(done.to_json())
     else:
@@ -82,7 +81,7 @@ IMPORT = Spec(
 def run_import(args: Args, ctx: Context) -> int:
     if any("\0" in path or not path for path in args.rest):
         raise Usage("An empty name is not a file.", hint=f"usage: {IMPORT.line()}")
-    agree = _agrees if args.dialect is None and can_ask(ctx) else None
+    agree = _agrees if args.dialect is None and ctx.can_ask() else None
     wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
     outcome = import_runs(ctx.project, wanted)
     _tell_imported(args, ctx, outcome)

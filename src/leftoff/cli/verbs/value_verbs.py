@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import assignments, json_or_file, step_path
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, json_or_file, step_path
 from leftoff.errors import Usage
 from leftoff.operations import records
 from leftoff.operations.records import (

@@ -1,9 +1,8 @@
-"""Plain text: names made harmless, widths counted in columns, sizes as people say them.
+"""Plain text: names made harmless, widths counted in columns, sizes as people write them.
 
-Whatever a run carries (a title, a step, a value) may have come from anywhere. Nothing that a terminal would obey is
-ever printed as it is: ``clean`` escapes it. Whoever prints goes through here (``out``, ``say``) or through a page
-(``leftoff.cli.render.screen``), which escape whatever reaches them; a verb cleans by itself only what it measures.
-Nothing here needs more than the language itself, so that a piped listing starts as fast as it can.
+Names and values of a run may come from anywhere, so nothing that a terminal would obey is printed as it is: ``clean``
+escapes it. Verbs print through ``out``, ``say`` or a page (``leftoff.cli.screen``), which escape all text. A verb
+cleans text itself only if it measures it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.render.term.STYLES``
+Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.term.STYLES``
 Line = list[Span]
 
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -182,3 +181,21 @@ def say(text: str) -> None:
     """Talk on stderr, for people: harmless, wherever it goes."""
     sys.stderr.write(printable(clean_lines(text)))
     sys.stderr.flush()
+
+
+_TAB = "    "
+
+
+def tidy(line: str) -> str:
+    """One line as a terminal may have it: no colours, no cursor movements, of a redrawn line what it was last."""
+    if line.isprintable():
+        return line
+    if "\r" in line:
+        line = next((part for part in reversed(line.split("\r")) if part), "")
+    if "\x1b" in line or "\x9b" in line:
+        from leftoff.model.escapes import without_escapes
+
+        line = without_escapes(line)
+    if "\b" in line:
+        line = line.replace("\b", "")
+    return clean(line.replace("\t", _TAB))

@@ -1,44 +1,21 @@
-"""Questions to a person: asked on stderr, answered on stdin. With nobody there, exit 7 says how to answer before."""
+"""Ask a person: questions go to stderr, answers come from stdin. ``NeedsPerson`` if the input ends."""
 
 from __future__ import annotations
 
+import select
 import sys
+from collections.abc import Sequence
 
-from leftoff.cli.render.text import say
+from leftoff.cli.text import clean, columns, say
 from leftoff.errors import NeedsPerson
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from leftoff.cli.context import Context
+from leftoff.model.times import ago
 
 YES = ("y", "yes")
 HEED_S = 0.2
 
 
-def can_ask(ctx: Context) -> bool:
-    """Whether a person sits there; a program that wants JSON is none."""
-    return not ctx.args.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def confirm(ctx: Context, what: str, *, hint: str) -> bool:
-    """Whether to do it: --yes, or an answer. Nobody there to answer is exit 7."""
-    if ctx.args.yes:
-        return True
-    if not can_ask(ctx):
-        raise NeedsPerson(what, hint=hint)
-    return answer(f"{what} Go on? [y/N]: ", hint).lower() in YES
-
-
-def said_no(ctx: Context) -> int:
-    """The answer was no: what was asked for is not done, which is no success."""
-    ctx.say("leftoff: nothing was changed.")
-    return NeedsPerson.exit_code
-
-
 def choose(question: str, choices: Sequence[str], hint: str) -> str:
-    """One of the choices, by its first letter or in full; asked again until it is one."""
+    """Ask for one of the choices, by its first letter or in full, until the answer is one."""
     while True:
         given = answer(question, hint).lower()
         for choice in choices:
@@ -49,10 +26,7 @@ def choose(question: str, choices: Sequence[str], hint: str) -> str:
 
 
 def pick(question: str, listed: Sequence[tuple[str, str, str, int]], now: int) -> str:
-    """One of what is listed, by its number or its name; asked again until it is one."""
-    from leftoff.cli.render.text import clean, columns
-    from leftoff.model.times import ago
-
+    """List names (with what, status, time) and ask for one, by number or name, until the answer is one."""
     rows = [
         (f"  {number}", clean(name), clean(what), clean(status), ago(at, now) if at else "")
         for number, (name, what, status, at) in enumerate(listed, 1)
@@ -67,11 +41,10 @@ def pick(question: str, listed: Sequence[tuple[str, str, str, int]], now: int) -
 
 
 def answer(question: str, hint: str) -> str:
-    import select
-
+    """Ask, and return the line that was typed."""
     say(question)
     while not select.select([sys.stdin], [], [], HEED_S)[0]:
-        pass  # a Ctrl-C that came just before the wait is heeded now
+        pass  # a Ctrl-C that came just before the wait is handled now
     line = sys.stdin.readline()
     if not line:
         say("\n")

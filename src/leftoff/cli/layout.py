@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from leftoff.cli.render.text import crop, fold, pad, width
+from leftoff.cli.text import crop, fold, pad, width
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.cli.render.text import Line, Span
+    from leftoff.cli.text import Line, Span
 
 GAP = 2
 CARDS_BELOW = 44  # columns

@@ -1,6 +1,6 @@
 """Where a verb's page goes: a terminal, with colours and a width, or a pipe, with neither.
 
-A page is a list of lines, each a list of (text, style); the same one is painted by ``leftoff.cli.render.term`` on a
+A page is a list of lines, each a list of (text, style); the same one is painted by ``leftoff.cli.term`` on a
 terminal and printed bare everywhere else, also on a terminal where ``NO_COLOR`` is set.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff.cli.render.text import plain
+from leftoff.cli.text import plain
 from leftoff.clock import iso
 from leftoff.model.times import ago
 
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from leftoff.cli.render.text import Line
+    from leftoff.cli.text import Line
 
 NARROWEST = 16
 
@@ -37,11 +37,11 @@ class Screen:
 
     def show(self, lines: list[Line]) -> None:
         if self.fancy:
-            from leftoff.cli.render.term import paint
+            from leftoff.cli.term import paint
 
             paint(lines, self.stream, self.columns)
         else:
-            from leftoff.cli.render.text import printable
+            from leftoff.cli.text import printable
 
             self.stream.write(printable(plain(lines)) + "\n")
             self.stream.flush()
@@ -63,20 +63,12 @@ class Screen:
         words = shlex.split(os.environ.get("PAGER") or "less")
         if not words or words == ["cat"] or shutil.which(words[0]) is None:
             return False
-        from leftoff.cli.render.term import paint
+        from leftoff.cli.term import paint
 
         text = StringIO()
         paint(lines, text, self.columns)
         done = subprocess.run(words, input=text.getvalue(), text=True, env={**os.environ, "LESS": "FRX"})
         return done.returncode == 0
-
-
-def stdout(now: int) -> Screen:
-    return Screen(sys.stdout, now)
-
-
-def stderr(now: int) -> Screen:
-    return Screen(sys.stderr, now)
 
 
 def is_fancy(stream: TextIO) -> bool:

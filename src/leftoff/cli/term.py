@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from leftoff.cli.render.layout import line_width
-from leftoff.cli.render.text import clean
+from leftoff.cli.layout import line_width
+from leftoff.cli.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
-    from leftoff.cli.render.text import Line
+    from leftoff.cli.text import Line
 
 # What a piece of text is, and how that looks.
 STYLES = {

@@ -1,26 +1,98 @@
-"""How far a run is, kept up to date event by event; and how long it will still take.
+"""Count how far a run is, event by event, and estimate how long it will still take.
 
-Each event costs the same, however many steps there are: what a display needs is counted as it happens, by group. A
-group is a step of the workflow, or a `foreach` with all its items.
+Each event costs the same, however many steps there are: counts are kept by group. A group is a step of the workflow,
+or a `foreach` with all its items.
 
-The guess of what is left: an item of a `foreach` takes what its finished siblings took on average; another step takes
-its estimate, stretched as the estimates so far turned out; one without an estimate takes what finished steps took on
-average. Within a batch steps share the places there are, batches follow one another. People are not waited for.
+The estimate of what is left: an item of a `foreach` takes the average of its finished siblings. Another step takes its
+estimate, multiplied by how far the estimates were off so far. A step without an estimate takes the average of finished
+steps. Steps of a batch share the places there are, batches follow one another. Waiting for people is not counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from leftoff.model.fields import Fields
+from leftoff.workflow.definition.model import Workflow
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+Event = dict[str, Any]
 
-    from leftoff.cli.progress.info import Info, Leaf
 
-    Event = dict[str, Any]
+def took(seconds: float) -> str:
+    """Return how long something took: ``0.3s``, ``12.3s``, ``3m 05s``, ``1h 04m``, ``2d 03h``."""
+    if seconds < 59.95:
+        return f"{max(seconds, 0):.1f}s"
+    return whole(seconds)
 
-DONE, FAILED = "done", "failed"
+
+def whole(seconds: float) -> str:
+    """Return a time in whole seconds, for something that still runs: ``12s``, ``3m 05s``, ``1h 04m``, ``2d 03h``."""
+    number = max(0, round(seconds))
+    if number < 60:
+        return f"{number}s"
+    if number < 3600:
+        return f"{number // 60}m {number % 60:02d}s"
+    if number < 86_400:
+        return f"{number // 3600}h {number % 3600 // 60:02d}m"
+    return f"{number // 86_400}d {number % 86_400 // 3600:02d}h"
+
+
+def roughly(seconds: float) -> str:
+    """Return an estimated time, with no more digits than the estimate has."""
+    if seconds < 60:
+        return f"{round(seconds / 5) * 5}s"
+    if seconds < 600:
+        number = round(seconds / 10) * 10
+        return f"{number // 60}m {number % 60:02d}s" if number % 60 else f"{number // 60}m"
+    if seconds < 5400:
+        return f"{round(seconds / 60)}m"
+    return whole(round(seconds / 600) * 600)
+
+
+class Leaf(Fields):
+    """A step without steps below it. ``limit``: how many items of a `foreach` run at once, if it has its own limit.
+    ``person``: "approval" or "manual" if a person decides or does it."""
+
+    path: str
+    title: str = ""
+    estimate: float | None = None
+    batch: int = 0
+    foreach: bool = False
+    limit: int | None = None
+    person: str = ""
+
+
+class Info:
+    """What a display knows of a workflow before anything happens."""
+
+    def __init__(self, workflow: str = "", leaves: Iterable[Leaf] = (), parallel: int = 1) -> None:
+        self.workflow = workflow
+        self.leaves = {leaf.path: leaf for leaf in leaves}
+        self.parallel = max(1, parallel)
+
+    @classmethod
+    def of(
+        cls, workflow: Workflow, batches: Sequence[Iterable[str]] = (), max_parallel: int | None = None
+    ) -> Info:
+        """Make it from a definition, the batches of its graph, and the limit that was given for this run."""
+        level = {path: number for number, batch in enumerate(batches) for path in batch}
+        leaves = [
+            Leaf(
+                step.path,
+                step.title,
+                step.estimate,
+                batch=level.get(step.path, 0),
+                foreach=step.foreach is not None,
+                limit=step.max_parallel if step.foreach is not None else None,
+                person=step.kind if step.kind in ("approval", "manual") else "",
+            )
+            for step in workflow.leaves()
+        ]
+        return cls(workflow.name, leaves, max_parallel or workflow.max_parallel)
+
+
+_DONE, _FAILED = "done", "failed"
 _STRETCH = (0.05, 20.0)  # how far a few wrong estimates may bend the others
 
 
@@ -61,7 +133,7 @@ class Group:
 
 
 class Tally:
-    """A run as its events tell it."""
+    """The counts of a run, as of the last event."""
 
     def __init__(self, info: Info) -> None:
         self.info = info
@@ -84,7 +156,7 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """How many steps there are, as far as is known by now: a `foreach` is one until its items are known."""
+        """Return the known number of steps. A `foreach` counts as one until its items are known."""
         if self._final:
             return self._final.get("total", 0)
         counted = sum(group.units for group in self.groups.values()) if self.groups else self._told
@@ -99,7 +171,7 @@ class Tally:
     # -- what happens
 
     def feed(self, event: Event, now: float) -> None:
-        """Take an event in; ``now`` is the display's own clock, in seconds."""
+        """Count an event. ``now`` is the display's own clock, in seconds."""
         if self.began is None:
             self.began = now
         handler = getattr(self, f"_on_{event['event']}", None)
@@ -125,7 +197,7 @@ class Tally:
             self.groups[path].items = number
         for entry in event.get("plan", ()):
             if entry.get("action") == "skip":
-                self._end(entry["step"], DONE)
+                self._end(entry["step"], _DONE)
             elif entry.get("action") == "ask":
                 self._still_waits(entry["step"])
 
@@ -174,11 +246,11 @@ class Tally:
     def _on_step_done(self, event: Event, now: float) -> None:
         self._stop(event["step"])
         self._time(event["step"], event.get("seconds"))
-        self._end(event["step"], DONE)
+        self._end(event["step"], _DONE)
 
     def _on_step_skipped(self, event: Event, now: float) -> None:
         self._stop(event["step"])
-        self._end(event["step"], DONE)
+        self._end(event["step"], _DONE)
 
     def _on_step_stopped(self, event: Event, now: float) -> None:
         self._stop(event["step"])
@@ -189,7 +261,7 @@ class Tally:
         if again is not None:
             self.retrying[path] = now + again
         else:
-            self._end(path, FAILED)
+            self._end(path, _FAILED)
 
     def _on_waiting(self, event: Event, now: float) -> None:
         self._stop(event["step"])
@@ -210,12 +282,12 @@ class Tally:
     # -- counting
 
     def group(self, path: str) -> Group | None:
-        """The step of the workflow that this is, or that this is an item of."""
+        """Return the group of a step or an item."""
         found = self.groups.get(path)
         return found if found is not None else self.groups.get(path.rpartition("/")[0])
 
     def _counts(self, path: str) -> bool:
-        """Whether it is a leaf: neither a phase, nor a `foreach` that has items."""
+        """Return whether the step is counted: it is neither a phase nor a `foreach` with items."""
         group = self.group(path)
         if group is None:
             return not self.groups
@@ -226,25 +298,25 @@ class Tally:
         if path in self._ended or not self._counts(path):
             return
         self._ended[path] = how
-        self._done += how == DONE
-        self.failed += how == FAILED
+        self._done += how == _DONE
+        self.failed += how == _FAILED
         group = self.group(path)
         if group is not None:
             group.waits = False
             group.ended += 1
-            group.failed += how == FAILED
+            group.failed += how == _FAILED
 
     def _reopen(self, path: str) -> None:
         """A step that ended runs again."""
         how = self._ended.pop(path, None)
         if how is None:
             return
-        self._done -= how == DONE
-        self.failed -= how == FAILED
+        self._done -= how == _DONE
+        self.failed -= how == _FAILED
         group = self.group(path)
         if group is not None:
             group.ended -= 1
-            group.failed -= how == FAILED
+            group.failed -= how == _FAILED
 
     def _stop(self, path: str) -> None:
         self.running.pop(path, None)
@@ -265,7 +337,7 @@ class Tally:
         return now - self.began if self.began is not None else 0.0
 
     def left(self, now: float) -> tuple[float, bool] | None:
-        """How many seconds are left, and whether every step that is left is in it; ``None``: nobody can know."""
+        """Return how many seconds are left and whether that covers every step; ``None`` if it is unknown."""
         stretch, mean = self._stretch(), self._mean()
         batches: dict[int, list[tuple[float, float]]] = {}
         sure = True
@@ -285,7 +357,7 @@ class Tally:
         return total, sure
 
     def _stretch(self) -> float:
-        """What estimates so far have to be multiplied with."""
+        """Return the factor by which the estimates were off so far."""
         took = wanted = 0.0
         for group in self.groups.values():
             if group.timed and group.leaf.estimate:
@@ -299,7 +371,7 @@ class Tally:
         return sum(means) / len(means) if means else None
 
     def _expected(self, group: Group, stretch: float, mean: float | None) -> float | None:
-        """How long one unit of it takes, most likely."""
+        """Return how long one unit of a group most likely takes."""
         if group.timed:
             return group.mean
         if group.leaf.estimate is not None:
@@ -308,7 +380,7 @@ class Tally:
 
 
 def _need(group: Group, each: float, now: float) -> tuple[float, float]:
-    """The work that is left of a group, and the time it takes at the very least."""
+    """Return the work that is left of a group, and the least time it takes."""
     rests = [max(0.0, each - (now - running.since)) for running in group.running.values()]
     work = each * group.to_start + sum(rests)
     longest = max([each if group.to_start else 0.0, *rests])

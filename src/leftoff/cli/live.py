@@ -1,34 +1,21 @@
-"""For a person at a terminal: a line for each running step and a bar for the whole, drawn over and over.
+"""Draw a run's progress on a terminal: a line for each running step and a bar for the whole run, drawn repeatedly.
 
-Above them scrolls what the steps print, with their names, and what ended. Events only change what is known; a drawing
-shows what is known by then, at most every tenth of a second. Whatever comes faster than one can read is counted, not
-shown: it is in the logs.
+Above them scrolls what the steps print, with their names, and what ended. Events only update the counts; the display is
+drawn at most every tenth of a second. Output that comes faster than one can read is counted, not shown.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import TextIO
 
-from leftoff.cli.progress.base import Observer
-from leftoff.cli.progress.ending import command, ending, table
-from leftoff.cli.progress.plain import failure, first_line, sentence
-from leftoff.cli.progress.tally import Tally
-from leftoff.cli.progress.times import roughly, took, whole
-from leftoff.cli.render.screen import NARROWEST, columns_of, rows_of
-from leftoff.cli.render.step_output import tidy
-from leftoff.cli.render.term import Region
-from leftoff.cli.render.text import ELLIPSIS, clean, crop, pad, step_name, width
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TextIO
-
-    from leftoff.cli.progress.base import Event
-    from leftoff.cli.progress.info import Info
-    from leftoff.cli.progress.tally import Running
-    from leftoff.cli.render.text import Line
-    from leftoff.clock import Clock
+from leftoff.cli.layout import cropped
+from leftoff.cli.progress import Observer, command, ending, failure, first_line, sentence, time_table
+from leftoff.cli.screen import NARROWEST, columns_of, rows_of
+from leftoff.cli.tally import Event, Info, Running, Tally, roughly, took, whole
+from leftoff.cli.term import Region
+from leftoff.cli.text import ELLIPSIS, Line, clean, crop, pad, step_name, tidy, width
+from leftoff.clock import Clock
 
 GAP_S = 0.1  # between two drawings
 TICK_S = 0.25
@@ -42,7 +29,7 @@ TAIL = 10
 MOST_TAILS = 3  # items of one `foreach` whose last lines are shown
 
 
-class Live(Observer):
+class LiveDisplay(Observer):
     wants_output = True
     every = TICK_S
 
@@ -70,10 +57,10 @@ class Live(Observer):
             self._end(event, now)
             return
         else:
-            tell = _NEWS.get(kind)
-            if tell is not None:
+            news = _news(event, self._tally)
+            if news:
                 self._flush()  # in the order in which it happened
-                self._tell(tell(event, self._tally))
+                self._tell(news)
         if now - self._at >= GAP_S:
             self.draw()
 
@@ -84,7 +71,7 @@ class Live(Observer):
             return
         self._at = now
         columns = max(NARROWEST, columns_of(self._stream))
-        below = page(self._tally, now, columns - 1, rows_of(self._stream))
+        below = live_page(self._tally, now, columns - 1, rows_of(self._stream))
         if self._printed or self._news or below != self._shown:
             self._region.draw(self._taken(), below, columns)
             self._shown = below
@@ -98,7 +85,7 @@ class Live(Observer):
     def _end(self, event: Event, now: float) -> None:
         self._over = True
         columns = max(NARROWEST, columns_of(self._stream))
-        times = table(self._tally, columns - 1)
+        times = time_table(self._tally, columns - 1)
         last = [*([[], *times, []] if times else []), *ending(event, self._tally, now, columns - 1)]
         self._region.draw([*self._taken(), *last], [], columns)
 
@@ -144,7 +131,7 @@ class Live(Observer):
 # -- the lines at the bottom
 
 
-def page(tally: Tally, now: float, columns: int, rows: int) -> list[Line]:
+def live_page(tally: Tally, now: float, columns: int, rows: int) -> list[Line]:
     """What stands at the bottom: steps that run, steps that wait, the whole. Nothing before the first of them begins,
     so that whatever is asked until then has the terminal to itself."""
     if not tally.moving:
@@ -229,75 +216,60 @@ def _share(part: int, total: int, wide: int) -> int:
 
 
 def _cut(line: Line, columns: int) -> Line:
-    from leftoff.cli.render.layout import cropped
-
     return [(text, style) for text, style in cropped(line, columns) if text]
 
 
 # -- what scrolls above
 
+# The symbol and the style of an event that is told by its sentence.
+_SYMBOLS = {
+    "start": ("▸", "dim"),
+    "plan": ("▸", "dim"),
+    "foreach": ("▸", "dim"),
+    "step_skipped": ("–", "dim"),
+    "step_stopped": ("◌", "warn"),
+    "adopted": ("✓", "good"),
+    "reattached": ("●", "dim"),
+    "warning": ("!", "warn"),
+    "interrupt": ("!", "warn"),
+}
 
-def _is_one_of_many(event: Event, tally: Tally) -> bool:
-    """An item among so many that none is worth a line of its own; or the `foreach` itself, whose items had theirs."""
-    group = tally.group(event["step"])
-    if group is None or group.items is None:
-        return False
-    return group.items > FEW or group.leaf.path == event["step"]
 
-
-def _done(event: Event, tally: Tally) -> list[Line]:
-    if _is_one_of_many(event, tally):
-        return []
-    seconds = event.get("seconds")
-    why = f"  {clean(event['why'])}" if event.get("why") else ""
-    told = f"  {took(seconds)}" if seconds is not None else ""
-    return [[("✓ ", "good"), (step_name(event["step"]), ""), (f"{told}{why}", "dim")]]
+def _news(event: Event, tally: Tally) -> list[Line]:
+    """Return the lines that an event adds above the display."""
+    kind = event["event"]
+    if kind in ("step_done", "step_skipped"):
+        group = tally.group(event["step"])
+        if group is not None and group.items is not None:
+            if group.items > FEW or group.leaf.path == event["step"]:
+                return []  # one of many items, or the `foreach` itself, whose items had a line each
+    if kind in _SYMBOLS:
+        symbol, style = _SYMBOLS[kind]
+        return [[(f"{symbol} ", style), (sentence(event, tally, 0.0), style)]]
+    if kind == "step_done":
+        seconds = event.get("seconds")
+        why = f"  {clean(event['why'])}" if event.get("why") else ""
+        time = f"  {took(seconds)}" if seconds is not None else ""
+        return [[("✓ ", "good"), (step_name(event["step"]), ""), (f"{time}{why}", "dim")]]
+    if kind == "step_failed":
+        return _failed(event, tally)
+    if kind == "waiting":  # the question or the instructions in full, then the command
+        first, *more = str(event.get("ask") or "waiting for a person").strip().split("\n")
+        options = ", ".join(clean(str(option)) for option in event.get("options") or ())
+        asked: Line = [("◔ ", "warn"), (step_name(event["step"]), "title"), (f"  {clean(first)}", "")]
+        asked.append((f"  [{options}]" if options else "", "dim"))
+        below: list[Line] = [[("  ", ""), (clean(line), "")] for line in more]
+        return [asked, *below, [("  ", ""), (clean(command(tally.run_id, event["step"], event)), "id")]]
+    return []
 
 
 def _failed(event: Event, tally: Tally) -> list[Line]:
+    name, why = step_name(event["step"]), f" failed{failure(event)}"
     if event.get("will_retry_in") is not None:
-        return [[("↻ ", "warn"), (step_name(event["step"]), ""), (f" failed{failure(event)}", "warn")]]
-    lines: list[Line] = [
-        [("✗ ", "bad"), (step_name(event["step"]), "title"), (f" failed{failure(event)}", "bad")]
-    ]
+        return [[("↻ ", "warn"), (name, ""), (why, "warn")]]
+    lines: list[Line] = [[("✗ ", "bad"), (name, "title"), (why, "bad")]]
     group = tally.group(event["step"])
     if group is not None and group.failed > MOST_TAILS:
         return lines
     tail = (event.get("tail") or "").rstrip("\n").split("\n")[-TAIL:]
     return [*lines, *([("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in tail if tail != [""])]
-
-
-def _asks(event: Event, tally: Tally) -> list[Line]:
-    """The question or the instructions in full, then the command."""
-    first, *more = str(event.get("ask") or "waiting for a person").strip().split("\n")
-    options = ", ".join(clean(str(option)) for option in event.get("options") or ())
-    asked: Line = [("◔ ", "warn"), (step_name(event["step"]), "title"), (f"  {clean(first)}", "")]
-    asked.append((f"  [{options}]" if options else "", "dim"))
-    below: list[Line] = [[("  ", ""), (clean(line), "")] for line in more]
-    return [asked, *below, [("  ", ""), (clean(command(tally.run_id, event["step"], event)), "id")]]
-
-
-def _told(symbol: str, style: str) -> Callable[[Event, Tally], list[Line]]:
-    return lambda event, tally: [[(f"{symbol} ", style), (sentence(event, tally, 0.0), style)]]
-
-
-def _skipped(event: Event, tally: Tally) -> list[Line]:
-    if _is_one_of_many(event, tally):
-        return []
-    return [[("– ", "dim"), (sentence(event, tally, 0.0), "dim")]]
-
-
-_NEWS: dict[str, Callable[[Event, Tally], list[Line]]] = {
-    "start": _told("▸", "dim"),
-    "plan": _told("▸", "dim"),
-    "step_done": _done,
-    "step_skipped": _skipped,
-    "step_failed": _failed,
-    "step_stopped": _told("◌", "warn"),
-    "adopted": _told("✓", "good"),
-    "reattached": _told("●", "dim"),
-    "waiting": _asks,
-    "foreach": _told("▸", "dim"),
-    "warning": _told("!", "warn"),
-    "interrupt": _told("!", "warn"),
-}
