@@ -240,9 +240,7 @@ def test_piped_it_loads_nothing_heavy(tmp_path: Path) -> None:
     loaded = set(done.stdout.splitlines()[-1].split())
     heavy = {
         "rich",
-        "typing",
         "json",
-        "re",
         "argparse",
         "dataclasses",
         "subprocess",

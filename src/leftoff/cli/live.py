@@ -240,9 +240,9 @@ def _news(event: Event, tally: Tally) -> list[Line]:
     kind = event["event"]
     if kind in ("step_done", "step_skipped"):
         group = tally.group(event["step"])
-        if group is not None and group.items is not None:
-            if group.items > FEW or group.leaf.path == event["step"]:
-                return []  # one of many items, or the `foreach` itself, whose items had a line each
+        items = group.items if group is not None else None
+        if items is not None and (items > FEW or event["step"] in tally.groups):
+            return []  # one of many items, or the `foreach` itself, whose items had a line each
     if kind in _SYMBOLS:
         symbol, style = _SYMBOLS[kind]
         return [[(f"{symbol} ", style), (sentence(event, tally, 0.0), style)]]

@@ -96,17 +96,18 @@ GROUPS = {
 
 # The modules of this package, and the verbs in each.
 MODULES = {
-    "list_verbs": "status ls supervise",
+    "list_verbs": "status ls",
     "show_verbs": "show logs",
-    "history_verbs": "log diff save fork",
-    "report_verbs": "start next step beat pause finish unblock",
-    "value_verbs": "set get put note artifact",
+    "history_verbs": "log diff fork",
+    "drive_verbs": "run resume verify",
+    "lifecycle_verbs": "start pause finish stop approve reject unblock",
+    "report_verbs": "step next beat save set get put note artifact",
     "file_verbs": "track cat restore rollback",
-    "drive_verbs": "run resume verify stop approve reject",
     "keep_verbs": "archive rm undelete prune fsck store trust",
     "transfer_verbs": "export import dialects compat",
     "agent_verbs": "install hook mcp brief handover",
-    "project_verbs": "init demo help completion serve",
+    "project_verbs": "init demo help completion",
+    "serve_verbs": "serve supervise",
 }
 
 

@@ -1,13 +1,12 @@
-"""Run a workflow and decide about it: run, resume, verify, stop, approve, reject."""
+"""Drive a workflow: run, resume, verify."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume
+from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume, show_verdict
 from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, positive, step_path
-from leftoff.cli.run_parts import show_verdict
 from leftoff.cli.text import clean, step_name
 from leftoff.cli.verbs.history_verbs import show_logs
 from leftoff.engine.read.find import Target
@@ -15,13 +14,8 @@ from leftoff.engine.resume.answers import foresee_answers
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
-from leftoff.engine.steps.approvals import REJECT as REJECTED
 from leftoff.errors import BadDefinition, Usage
 from leftoff.model.ids import issue_id
-from leftoff.model.words import in_words
-from leftoff.operations import approvals
-from leftoff.operations.approvals import Decided
-from leftoff.operations.execution.stop import Stopped, stop
 from leftoff.operations.execution.workflow_file import RunRequest, check_agents, definition_of_twin, foresee
 from leftoff.operations.reports import step_of, usage_errors
 from leftoff.operations.resume.resume import find, subtask_for, to_go_back_to, unmet_criteria
@@ -348,105 +342,3 @@ def run_verify(args: Args, ctx: Context) -> int:
         resumes=False,
     )
     return show_verdict(ctx, verify(ctx.project, ctx.caller, request), plan=False)
-
-
-# -- stop
-
-STOP = Spec(
-    "stop",
-    "Stop a run from another shell: its driver saves a checkpoint, ends the processes of its steps and "
-    "releases the run. Steps that were running will run again; `leftoff resume` continues.",
-    usage="[RUN]",
-    most=1,
-    options=CURRENT,
-    examples="""  leftoff stop                            the only run that is running
-  leftoff stop dev-story-20260102-030405""",
-)
-
-
-_MOST_STEPS = 6
-
-
-def run_stop(args: Args, ctx: Context) -> int:
-    done = stop(ctx.project, ctx.caller, ctx.word)
-    ctx.say(_stopped(done))
-    return ctx.answer(done.run) if done.run is not None else 0
-
-
-def _stopped(done: Stopped) -> str:
-    run_id, ended = done.run_id, done.ended
-    if done.over:
-        return f"Run {run_id} is {done.status or 'gone'}; nothing was stopped."
-    if done.driven or ended:
-        what = f"Run {run_id} is stopped"
-    else:
-        status = "paused" if done.status == "running" else str(done.status)
-        what = f"Run {run_id} is not being driven; it {in_words(status)}"
-    more = "…" if len(ended) > _MOST_STEPS else ""
-    steps = f" Ended: {', '.join(map(step_name, ended[:_MOST_STEPS]))}{more}."
-    return f"{what}. `leftoff resume {run_id}` continues.{steps if ended else ''}"
-
-
-# -- approve
-
-_NOTE = Opt("--note", "N", "why, for the record")
-
-APPROVE = Spec(
-    "approve",
-    "Approve a step that is waiting for a decision: the step completes, and its result is the choice.\n\n"
-    "RUN and STEP can be left out when only one is waiting. A decision is never guessed: if several steps "
-    "are waiting, or the step offers several options, you are asked; without a terminal the command exits "
-    "with 2 and lists them. Who decided what is recorded. This works while the run is being driven and "
-    "while it is paused. Repeating a decision changes nothing; changing it is refused.",
-    usage="[RUN] [STEP]",
-    most=2,
-    options=(Opt("--choice", "X", "which of the step's options"), _NOTE, *CURRENT),
-    examples="""  leftoff approve
-  leftoff approve dev-story-20260131-090500 sign-off
-  leftoff approve @ sign-off --choice roundtable --note "talk about the cache first\"""",
-)
-
-
-def run_approve(args: Args, ctx: Context) -> int:
-    return _decide(args, ctx, args.choice)
-
-
-def _decide(args: Args, ctx: Context, choice: str | None) -> int:
-    """Also what `reject` does."""
-    done = approvals.decide(ctx.project, ctx.caller, approvals.Decision(args.rest, choice, args.note))
-    ctx.answer(done)
-    ctx.say(_decided(done))
-    return 0
-
-
-def _decided(done: Decided) -> str:
-    """What was recorded, and who goes on."""
-    run_id, step = done.info.run_id, step_name(done.step)
-    word = (
-        "rejected"
-        if done.rejected
-        else "approved"
-        if done.choice == "approve"
-        else f"approved ({clean(done.choice)})"
-    )
-    if not done.changed:
-        return f"leftoff: {step} of {run_id} is already {word}."
-    return f"leftoff: {step} of {run_id} is {word}. {done.advice}"
-
-
-# -- reject
-
-REJECT = Spec(
-    "reject",
-    "Reject a step that is waiting for a decision: the step fails with an error of type `rejected` that "
-    "says who rejected it and why. Works from anywhere, like `leftoff approve`.",
-    usage="[RUN] [STEP]",
-    most=2,
-    options=(_NOTE, *CURRENT),
-    examples="""  leftoff reject dev-story-20260131-090500 sign-off
-  leftoff reject @ sign-off --note "the cache is not thought through\"""",
-)
-
-
-def run_reject(args: Args, ctx: Context) -> int:
-    return _decide(args, ctx, REJECTED)

@@ -1,4 +1,4 @@
-"""Work with a run's checkpoints: log, diff, save, fork."""
+"""Look into a run's history: log, diff, fork."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from leftoff.cli.text import Line, clean, columns, crop, pad, step_name, value, 
 from leftoff.engine.read.diff import Section, same
 from leftoff.engine.read.find import Target
 from leftoff.model.versions import Version
-from leftoff.model.words import TRIGGERS
 from leftoff.operations import Caller
-from leftoff.operations.checkpoints import Compared, Fork, History, compare, fork, history, save
+from leftoff.operations.checkpoints import Compared, Fork, History, compare, fork, history
 from leftoff.operations.reports import usage_errors
 
 # -- log
@@ -415,32 +414,6 @@ def _fit(line: Line, screen: Screen) -> list[Line]:
     return (
         [shared(line, screen.columns)] if screen.columns >= _NARROW_DIFF else wrapped(line, screen.columns, 4)
     )
-
-
-# -- save
-
-SAVE = Spec(
-    "save",
-    "Save a checkpoint of the current run and print its id. It is always a new one, even if nothing changed.",
-    usage="[RUN]",
-    most=1,
-    options=(
-        Opt("--trigger", "T", f"why (default: manual): {', '.join(TRIGGERS)}", choices=TRIGGERS),
-        Opt("--note", "N", "what to remember about it"),
-        *CURRENT,
-    ),
-    examples="""  leftoff save
-  leftoff save --note "before the risky part"
-  id=$(leftoff save --trigger phase_transition)""",
-)
-
-
-def run_save(args: Args, ctx: Context) -> int:
-    ctx.name_run()
-    version = save(ctx.project, ctx.caller, args.trigger or "manual", args.note)
-    if not args.json:
-        ctx.out(version.id or "")
-    return ctx.answer(version)
 
 
 # -- fork

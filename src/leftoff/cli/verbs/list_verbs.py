@@ -1,4 +1,4 @@
-"""List and watch runs: status, ls, supervise."""
+"""List runs: status, ls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from leftoff.cli.options import CURRENT, Args, Opt, Spec, count
 from leftoff.cli.run_parts import run_list, waits
 from leftoff.cli.screen import Screen, rows_of
 from leftoff.cli.text import Line, clean, clean_lines, size, step_name
-from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.watch import Change
 from leftoff.errors import Usage
 from leftoff.model.times import ago, lasted, millis
-from leftoff.operations.execution.detached import resume_apart
 from leftoff.operations.run_list import Wanted, check_statuses, list_runs
 from leftoff.operations.status import Status, board, status
-from leftoff.operations.watching.supervision import Supervision
 
 # -- status
 
@@ -254,132 +250,3 @@ def statuses(given: str | None) -> list[str] | None:
     words = [word.strip() for word in given.split(",")]
     check_statuses(words)
     return words
-
-
-# -- supervise
-
-SUPERVISE = Spec(
-    "supervise",
-    "Watch all runs of the store and report each change once: a run goes quiet, stalls, dies, waits for a "
-    "person, is blocked, fails or ends. [supervise] in leftoff.toml can run a command or post to a URL "
-    "for each.\n\n"
-    "With --restart, runs of workflow files whose driver died are resumed if nothing stands in the way, "
-    "with growing pauses.",
-    options=(
-        Opt("--once", None, "look once, report what changed since the last look, and exit"),
-        Opt("--restart", None, "resume runs that died, where the verdict is resume or warn"),
-    ),
-    examples="""  leftoff supervise
-  leftoff supervise --once --json         from cron
-  leftoff supervise --restart""",
-)
-
-URL_S = 10.0
-COMMAND_S = 60.0
-
-
-def run_supervise(args: Args, ctx: Context) -> int:
-    from leftoff.operations.watching.supervision import Supervision
-
-    supervision = Supervision(ctx.project, ctx.caller)
-    watch = Watcher(ctx, supervision, restart=bool(args.restart) or supervision.settings.restart)
-    if args.once:
-        watch.look()
-        _emit_last(ctx)
-        return 0
-    from time import sleep
-
-    ctx.say("leftoff: watching; Ctrl-C ends it.")
-    try:
-        while True:
-            watch.look()
-            sleep(supervision.settings.every)
-    except KeyboardInterrupt:
-        _emit_last(ctx)
-        return 130
-
-
-def _emit_last(ctx: Context) -> None:
-    """The last event: the run that something happened in last."""
-    if ctx.args.json:
-        newest = list_runs(ctx.project, Wanted(limit=1)).runs
-        ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
-
-
-class Watcher:
-    """Looks, tells, restarts."""
-
-    def __init__(self, ctx: Context, supervision: Supervision, *, restart: bool) -> None:
-        self.ctx = ctx
-        self.supervision = supervision
-        self.settings = supervision.settings
-        self.restart = restart
-
-    def look(self) -> None:
-        for change in self.supervision.changes():
-            self._tell(change)
-        for info in self.supervision.dead() if self.restart else ():
-            self._consider(info)
-        self.supervision.save()
-
-    # -- telling
-
-    def _tell(self, change: Change) -> None:
-        if self.ctx.args.json:
-            self.ctx.emit(change.to_json())
-        else:
-            self.ctx.out(f"{change.to_json()['at'][:19]}Z  {clean(change.message)}")
-        if self.settings.command:
-            self._run_command(change)
-        if self.settings.url:
-            self._post(change)
-
-    def _run_command(self, change: Change) -> None:
-        import json
-        import subprocess
-
-        document = json.dumps(change.to_json())
-        run_id = str(change.run["run_id"])
-        about = {"LEFTOFF_EVENT": change.event, "LEFTOFF_MESSAGE": change.message, "LEFTOFF_RUN": run_id}
-        assert self.settings.command is not None
-        try:
-            done = subprocess.run(
-                ["/bin/sh", "-c", self.settings.command],
-                cwd=self.ctx.project.folder,
-                env=self.ctx.caller.environment(about),
-                input=document,
-                text=True,
-                timeout=COMMAND_S,
-            )
-            if done.returncode != 0:
-                self.ctx.say(f"leftoff: the command of [supervise] ended with {done.returncode}.")
-        except (OSError, subprocess.SubprocessError) as error:
-            self.ctx.say(f"leftoff: the command of [supervise] could not be run: {error}")
-
-    def _post(self, change: Change) -> None:
-        import json
-        from urllib.request import Request, urlopen
-
-        body = json.dumps(change.to_json()).encode()
-        assert self.settings.url is not None
-        try:
-            request = Request(self.settings.url, body, {"Content-Type": "application/json"})
-            with urlopen(request, timeout=URL_S):
-                pass
-        except (OSError, ValueError) as error:
-            self.ctx.say(f"leftoff: {self.settings.url} could not be told: {error}")
-
-    # -- restarting
-
-    def _consider(self, info: RunInfo) -> None:
-        """Resume a dead run, unless something stands in the way; why is said once."""
-        found = self.supervision.consider(info)
-        if found.resumes:
-            change = self.supervision.restarted(info)
-            self._resume(info.run_id)
-            self._tell(change)
-        elif found.why:
-            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(found.why)}.")
-
-    def _resume(self, run_id: str) -> None:
-        resume_apart(self.ctx.project, self.ctx.caller, [run_id], "supervise.log")
