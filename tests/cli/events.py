@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from leftoff.cli.progress.info import Info, Leaf
+from leftoff.cli.tally import Info, Leaf
 from leftoff.clock import iso
 
 Event = dict[str, Any]
@@ -199,13 +199,13 @@ def play(name: str) -> Iterator[tuple[float, Event]]:
 
 def main(name: str) -> None:
     from leftoff.cli.context import Context
+    from leftoff.cli.execute import observer_for
     from leftoff.cli.options import Args, Spec
-    from leftoff.cli.progress import observer
 
     args = Args(Spec("run", "play"))
     args.json = "--json" in sys.argv
     began = time.monotonic() - (1e6 if "--fast" in sys.argv else 0)
-    with observer(Context(args), PLAYS[name][0]) as watcher:
+    with observer_for(Context(args), PLAYS[name][0]) as watcher:
         for second, event in play(name):
             while (rest := second - (time.monotonic() - began)) > 0:
                 time.sleep(min(rest, watcher.every or rest))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.render.text import width
+from leftoff.cli.text import width
 from leftoff.engine.steps.approvals import expire_due, question
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report

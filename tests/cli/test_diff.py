@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.render.text import width
+from leftoff.cli.text import width
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, files_below, harmless, release, started
 from tests.cli.terminal import shown

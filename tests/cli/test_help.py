@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from leftoff.cli.dispatch import load
+from leftoff.cli.explain import MEANT
 from leftoff.cli.options import COMMON, CURRENT, parse
-from leftoff.cli.synonyms import MEANT
-from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS
+from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, load_verb
 from leftoff.errors import Usage
 from tests.cli.command import call, succeed
 
@@ -27,7 +26,7 @@ def verb(request: pytest.FixtureRequest) -> str:
 
 
 def spec_of(verb: str) -> Any:
-    return load(verb).SPEC
+    return load_verb(verb)[0]
 
 
 def flat(text: str) -> str:

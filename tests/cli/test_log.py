@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from leftoff.cli.render.text import width
+from leftoff.cli.text import width
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, files_below, harmless, release, started
 from tests.cli.terminal import shown

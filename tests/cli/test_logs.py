@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.render.step_output import tidy
-from leftoff.cli.render.text import width
+from leftoff.cli.text import tidy, width
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
 from leftoff.operations.watching.log_files import LONGEST, LogFile, without_secrets

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.cli.render.text import width
+from leftoff.cli.text import width
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.cli.runs import HOSTILE, driven, files_below, harmless, release, started
 from tests.cli.terminal import shown
@@ -240,9 +240,7 @@ def test_piped_it_loads_nothing_heavy(tmp_path: Path) -> None:
     loaded = set(done.stdout.splitlines()[-1].split())
     heavy = {
         "rich",
-        "typing",
         "json",
-        "re",
         "argparse",
         "dataclasses",
         "subprocess",

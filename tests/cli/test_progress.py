@@ -19,13 +19,10 @@ from typing import Any
 
 import pytest
 
-from leftoff.cli.progress import Info, Leaf, Observer
-from leftoff.cli.progress.ending import advice, table, verdict
-from leftoff.cli.progress.live import GAP_S, MOST_LINES, MOST_RUNNING, Live, page
-from leftoff.cli.progress.plain import Plain, sentence
-from leftoff.cli.progress.tally import Tally
-from leftoff.cli.progress.times import roughly, took, whole
-from leftoff.cli.render.text import plain, width
+from leftoff.cli.live import GAP_S, MOST_LINES, MOST_RUNNING, LiveDisplay, live_page
+from leftoff.cli.progress import Observer, PlainLines, advice, run_verdict, sentence, time_table
+from leftoff.cli.tally import Info, Leaf, Tally, roughly, took, whole
+from leftoff.cli.text import plain, width
 from leftoff.clock import Clock
 from tests.cli.command import environment
 from tests.cli.events import (
@@ -110,7 +107,7 @@ def feed(watcher: Observer, events: list[Event], clock: Stopped) -> None:
 
 
 def lines_at_bottom(tally: Tally, now: float, columns: int = 79, rows: int = 40) -> list[str]:
-    return plain(page(tally, now, columns, rows)).splitlines()
+    return plain(live_page(tally, now, columns, rows)).splitlines()
 
 
 # -- words
@@ -128,21 +125,21 @@ def test_times() -> None:
 def test_the_table() -> None:
     """Estimated against actual per step, items together; nothing where it would say nothing."""
     tally, _ = tally_of(STORY, story())
-    rows = [line.split() for line in plain(table(tally, 79)).splitlines()]
+    rows = [line.split() for line in plain(time_table(tally, 79)).splitlines()]
     assert ["STEP", "ITEMS", "ESTIMATED", "ACTUAL", "OFF", "BY"] == rows[0]
     assert ["research", "4s", "3.2s", "-20%"] == rows[1]
     assert ["implementation/convert", "6", "×", "1.2s", "6s", "7.3s", "+22%"] == rows[3]
     assert ["all", "together", "13s", "13.0s", "+0%"] == rows[4]
     one, two = Info("w", [leaf("a")]), Info("w", [leaf("a"), leaf("b")])
-    assert [] == table(tally_of(one, [done("a", 1.0)])[0], 79)
-    assert [] != table(tally_of(Info("w", [leaf("a", 2.0)]), [done("a", 1.0)])[0], 79)
-    bare = plain(table(tally_of(two, [done("a", 1.0), done("b", 1.0)])[0], 79))
+    assert [] == time_table(tally_of(one, [done("a", 1.0)])[0], 79)
+    assert [] != time_table(tally_of(Info("w", [leaf("a", 2.0)]), [done("a", 1.0)])[0], 79)
+    bare = plain(time_table(tally_of(two, [done("a", 1.0), done("b", 1.0)])[0], 79))
     assert ["STEP", "TIME"] == bare.splitlines()[0].split() and "–" not in bare  # nothing to compare with
     many = Info("w", [leaf(f"s{n}") for n in range(100)])
-    shown = table(tally_of(many, [done(f"s{n}", float(n)) for n in range(100)])[0], 79)
+    shown = time_table(tally_of(many, [done(f"s{n}", float(n)) for n in range(100)])[0], 79)
     assert "… and 70 more that took less" in plain(shown) and len(shown) < 35
     for columns in (20, 40, 60):
-        assert all(width(line) <= columns for line in plain(table(tally, columns)).splitlines())
+        assert all(width(line) <= columns for line in plain(time_table(tally, columns)).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -172,7 +169,7 @@ def test_the_verdict(status: str, steps: dict[str, int], said: str) -> None:
     tally = Tally(Info())
     tally.feed({"event": "start", "run_id": RUN}, 0.0)
     end: Event = {"event": "end", "run": run_document(status, **steps)}
-    assert f"{RUN} {said}" == verdict(end, tally, 7.0)
+    assert f"{RUN} {said}" == run_verdict(end, tally, 7.0)
     commands = [do for do, _ in advice(end, tally)]
     assert (status == "completed") == (commands == [])
     assert (status == "failed") == (f"leftoff logs {RUN} --failed" in commands)
@@ -198,7 +195,7 @@ def test_every_kind_of_event_has_a_sentence(kind: str, clock: Stopped, screen: T
     for event in (full, {"event": kind, "step": "s"}, {"event": "of_tomorrow"}):
         said = sentence(event, Tally(Info()), 0.0)
         assert said and said.isprintable()
-        live, line = Live(Info(), screen, clock), Plain(Info(), io.StringIO(), clock)
+        live, line = LiveDisplay(Info(), screen, clock), PlainLines(Info(), io.StringIO(), clock)
         live(event)
         line(event)
         live.close()
@@ -211,7 +208,7 @@ def test_every_kind_of_event_has_a_sentence(kind: str, clock: Stopped, screen: T
 def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) -> None:
     """With its time; what steps print is not asked for, but how a failed one ended is on stderr."""
     stream = io.StringIO()
-    watcher = Plain(STORY, stream, clock)
+    watcher = PlainLines(STORY, stream, clock)
     assert not watcher.wants_output and None is watcher.every
     events = [event for event in story() if event["event"] != "output"]
     number = len(events)
@@ -241,7 +238,7 @@ def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) ->
 def test_a_terminal_without_colours_shows_what_is_printed(clock: Stopped) -> None:
     """With the step's name, and nothing that a terminal would obey."""
     tty = Tty()
-    watcher = Plain(Info(), tty, clock)
+    watcher = PlainLines(Info(), tty, clock)
     assert watcher.wants_output
     feed(watcher, stop(), clock)
     assert "step-1 │ half    tabbed\n" in tty.getvalue() and harmless(tty.getvalue())
@@ -280,14 +277,14 @@ def test_it_fits(columns: int) -> None:
         tally = Tally(info)
         for event in make()[:400]:
             tally.feed(event, event["_second"])
-            drawn = plain(page(tally, event["_second"], columns, 24))
+            drawn = plain(live_page(tally, event["_second"], columns, 24))
             assert harmless(drawn)
             assert all(width(line) <= columns for line in drawn.splitlines())
 
 
 def test_nothing_is_drawn_before_something_begins(clock: Stopped, screen: Tty) -> None:
     """Until then the terminal belongs to whoever asks a question."""
-    watcher = Live(STORY, screen, clock)
+    watcher = LiveDisplay(STORY, screen, clock)
     watcher({"event": "start", "run_id": RUN, "steps": {**STEPS, "total": 6}})
     clock.second += 1
     watcher.tick()
@@ -296,7 +293,7 @@ def test_nothing_is_drawn_before_something_begins(clock: Stopped, screen: Tty) -
 
 def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
     """What steps print with their names, what ended and how, and at the end the table and what to do next."""
-    watcher = Live(STORY, screen, clock)
+    watcher = LiveDisplay(STORY, screen, clock)
     feed(watcher, story(), clock)
     text = screen.text
     for line in (
@@ -316,7 +313,7 @@ def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
 
 def test_it_is_drawn_at_most_ten_times_a_second(clock: Stopped, screen: Tty) -> None:
     """However many events there are, and each drawing is one write."""
-    watcher = Live(CROWD, screen, clock)
+    watcher = LiveDisplay(CROWD, screen, clock)
     feed(watcher, crowd(2000, seconds=0.01), clock)
     assert len(screen.writes) <= clock.second / GAP_S + 3
     assert all(text.startswith("\x1b[?2026h") and text.endswith("\x1b[?2026l") for text in screen.writes)
@@ -326,7 +323,7 @@ def test_it_is_drawn_at_most_ten_times_a_second(clock: Stopped, screen: Tty) -> 
 
 def test_time_passes_without_events(clock: Stopped, screen: Tty) -> None:
     """A tick moves the seconds; where nothing changed, nothing is written."""
-    watcher = Live(STORY, screen, clock)
+    watcher = LiveDisplay(STORY, screen, clock)
     assert 0 < watcher.every <= 0.5
     feed(watcher, story()[:4], clock)
     clock.second = 5.0
@@ -340,7 +337,7 @@ def test_time_passes_without_events(clock: Stopped, screen: Tty) -> None:
 
 def test_a_flood_is_counted_not_shown(clock: Stopped, screen: Tty) -> None:
     """As many lines as one can see in a drawing, the newest ones; how many were left out is said."""
-    watcher = Live(Info("flood", [Leaf("work")]), screen, clock)
+    watcher = LiveDisplay(Info("flood", [Leaf("work")]), screen, clock)
     feed(watcher, flood(200_000), clock)
     text = screen.text
     hidden = sum(int(n.replace(",", "")) for n in re.findall(r"… ([\d,]+) lines not shown", text))
@@ -351,7 +348,7 @@ def test_a_flood_is_counted_not_shown(clock: Stopped, screen: Tty) -> None:
 
 def test_many_failures_are_cut_short(clock: Stopped, screen: Tty) -> None:
     """Each is named as long as one can follow; the last lines only of the first few."""
-    watcher = Live(CROWD, screen, clock)
+    watcher = LiveDisplay(CROWD, screen, clock)
     watcher({"event": "foreach", "step": "work", "items": 10_000})
     for number in range(10_000):
         clock.second += 0.0001
@@ -369,14 +366,14 @@ def test_many_failures_are_cut_short(clock: Stopped, screen: Tty) -> None:
 
 def test_it_keeps_its_memory(clock: Stopped, screen: Tty) -> None:
     """10,000 items leave their names behind and nothing else."""
-    watcher = Live(CROWD, screen, clock)
+    watcher = LiveDisplay(CROWD, screen, clock)
     feed(watcher, crowd(10_000), clock)
     assert 0 == len(watcher._tally.running) and 0 == len(watcher._printed) and [] == watcher._news
 
 
 def test_closing_early(clock: Stopped, screen: Tty) -> None:
     """What happened stays, the lines at the bottom go; closing twice, or ticking afterwards, does nothing."""
-    with Live(STORY, screen, clock) as watcher:
+    with LiveDisplay(STORY, screen, clock) as watcher:
         feed(watcher, story()[:6], clock)
     assert screen.getvalue().endswith("\x1b[?2026l")
     shown = final_screen(screen.getvalue())
@@ -409,7 +406,7 @@ def final_screen(raw: str) -> list[str]:
 
 def test_what_stands_on_the_screen_at_the_end(clock: Stopped, screen: Tty) -> None:
     """Each line once: nothing of the lines at the bottom is left behind by any drawing."""
-    watcher = Live(STORY, screen, clock)
+    watcher = LiveDisplay(STORY, screen, clock)
     feed(watcher, story(), clock)
     shown = final_screen(screen.getvalue())
     assert not any(line.startswith(("●", "━")) for line in shown)
@@ -421,7 +418,7 @@ def test_a_terminal_that_becomes_narrower(clock: Stopped, monkeypatch: pytest.Mo
     """Lines that it broke in two are erased, too."""
     monkeypatch.setenv("COLUMNS", "80")
     screen = Tty()
-    watcher = Live(STORY, screen, clock)
+    watcher = LiveDisplay(STORY, screen, clock)
     feed(watcher, story()[:5], clock)
     clock.second += 1
     watcher.tick()
@@ -445,8 +442,8 @@ def test_a_reader_that_left_ends_the_talk(clock: Stopped) -> None:
             raise BrokenPipeError(32, "gone")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SEAMS["base._drain"], lambda: None)
-        watcher = Plain(STORY, Gone(), clock)
+        patch.setattr(SEAMS["progress._discard_stdout"], lambda: None)
+        watcher = PlainLines(STORY, Gone(), clock)
         feed(watcher, story(), clock)
         watcher.close()
     assert 1 == Gone.tries
@@ -464,7 +461,7 @@ def test_a_full_disk_does_not(clock: Stopped) -> None:
             return super().write(text)
 
     stream = Full()
-    watcher = Plain(Info(), stream, clock)
+    watcher = PlainLines(Info(), stream, clock)
     watcher({"event": "warning", "message": "one"})
     Full.full = False
     watcher({"event": "warning", "message": "two"})
@@ -475,7 +472,7 @@ def test_an_error_of_our_own_ends_the_talk_only(
     clock: Stopped, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The work matters more; it is said once."""
-    watcher = Plain(Info(), io.StringIO(), clock)
+    watcher = PlainLines(Info(), io.StringIO(), clock)
     with pytest.raises(KeyError):
         watcher({"event": "output"})
     monkeypatch.delenv("LEFTOFF_DEBUG")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.render.text import width
+from leftoff.cli.text import width
 from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed
 from tests.cli.runs import HOSTILE, files_below, harmless, release, started
 from tests.cli.terminal import CTRL_C, Terminal, shown

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leftoff.cli.progress import Info, Leaf
-from leftoff.cli.progress.ending import advice
-from leftoff.cli.progress.tally import Tally
+from leftoff.cli.progress import advice
+from leftoff.cli.tally import Info, Leaf, Tally
 from tests.cli.events import RUN, STORY, Event, run_document, stop, story
 
 

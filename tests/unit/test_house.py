@@ -27,7 +27,7 @@ MANY_PARAMETERS = {
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.
 ENVIRONMENT = {
-    "leftoff.cli.render.screen",
+    "leftoff.cli.screen",
     "leftoff.engine.config.caller",
     "leftoff.host",
     "leftoff.log",

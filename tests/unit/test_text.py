@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.cli.render.layout import Column, cropped, facts, line_width, shared, table, wrapped
-from leftoff.cli.render.text import (
+from leftoff.cli.layout import Column, cropped, facts, line_width, shared, table, wrapped
+from leftoff.cli.text import (
     clean,
     clean_lines,
     columns,

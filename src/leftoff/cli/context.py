@@ -1,36 +1,41 @@
-"""What a verb works with: what was typed, the project and the caller that are meant, and where answers go."""
+"""The context of one call of the command: its words, its project and caller, and where its answer goes."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
 
+from leftoff.cli.options import Args, Spec
+from leftoff.cli.screen import Screen
+from leftoff.cli.text import out, safe_json, say
 from leftoff.engine.config import project as places
 from leftoff.engine.config.caller import Caller
+from leftoff.errors import NeedsPerson, Usage
+from leftoff.model import codec
 from leftoff.operations import Project
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Protocol
 
-    from leftoff.cli.options import Args, Spec
-    from leftoff.cli.render.screen import Screen
-    from leftoff.engine.write.report import Reported
-    from leftoff.model.changes import ChangeSet
+class Answer(Protocol):
+    """A result of an operation, which every face shows as the same document."""
 
-    class Answer(Protocol):
-        """What an operation gives back, as the document that every face shows."""
+    def to_json(self) -> dict[str, Any]: ...
 
-        def to_json(self) -> dict[str, Any]: ...
+
+class Changed(Protocol):
+    """A result that names the variables whose values were not stored, because they look like secrets."""
+
+    @property
+    def redacted(self) -> Sequence[str]: ...
 
 
 class Context:
-    """One call of the command: what was typed, the project and the caller it means, and where the answer goes."""
+    """What a verb works with."""
 
     def __init__(self, args: Args) -> None:
         self.args = args
         self._project: Project | None = None
-        # Of a process that is to leave the terminal: where it says which run it has.
+        # In a process that is about to leave the terminal: the pipe on which it reports the id of its run.
         self.away: int | None = None
         self.caller = Caller(named=getattr(args, "run", None), branch=getattr(args, "branch", None))
         self.caller.pick = self.pick
@@ -44,73 +49,88 @@ class Context:
             self._project = Project(folder, self.args.store, self.say)
         return self._project
 
+    @property
+    def word(self) -> str | None:
+        """The first positional, if there is one."""
+        return self.args.rest[0] if self.args.rest else None
+
     def name_run(self) -> None:
-        """A verb whose only word is a run: it is named so, or with --run."""
+        """Take the only positional as the run, as --run does."""
         if self.args.rest:
             from leftoff.operations.runs import run_id_of
 
             self.caller.named = run_id_of(self.project, self.caller, self.args.rest[0])
 
     def need_name(self, spec: Spec) -> None:
-        """For a verb that takes no run by itself: one is named, here or by the environment."""
+        """Raise ``Usage`` if no run is named, neither by the words nor by the environment."""
         if not (self.args.rest or self.caller.named or self.caller.run or self.caller.session):
-            from leftoff.errors import Usage
-
             raise Usage(
                 f"`leftoff {spec.verb}` needs {spec.usage.strip('[]')}.", hint=f"usage: {spec.line()}"
             )
-
-    def pick(self, question: str, listed: Sequence[tuple[str, str, str, int]]) -> str | None:
-        """One of several, where a person sits there."""
-        from leftoff.cli.prompts.ask import can_ask, pick
-
-        return pick(question, listed, self.project.now) if can_ask(self) else None
 
     def close(self) -> None:
         if self._project is not None:
             self._project.close()
 
     def close_project(self) -> None:
-        """It is opened again when it is asked for."""
+        """Close the project; the next use opens it again."""
         self.close()
         self._project = None
 
-    def screen(self) -> Screen:
-        """Stdout, as a page sees it."""
-        from leftoff.cli.render.screen import stdout
+    # -- asking
 
-        return stdout(self.project.now)
+    def can_ask(self) -> bool:
+        """Return whether a person is at the terminal, and the answer is not for a program."""
+        return not self.args.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def pick(self, question: str, listed: Sequence[tuple[str, str, str, int]]) -> str | None:
+        """Ask which of several is meant; ``None`` if there is nobody to ask."""
+        from leftoff.cli.prompts import pick
+
+        return pick(question, listed, self.project.now) if self.can_ask() else None
+
+    def confirm(self, what: str, *, hint: str) -> bool:
+        """Return whether to do it: by --yes or by asking. Raise ``NeedsPerson`` if there is nobody to ask."""
+        if self.args.yes:
+            return True
+        if not self.can_ask():
+            raise NeedsPerson(what, hint=hint)
+        from leftoff.cli.prompts import YES, answer
+
+        return answer(f"{what} Go on? [y/N]: ", hint).lower() in YES
+
+    def said_no(self) -> int:
+        """Report that nothing was changed because the answer was no; return the exit code."""
+        self.say("leftoff: nothing was changed.")
+        return NeedsPerson.exit_code
+
+    # -- answering
+
+    def screen(self) -> Screen:
+        """Return stdout, as a page sees it."""
+        return Screen(sys.stdout, self.project.now)
 
     def answer(self, found: Answer) -> int:
-        """The end of a verb: with --json, what came of it."""
+        """End a verb: print the result with --json; return exit code 0."""
         if self.args.json:
             self.emit(found.to_json())
         return 0
 
-    # -- saying
+    def emit(self, document: Any) -> None:
+        """Print one JSON document on stdout."""
+        out(safe_json(codec.text(document), sys.stdout.encoding))
 
     def out(self, text: str) -> None:
-        """A result, on stdout."""
-        from leftoff.cli.render.text import out
-
+        """Print a result on stdout."""
         out(text)
 
     def say(self, text: str) -> None:
-        """Talk, on stderr."""
-        from leftoff.cli.render.text import say
-
+        """Print a message for people on stderr."""
         say(f"{text}\n")
 
-    def say_redacted(self, done: Reported | ChangeSet) -> None:
-        """A secret is not stored, and whoever gave it should know."""
+    def say_redacted(self, done: Changed) -> None:
+        """Report the secrets that were not stored."""
         for key in done.redacted:
             self.say(
                 f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md)."
             )
-
-    def emit(self, document: Any) -> None:
-        """One JSON document on stdout."""
-        from leftoff.cli.render.text import out, safe_json
-        from leftoff.model.codec import text
-
-        out(safe_json(text(document), sys.stdout.encoding))

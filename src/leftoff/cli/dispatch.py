@@ -6,13 +6,10 @@ import os
 import sys
 
 from leftoff import log
+from leftoff.cli.context import Context
 from leftoff.cli.options import COMMON, parse
-from leftoff.cli.verbs import SAME, VERBS
+from leftoff.cli.verbs import SAME, VERBS, load_verb
 from leftoff.errors import MOST_LISTED, BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 LONGEST = 1000  # characters of a line that tells an error
 FILES = 32  # that may be open besides those that were when we began: what cannot be opened would look as if not there
@@ -103,27 +100,22 @@ def _run(words: list[str]) -> int:
         return _help(words)
     verb = SAME.get(words[at], words[at])
     if verb not in VERBS:
+        from leftoff.cli.explain import no_verb
+
         raise no_verb(words[at])
     log.doing = f"leftoff {verb}"
     rest = words[:at] + words[at + 1 :]
-    module = load(verb)
     if "--help" in _before_dashes(rest) or "-h" in _before_dashes(rest):
-        return int(load("help").explain(verb, as_json="--json" in _before_dashes(rest)))
-    from leftoff.cli.context import Context
+        from leftoff.cli.explain import explain
 
-    args = parse(module.SPEC, rest)
+        return explain(verb, as_json="--json" in _before_dashes(rest))
+    spec, run = load_verb(verb)
+    args = parse(spec, rest)
     ctx = Context(args)
     try:
-        return int(module.run(args, ctx))
+        return run(args, ctx)
     finally:
         ctx.close()
-
-
-def load(verb: str) -> Any:
-    """The module of a verb."""
-    name = f"leftoff.cli.verbs.{verb}" if verb != "import" else "leftoff.cli.verbs.import_"
-    __import__(name)
-    return sys.modules[name]
 
 
 def _verb_at(words: list[str]) -> int | None:
@@ -156,16 +148,10 @@ def _help(words: list[str]) -> int:
         raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help --all` lists the verbs.")
     if words and not {"--help", "-h"} & set(words):
         raise Usage("There is no verb.", hint="`leftoff help --all` lists the verbs.")
-    load("help").explain(None, as_json=as_json)
+    from leftoff.cli.explain import explain
+
+    explain(None, as_json=as_json)
     return 0 if words else 2
-
-
-def no_verb(word: str) -> Usage:
-    from leftoff.cli.synonyms import commands
-
-    meant = " or ".join(f"`leftoff {command}`" for command in commands(word))
-    hint = f"Did you mean {meant}? " if meant else ""
-    return Usage(f"leftoff has no verb {word!r}.", hint=f"{hint}`leftoff help --all` lists them.")
 
 
 def _short(line: str) -> str:
@@ -177,7 +163,7 @@ def _listed(error: LeftoffError) -> list[str]:
     """What it could have been, as a table."""
     if not error.listed:
         return []
-    from leftoff.cli.render.text import clean, columns
+    from leftoff.cli.text import clean, columns
     from leftoff.clock import SYSTEM
     from leftoff.model.times import ago
 
@@ -189,7 +175,7 @@ def _listed(error: LeftoffError) -> list[str]:
 
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
-    from leftoff.cli.render.text import clean, out, printable, safe_json
+    from leftoff.cli.text import clean, out, printable, safe_json
 
     parts = [f"leftoff: {error.message}", *_listed(error), *([error.hint] if error.hint else [])]
     if isinstance(error, BadDefinition):  # one line per problem

@@ -1,38 +1,53 @@
-"""Executing a workflow file from the command, and going on with a run: what `run` and `resume` have in common."""
+"""Execute a workflow file, or continue a run: what `run` and `resume` have in common.
+
+The person at the terminal answers the questions (``Terminal``). With ``--detach`` the command runs in the background
+once its run has begun; until then it reports errors and asks where it was typed.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from leftoff.cli.arguments import positive
-from leftoff.cli.prompts.answers import Terminal
-from leftoff.cli.prompts.ask import can_ask, choose, pick
-from leftoff.cli.render.text import clean, clean_lines, step_name
+from leftoff.cli.context import Context
+from leftoff.cli.layout import shared, wrapped
+from leftoff.cli.options import positive
+from leftoff.cli.progress import LOG, Detached, JsonLines, Observer, PlainLines
+from leftoff.cli.prompts import YES, answer, choose, pick
+from leftoff.cli.screen import Screen
+from leftoff.cli.tally import Info
+from leftoff.cli.text import Line, clean, clean_lines, step_name
+from leftoff.dialects.registry import mirrored
 from leftoff.engine.read.find import Target
+from leftoff.engine.read.show import inner_steps
+from leftoff.engine.resume.answers import GO_ON, TOGETHER, Answerer, LateQuestions
+from leftoff.engine.resume.finding import ASK, STOP, Finding
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.verdict import Report
+from leftoff.engine.write.commit import Guard
 from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable
 from leftoff.model.ids import check_run_id
+from leftoff.model.times import ago, millis
+from leftoff.operations import RunRow
+from leftoff.operations.approvals import decide, questions_of
+from leftoff.operations.checkpoints import brief, show
 from leftoff.operations.execution import workflow_file as execution
+from leftoff.operations.execution.workflow_file import Execution, RunRequest
 from leftoff.operations.reports import usage_errors
+from leftoff.operations.resume import resume as resuming
+from leftoff.operations.resume.resume import Resumed
+from leftoff.operations.resume.resume import carry_out as prepare
 from leftoff.operations.runs import info, target
+from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.model import Workflow
+from leftoff.workflow.recovery.resume import Unanswered
+from leftoff.workflow.run.driver import Driver
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from leftoff.cli.context import Context
-    from leftoff.cli.progress import Observer
-    from leftoff.engine.resume.answers import LateQuestions
-    from leftoff.engine.write.commit import Guard
-    from leftoff.operations import RunRow
-    from leftoff.operations.execution.workflow_file import Execution, RunRequest
-    from leftoff.operations.resume.resume import Resumed
-    from leftoff.workflow.definition.model import Workflow
-    from leftoff.workflow.recovery.resume import Unanswered
-    from leftoff.workflow.run.driver import Driver
-
-    Begin = Callable[[Execution], Driver]
+Begin = Callable[[Execution], Driver]
 
 _COMPLETED, _FAILED, _WAITS = 0, 1, 7  # exit codes of a run; the last one: it waits for a person
 
@@ -56,10 +71,10 @@ def execute(ctx: Context, request: RunRequest) -> int:
             ),
         )
     if choice == "delete" and twin is not None:
-        from leftoff.cli.verbs.rm import told
+        from leftoff.cli.verbs.keep_verbs import tell_removed
         from leftoff.operations.upkeep.retention import remove_run
 
-        return told(ctx, remove_run(ctx.project, twin))
+        return tell_removed(ctx, remove_run(ctx.project, twin))
     questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
     execution.check_requirements(ctx.project, request.workflow, questions)
 
@@ -75,15 +90,12 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
         return "start"
     if request.resume or ctx.args.yes:
         return "resume"
-    if not can_ask(ctx):
+    if not ctx.can_ask():
         raise NeedsPerson(
             f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
             hint="`leftoff run FILE --resume` continues it, `leftoff run FILE --fresh` starts over.",
         )
-    from leftoff.cli.prompts.resume_prompt import ask
-    from leftoff.operations.checkpoints import show
-
-    return ask(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
+    return _ask_about_run(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
 
 
 # -- going on
@@ -91,8 +103,6 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
 
 def resume(ctx: Context, request: ResumeRequest) -> int:
     """Check the world, ask what must be asked, and go on."""
-    from leftoff.operations.resume import resume as resuming
-
     answerer = Terminal(ctx)
     done = resuming.resume(ctx.project, ctx.caller, request, answerer)
     row = done.request.target.row
@@ -123,8 +133,6 @@ def _program(ctx: Context, row: RunRow) -> int:
 
 
 def _show_brief(ctx: Context, row: RunRow) -> int:
-    from leftoff.operations.checkpoints import brief
-
     text = brief(ctx.project, ctx.caller, row.run_id).text
     if ctx.args.json:
         emit_end(ctx, row, brief=text)
@@ -141,7 +149,6 @@ def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
 
 def _agreed(ctx: Context, agreed: Resumed, answerer: Terminal) -> int:
     """A run of a workflow file, on to its end."""
-    from leftoff.operations.resume.resume import carry_out as prepare
 
     def carry_out(guard: Guard) -> None:
         prepare(ctx.project, ctx.caller, agreed, answerer, guard)
@@ -150,8 +157,6 @@ def _agreed(ctx: Context, agreed: Resumed, answerer: Terminal) -> int:
 
 
 def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None] | None = None) -> int:
-    from leftoff.workflow.recovery.resume import Unanswered
-
     definitions = execution.definitions_now(ctx.project, request)
     assert definitions.new is not None
 
@@ -182,13 +187,10 @@ def _unanswered(ctx: Context, run_id: str, error: Unanswered) -> int:
 
 def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Begin) -> int:
     """To its end; what failed goes on where somebody says so."""
-    from leftoff.cli.progress import Info, observer
-    from leftoff.workflow.definition.graph import Graph
-
     most = positive(ctx.args.max_parallel, "--max-parallel")
     who = f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}"
     info = Info.of(workflow, Graph(workflow).batches(), most)
-    with interruptible() as early, observer(ctx, info) as watching:
+    with interruptible() as early, observer_for(ctx, info) as watching:
         runner = begin(execution.Execution(watching, questions, most, who, early.wait))
         code = drive(ctx, runner, watching, early)
     if code == _COMPLETED and watching.lost:
@@ -205,6 +207,23 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
     elif choice != RETRY:
         return code
     return _go_on(ctx, execution.once_more(ctx.project, runner))
+
+
+def observer_for(ctx: Context, info: Info) -> Observer:
+    """Return the observer that fits the call and its output."""
+    clock = ctx.project.clock
+    if ctx.away is not None:
+        return Detached(ctx, PlainLines(info, sys.stdout, clock, output=False))
+    if ctx.args.json:
+        return JsonLines(ctx)
+    screen = ctx.screen()
+    if screen.fancy:
+        from leftoff.cli.live import LiveDisplay  # it needs rich
+
+        return LiveDisplay(info, screen.stream, clock)
+    return PlainLines(
+        info, screen.stream, clock, output=True if getattr(ctx.args, "verbose", False) else None
+    )
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -264,10 +283,8 @@ def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int
 
 def _decide(ctx: Context, runner: Driver) -> bool:
     """Ask the person at the terminal what only a person decides; whether anything is decided, or asked anew."""
-    if ctx.away is not None or not can_ask(ctx):
+    if ctx.away is not None or not ctx.can_ask():
         return False
-    from leftoff.operations.approvals import decide, questions_of
-
     moved = False
     for decision, ask, options in questions_of(ctx.project, runner.run, runner.run_id):
         wait = [LATER] if LATER not in options else []  # else it is an answer like the others
@@ -289,19 +306,256 @@ def _decide(ctx: Context, runner: Driver) -> bool:
 
 LATER = "later"  # the run waits
 RETRY, SKIP, QUIT = "retry", "skip", "quit"
-SHOWN = 5
+_SHOWN = 5
 
 
 def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str | None:
     """Ask whether to retry what failed (and why), to skip it, or to quit. Return ``None`` if nothing was asked."""
-    if not failed or not can_ask(ctx) or ctx.args.yes:
+    if not failed or not ctx.can_ask() or ctx.args.yes:
         return None
-    for path, why in failed[:SHOWN]:
+    for path, why in failed[:_SHOWN]:
         ctx.say(f"{step_name(path)} failed: {clean(why)}")
-    if len(failed) > SHOWN:
-        ctx.say(f"and {len(failed) - SHOWN} more")
+    if len(failed) > _SHOWN:
+        ctx.say(f"and {len(failed) - _SHOWN} more")
     hint = f"`leftoff resume {run_id}` retries what failed."
     try:
         return choose("(r)etry, (s)kip and continue, (q)uit: ", (RETRY, SKIP, QUIT), hint)
     except NeedsPerson:
         return QUIT
+
+
+def detach(ctx: Context) -> int | None:
+    """In the process that goes on: None. In the one that was called: the exit code, once the other has begun a run."""
+    ctx.close_project()  # a store that is open is not taken along
+    sys.stdout.flush()
+    sys.stderr.flush()
+    hear, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(hear)
+        ctx.away = say
+        return None
+    os.close(say)
+    with os.fdopen(hear, "rb") as channel:
+        run_id = channel.read().decode()
+    if not run_id:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if ctx.args.json:
+        ctx.emit({"run_id": run_id, "detached": True, "log": os.path.join(ctx.project.store_folder, LOG)})
+        return 0
+    ctx.out(run_id)
+    ctx.say(
+        f"leftoff: it runs in the background. `leftoff logs -f {run_id}` shows it, `leftoff stop {run_id}` ends it."
+    )
+    return 0
+
+
+# -- the person at the terminal
+
+ACCEPT_HINT = "--accept CODE answers in advance."
+PROTOCOL_HINT = "--yes continues with it as it is."
+
+
+class Terminal(Answerer):
+    """The person at the terminal, who answers what a verdict asks. With --json or without a terminal, nobody is."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.present = ctx.can_ask()
+        self.say = ctx.say  # type: ignore[method-assign]
+
+    def tell(self, findings: list[Finding], report: Report) -> None:
+        """Print findings on stderr; with --json, emit the whole verdict as an event."""
+        if not findings:
+            return
+        if self._ctx.args.json:
+            self._ctx.emit({"event": "verdict", **report.to_json()})
+        else:
+            self._show(findings)
+
+    def _show(self, findings: list[Finding], more: int = 0) -> None:
+        screen = Screen(sys.stderr, self._ctx.project.now)
+        lines: list[Line] = [line for found in findings for line in finding_lines(found, screen.columns)]
+        if more > 0:
+            lines.append([(f"    … and {more} more like these", "dim")])
+        screen.show(lines)
+
+    def stopped(self, report: Report) -> None:
+        codes = dict.fromkeys(finding.code for finding in report.findings if finding.level == ASK)
+        if report.question is not None:
+            self._ctx.say(report.question)
+        words = " ".join(f"--accept {code}" for code in codes)
+        self._ctx.say(f"leftoff: a person must decide. {words} continues.")
+
+    def show(self, group: list[Finding]) -> None:
+        self._show(group[:TOGETHER], len(group) - TOGETHER)
+
+    def decide(self, finding: Finding) -> str:
+        if finding.choices and len({choice[0] for choice in finding.choices}) < len(finding.choices):
+            listed = [(choice, "", "", 0) for choice in finding.choices]
+            return pick("What shall it be?", listed, self._ctx.project.now)
+        if finding.choices:
+            offered = ", ".join(f"({choice[0]}){choice[1:]}" for choice in finding.choices)
+            return choose(f"{offered}: ", finding.choices, ACCEPT_HINT)
+        question = "Run it again" if finding.code.startswith("step.") else "Continue anyway"
+        return GO_ON if answer(f"{question}? [y/N]: ", ACCEPT_HINT).lower() in YES else STOP
+
+    def agrees(self, what: str, hint: str, *, again: bool) -> bool:
+        return answer(f"{what} {'Run it again' if again else 'Go on'}? [y/N]: ", hint).lower() in YES
+
+    def says_yes(self, question: str, *, default: bool) -> bool:
+        given = answer(f"{question} ", PROTOCOL_HINT).lower()
+        return given in YES or (default and not given)
+
+    def value(self, name: str) -> str:
+        from getpass import getpass
+
+        return getpass(f"{clean(name)} (not stored): ", sys.stderr)
+
+    def restored(self, paths: list[str]) -> None:
+        more = "…" if len(paths) > TOGETHER else ""
+        self._ctx.say(f"leftoff: restored {', '.join(map(clean, paths[:TOGETHER]))}{more}.")
+
+
+RESUME_HINT = "--yes resumes without asking."
+
+
+def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
+    """Ask what to do with an unfinished run, in the words of the claude protocol: ``resume``, ``start``, ``delete``.
+
+    ``found`` is its `show` document.
+    """
+    dialect = mirrored(ctx.project.folder, ctx.project.settings)
+    counted = dialect.counted if dialect is not None else None
+    while True:
+        ctx.say(_resume_question(found, ctx.project.now, counted))
+        choice = choose("Choice [r/s/v/d]: ", ("resume", "start", "view", "delete"), RESUME_HINT)
+        if choice == "view":
+            _view_run(found, ctx)
+        elif choice != "delete":
+            return choice
+        else:
+            sure = f"Remove run {target.row.run_id} and all its checkpoints for good? [y/N]: "
+            if answer(sure, RESUME_HINT).lower() in YES:
+                return choice
+
+
+_TO_DO = ("running", "waiting", "failed", "pending")
+
+
+def _resume_question(found: dict[str, Any], now: int, counted: str | None) -> str:
+    """Return what is shown of a run. ``counted``: the word for a step, if the project's protocol counts them."""
+    steps = found["steps"]
+    created = millis(found["created_at"])
+    age = f" ({ago(created, now, words=True)})" if created is not None else ""
+    done = steps["completed"] + steps["skipped"]
+    how_far = (
+        f"{counted or 'Step'} {done} of {steps['total']} completed"
+        if steps["total"]
+        else "no steps are declared"
+    )
+    return f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
+Created: {clean(found["created_at"][:19].replace("T", " "))}{age}
+Progress: {how_far}
+Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["status"])}, {found["health"]})
+
+Options:
+  (r)esume - {clean(_continuing(found, counted))}
+  (s)tart fresh - Mark it abandoned and start over
+  (v)iew details - Show everything it holds
+  (d)elete - Remove it without starting
+"""
+
+
+def _continuing(found: dict[str, Any], counted: str | None) -> str:
+    """Return what resuming does: the first step that is left, which may have failed."""
+    records = found["step_records"]
+    inner = inner_steps(record["step"] for record in records)
+    leaves = [record for record in records if record["step"] not in inner]
+    for number, record in enumerate(leaves, 1):
+        if record["status"] in _TO_DO:
+            return f"Continue from {f'{counted} {number}' if counted else record['step']}"
+    return "Continue"
+
+
+def _view_run(found: dict[str, Any], ctx: Context) -> None:
+    from leftoff.cli.verbs.show_verbs import show_page
+
+    screen = Screen(sys.stderr, ctx.project.now)
+    screen.show([*show_page(found, screen), []])
+
+
+# -- the verdict on a run
+
+_LEVEL_LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
+_SAYS = {
+    "resume": "can be resumed",
+    "warn": "can be resumed, with warnings",
+    "ask": "can be resumed once a person has decided",
+    "refuse": "cannot be resumed",
+}
+_DIFF = 40  # lines of one
+_WHOLE = ("definition.untrusted",)  # nobody says yes to what is not shown
+_STEPS = 30
+
+
+def show_verdict(ctx: Context, report: Report, *, plan: bool) -> int:
+    """The verdict, as a page or as JSON; the exit code that it means."""
+    if ctx.args.json:
+        ctx.emit(report.to_json())
+    else:
+        screen = ctx.screen()
+        screen.show(verdict_page(report, screen, plan=plan))
+    return report.exit_code
+
+
+def verdict_page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:
+    """The verdict, finding by finding; with the plan, step by step."""
+    symbol, style = _LEVEL_LOOK[report.verdict]
+    says = f"{report.world.run_id} {_SAYS[report.verdict]}"
+    if report.over is not None and report.exit_code == 0:
+        says = report.over
+    lines = wrapped([(f"{symbol} {says}", style)], screen.columns, 2)
+    for finding in report.findings:
+        lines += finding_lines(finding, screen.columns)
+    if plan:
+        lines += [[], *plan_lines(report.plan, screen.columns)]
+    return lines
+
+
+def finding_lines(finding: Finding, columns: int) -> list[Line]:
+    symbol, style = _LEVEL_LOOK[finding.level]
+    lines = wrapped([(f"  {symbol} {finding.code}  ", style), (clean(finding.message), "")], columns, 4)
+    if finding.hint:
+        lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns, 4)
+    if finding.diff:
+        shown = finding.diff.splitlines()
+        whole = finding.code in _WHOLE
+        most = len(shown) if whole else _DIFF
+        for line in shown[:most]:
+            drawn: Line = [(f"    {clean(line.expandtabs())}", "dim")]
+            lines += wrapped(drawn, columns, 6) if whole else [drawn]
+        if len(shown) > most:
+            lines.append([(f"    … {len(shown) - most} more lines", "dim")])
+    return lines
+
+
+def plan_lines(plan: list[dict[str, Any]], columns: int) -> list[Line]:
+    """What would happen to each step; many that are skipped are only counted."""
+    skipped = [entry for entry in plan if entry["action"] == "skip"]
+    shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
+    wide = max((len(entry["action"]) for entry in shown), default=0)
+    lines: list[Line] = [
+        [
+            (f"  {entry['action']:<{wide}}  ", "id"),
+            (step_name(entry["step"]), ""),
+            (f"  {clean(entry['why'])}", "dim"),
+        ]
+        for entry in shown[: 2 * _STEPS]
+    ]
+    lines = [shared(line, columns) for line in lines] if columns else lines
+    if len(shown) > 2 * _STEPS:
+        lines.append([(f"  … {len(shown) - 2 * _STEPS} more", "dim")])
+    if shown is not plan and skipped:
+        lines.append([(f"  {len(skipped)} finished steps are skipped.", "dim")])
+    return lines

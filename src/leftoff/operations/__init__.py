@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project as Project
     from leftoff.store.rows import RunRow as RunRow  # for faces that pass one on
 
-_HOME = {"Caller": "leftoff.engine.config.caller", "Project": "leftoff.engine.config.project"}
+_HOME = {
+    "Caller": "leftoff.engine.config.caller",
+    "Project": "leftoff.engine.config.project",
+    "RunRow": "leftoff.store.rows",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 
-from leftoff.cli.dispatch import load
 from leftoff.cli.options import COMMON
-from leftoff.cli.verbs import SAME, VERBS
+from leftoff.cli.verbs import SAME, VERBS, load_verb
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
 
 TYPE_CHECKING = False
@@ -73,7 +72,7 @@ def table() -> list[Entry]:
     """All that can be completed, verb by verb; what every verb has comes first, and again with each."""
     out = _common("")
     for verb in names():
-        spec = load(SAME.get(verb, verb)).SPEC
+        spec, _ = load_verb(SAME.get(verb, verb))
         out += [_option(verb, opt) for opt in spec.options] + _common(verb)
         words = [word for word in spec.usage.replace(" | ", "|").split() if word.strip("[]|…")]
         places = [str(number) for number in range(len(words))]

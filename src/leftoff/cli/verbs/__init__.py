@@ -1,8 +1,19 @@
-"""Every verb: what it is for, in one line. ``leftoff help --all`` is this table."""
+"""The table of all verbs, as ``leftoff help --all`` prints it, and the modules that hold them.
+
+Verbs are grouped by subject, one module for each group, and only the module of the called verb is imported. For the
+verb ``set`` such a module has ``SET``, its ``Spec`` (see ``leftoff.cli.options``), and ``run_set(args, ctx)``, which
+calls operations and prints the result. To add a verb, add both to a module and a line to each table here.
+"""
 
 from __future__ import annotations
 
-# name: (group, summary). The module is leftoff.cli.verb_NAME.
+import sys
+from collections.abc import Callable
+
+from leftoff.cli.context import Context
+from leftoff.cli.options import Args, Spec
+
+# name: (group in the help, summary)
 VERBS: dict[str, tuple[str, str]] = {
     "status": ("look", "the project, the current run, and every unfinished run"),
     "ls": ("look", "list runs, most recent first"),
@@ -82,3 +93,27 @@ GROUPS = {
     "keep": "Housekeeping",
     "more": "More",
 }
+
+# The modules of this package, and the verbs in each.
+MODULES = {
+    "list_verbs": "status ls",
+    "show_verbs": "show logs",
+    "history_verbs": "log diff fork",
+    "drive_verbs": "run resume verify",
+    "lifecycle_verbs": "start pause finish stop approve reject unblock",
+    "report_verbs": "step next beat save set get put note artifact",
+    "file_verbs": "track cat restore rollback",
+    "keep_verbs": "archive rm undelete prune fsck store trust",
+    "transfer_verbs": "export import dialects compat",
+    "agent_verbs": "install hook mcp brief handover",
+    "project_verbs": "init demo help completion",
+    "serve_verbs": "serve supervise",
+}
+
+
+def load_verb(verb: str) -> tuple[Spec, Callable[[Args, Context], int]]:
+    """Import the module of a verb; return its spec and the function that runs it."""
+    name = next(f"leftoff.cli.verbs.{module}" for module, verbs in MODULES.items() if verb in verbs.split())
+    __import__(name)
+    module = sys.modules[name]
+    return getattr(module, verb.upper()), getattr(module, f"run_{verb}")

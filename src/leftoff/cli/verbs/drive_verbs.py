@@ -1,0 +1,344 @@
+"""Drive a workflow: run, resume, verify."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leftoff.cli.context import Context
+from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume, show_verdict
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, positive, step_path
+from leftoff.cli.text import clean, step_name
+from leftoff.cli.verbs.history_verbs import show_logs
+from leftoff.engine.read.find import Target
+from leftoff.engine.resume.answers import foresee_answers
+from leftoff.engine.resume.finding import REFUSE, check_codes
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.verdict import Report
+from leftoff.errors import BadDefinition, Usage
+from leftoff.model.ids import issue_id
+from leftoff.operations.execution.workflow_file import RunRequest, check_agents, definition_of_twin, foresee
+from leftoff.operations.reports import step_of, usage_errors
+from leftoff.operations.resume.resume import find, subtask_for, to_go_back_to, unmet_criteria
+from leftoff.operations.resume.verdict import verify
+from leftoff.operations.runs import target
+from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.definition.parse import review
+
+# -- run
+
+RUN = Spec(
+    "run",
+    "Run a workflow file, with a checkpoint after each step. If it is interrupted, `leftoff resume` "
+    "continues it.\n\n"
+    "If this workflow already has an unfinished run on this branch, you are asked what to do with it. "
+    "Without a terminal the command exits with 7: pass --resume or --fresh. --check only validates the "
+    "file; --graph shows what runs together.",
+    usage="FILE",
+    least=1,
+    most=1,
+    options=(
+        Opt("--var", "K=V", "a variable, as in `leftoff set`; overrides the file", many=True),
+        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)"),
+        Opt("--run-id", "ID", "its id (default: NAME-YYYYMMDD-HHMMSS)"),
+        Opt("--title", "T", "what this run is about"),
+        Opt("--issue", "N", "the issue it is for; `#N` then names the run"),
+        Opt("--resume", None, "continue the unfinished run of this workflow, if there is one"),
+        Opt("--fresh", None, "start a new run; an unfinished one is marked abandoned"),
+        Opt(
+            "--reuse",
+            None,
+            "skip steps whose command, inputs, environment and outputs are as in an earlier run",
+        ),
+        Opt("--dry-run", None, "only say which steps would run, and why"),
+        Opt("--detach", None, "run in the background, even if the terminal closes; prints the run's id"),
+        Opt("--verbose", None, "show what steps print, even without a terminal"),
+        Opt(
+            "--max-parallel",
+            "N",
+            "how many steps and items may run at once (default: what the file says, else 4)",
+        ),
+        Opt("--check", None, "only check the file, and report mistakes"),
+        Opt("--graph", None, "only show the batches: what runs together, and after what"),
+        Opt("--yes", None, "answer yes to questions; never to an approval"),
+    ),
+    examples="""  leftoff run flow.yaml
+  leftoff run flow.yaml --var topic=whales --title "Whales, second try"
+  leftoff run flow.yaml --reuse           only what changed since an earlier run
+  leftoff run flow.yaml --check           is it right?
+  leftoff run flow.yaml --graph           what runs when?""",
+)
+
+
+def run_run(args: Args, ctx: Context) -> int:
+    _exclusive(args)
+    given = usage_errors(lambda: assignments(args.var))
+    workflow, doubts = _review(args, ctx, given)
+    if args.check or args.graph:
+        check_agents(ctx.project, workflow)
+        return _show_definition(args, ctx, workflow, doubts)
+    positive(args.max_parallel, "--max-parallel")
+    request = _run_request(args, workflow, given)
+    if args.dry_run:
+        return _foresee(args, ctx, request)
+    if args.detach:
+        code = detach(ctx)
+        if code is not None:
+            return code
+    return execute(ctx, request)
+
+
+def _run_request(args: Args, workflow: Workflow, given: dict[str, Any]) -> RunRequest:
+    return RunRequest(
+        workflow,
+        given,
+        title=args.title,
+        issue=issue_id(args.issue),
+        run_id=args.run_id,
+        resume=bool(args.resume),
+        fresh=bool(args.fresh),
+        reuse=bool(args.reuse),
+    )
+
+
+def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:
+    """The definition. A variable that the run has which is to be resumed is as good as given."""
+    try:
+        return review(args.rest[0], given=given)
+    except BadDefinition:
+        workflow = None
+        if (args.resume or args.yes) and not (args.check or args.graph):
+            workflow = definition_of_twin(ctx.project, ctx.caller, args.rest[0], given)
+        if workflow is None:
+            raise
+        return workflow, []
+
+
+def _exclusive(args: Args) -> None:
+    for one, other in (("check", "graph"), ("resume", "fresh"), ("detach", "check"), ("detach", "graph")):
+        if getattr(args, one) and getattr(args, other):
+            raise Usage(f"--{one} and --{other} cannot be combined.", hint="Give one of them.")
+
+
+def _show_definition(args: Args, ctx: Context, workflow: Workflow, doubts: list[str]) -> int:
+    graph = Graph(workflow)
+    batches = graph.batches()
+    if args.json:
+        document: dict[str, Any] = {
+            "ok": True,
+            "workflow": workflow.name,
+            "steps": len(graph.leaves),
+            "batches": batches,
+        }
+        if args.graph:
+            document["before"] = {path: sorted(graph.before[path]) for path in graph.leaves}
+        ctx.emit({**document, "warnings": doubts})
+        return 0
+    for doubt in doubts:
+        ctx.say(f"leftoff: {clean(doubt)}")
+    size = f"{_count(len(graph.leaves), 'step')} in {_count(len(batches), 'batch', 'batches')}"
+    if args.check:
+        ctx.out(f"{clean(workflow.path)}: ok, {size}")
+        return 0
+    ctx.out(f"{clean(workflow.name)}: {size}")
+    wide = len(str(len(batches)))
+    for number, batch in enumerate(batches, 1):
+        for index, path in enumerate(batch):
+            ctx.out(f"{number if index == 0 else '':>{wide}}  {clean(path)}{_remark(workflow.by_path[path])}")
+    return 0
+
+
+def _foresee(args: Args, ctx: Context, request: RunRequest) -> int:
+    """What each step would do, and why."""
+    plan = foresee(ctx.project, request)
+    if args.json:
+        document = {
+            "workflow": request.workflow.name,
+            "dry_run": True,
+            "plan": [one.to_json() for one in plan],
+        }
+        ctx.emit(document)
+        return 0
+    rows = [(one.action, step_name(one.step), clean(one.why)) for one in plan]
+    wide = max(len(name) for _, name, _ in rows)
+    for action, name, why in rows:
+        ctx.out(f"{action:<4}  {name:<{wide}}  {why}")
+    return 0
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _remark(step: Step) -> str:
+    """What is special about a step."""
+    told: list[str] = [step.kind] if step.kind in ("approval", "manual", "agent") else []
+    if step.foreach is not None:
+        told.append(f"for each {step.item_name}")
+    if step.when:
+        told.append("when")
+    return f"  ({', '.join(told)})" if told else ""
+
+
+# -- resume
+
+RESUME = Spec(
+    "resume",
+    "Continue a run. A run of a workflow file is driven to its end: steps that are still running are "
+    "followed, steps that ended in the meantime are picked up, and the rest is run. Any other run is "
+    "marked as running, and its brief is printed.\n\n"
+    "Without REF, this is the latest unfinished run of the branch. An older version rewinds the run in "
+    "place; its history is kept. You are asked before finished steps run again.\n\n"
+    "Everything `leftoff verify` checks is checked first. A refusal ends the command (exit 4, 5 or 6), a "
+    "question is asked (exit 7 without a terminal), a warning is printed. `continue` and `reprendre` are "
+    "the same verb.",
+    usage="[REF]",
+    most=1,
+    options=(
+        Opt(
+            "--checkpoint",
+            "ID",
+            "rewind to this checkpoint (an id, its first characters, or a protocol's own id)",
+        ),
+        Opt("--from-step", "STEP", "run this step and every later one again"),
+        Opt("--failed", None, "run only the failed steps"),
+        Opt("--only", "STEP", "run only these steps, even if they are completed", many=True, greedy=True),
+        Opt("--accept", "CODE", "resume despite this finding", many=True),
+        Opt(
+            "--answer",
+            "CODE=CHOICE",
+            "answer this finding; CODE:SUBJECT=CHOICE answers one of several",
+            many=True,
+        ),
+        Opt(
+            "--yes",
+            None,
+            "answer the questions: missing outputs are restored or made again, changed files stay",
+        ),
+        Opt("--dry-run", None, "only show the findings, and what would happen to each step"),
+        Opt("--restart", None, "end steps that are still running instead of following them"),
+        Opt("--max-parallel", "N", "how many steps may run at once"),
+        Opt("--verbose", None, "show what steps print, even without a terminal"),
+        Opt("--list", None, "only list the checkpoints you can resume from"),
+        Opt("--var", "K=V", "set a variable, as in `leftoff set`", many=True),
+        Opt("--run", "RUN", "which run, same as REF", filled=True),
+        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)", filled=True),
+    ),
+    examples="""  leftoff resume                          the latest unfinished run of this branch
+  leftoff resume --list                   the checkpoints you can resume from
+  leftoff resume @~1                      one checkpoint back
+  leftoff resume --dry-run                the findings and the plan
+  leftoff resume --accept git.branch_other
+  leftoff resume --only build test        these two, and nothing else
+  leftoff resume --from-step test --yes   test and everything after it again""",
+)
+
+
+def run_resume(args: Args, ctx: Context) -> int:
+    positive(args.max_parallel, "--max-parallel")
+    accepted = check_codes(args.accept)
+    if args.from_step is not None and (args.only or args.failed):
+        raise Usage(
+            f"--from-step and {'--only' if args.only else '--failed'} cannot be combined.",
+            hint="--from-step STEP runs it and every later step again; --only STEP… runs these and no others.",
+        )
+    named = ctx.word
+    if args.list:
+        return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
+    target = find(ctx.project, ctx.caller, named, args.checkpoint)
+    request = _resume_request(args, ctx, target, accepted)
+    if not args.dry_run and request.over is None:
+        return resume(ctx, request)
+    report = verify(ctx.project, ctx.caller, request)
+    if not args.dry_run:
+        report.accept(accepted)
+        return _finished(report, ctx)
+    foresee_answers(report, request)
+    return show_verdict(ctx, report, plan=True)
+
+
+def _resume_request(args: Args, ctx: Context, target: Target, accepted: tuple[str, ...]) -> ResumeRequest:
+    first = args.from_step
+    only, adds = _only_steps(ctx, target, args.only)
+    return ResumeRequest(
+        target,
+        only=only,
+        adds=adds,
+        from_step=step_of(ctx.project, target.row, step_path(first)) if first is not None else None,
+        failed=bool(args.failed),
+        variables=assignments(args.var),
+        accept=accepted,
+        answers=_answers(args.answer),
+        yes=bool(args.yes),
+        restart=bool(args.restart),
+    )
+
+
+def _answers(given: list[str]) -> dict[str, str]:
+    """What is chosen, by code and subject. A subject may have an equals sign in it, and a choice has none."""
+    out = {}
+    for word in given:
+        name, mark, choice = word.rpartition("=")
+        if not mark or not name or not choice:
+            raise Usage(
+                f"--answer takes CODE=CHOICE, not {word!r}.",
+                hint="For example: --answer files.changed=restore",
+            )
+        check_codes([name.partition(":")[0]])
+        out[name] = choice
+    return out
+
+
+def _only_steps(ctx: Context, target: Target, given: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """The steps that are named, and those of them that are new. A word may be several with commas between; an item as
+    it is shown may have commas in it."""
+    words = [each for word in given for each in ([word] if "[" in word else word.split(",")) if each]
+    named = [step_of(ctx.project, target.row, step_path(each)) for each in words]
+    found = [subtask_for(ctx.project, target.row, each) for each in named]
+    return [step for step, _ in found], {path: how for _, new in found for path, how in new.items()}
+
+
+def _finished(report: Report, ctx: Context) -> int:
+    """A completed run has nothing left, whatever became of what it made."""
+    row = report.world.row
+    if report.verdict == REFUSE:
+        Terminal(ctx).tell(report.findings, report)
+        return report.exit_code
+    unmet, steps = unmet_criteria(ctx.project, row)
+    if ctx.args.json:
+        emit_end(ctx, row, brief="", **({"unmet": unmet, "could_meet": steps} if unmet else {}))
+        return 0
+    ctx.out(report.over or "")
+    if unmet:
+        ctx.out(
+            f"Not met: {', '.join(map(clean, unmet))}.\n"
+            f"`leftoff resume {row.run_id} --only {clean(unmet[0])}` runs the step for it, or adds one.\n"
+            "`--from-step STEP` does a step and the later ones again, `--only STEP` one alone. "
+            f"Steps: {', '.join(map(step_name, steps)) or 'none'}."
+        )
+    return 0
+
+
+# -- verify
+
+VERIFY = Spec(
+    "verify",
+    "Check whether a run can be resumed: its stored data, outputs, tracked files, git, workflow file, "
+    "requirements and driver. Nothing is changed.\n\n"
+    "Exit code 0: it can be resumed; 7: a person must decide; 6: it cannot be resumed; 4: its data is "
+    "damaged; 5: another process is driving it.",
+    usage="[REF]",
+    most=1,
+    options=(Opt("--deep", None, "hash every file, even those that look unchanged"), *CURRENT),
+    examples="""  leftoff verify                          the current run
+  leftoff verify release-1~1 --deep       one checkpoint back, every byte""",
+)
+
+
+def run_verify(args: Args, ctx: Context) -> int:
+    request = ResumeRequest(
+        target(ctx.project, ctx.caller, ctx.word),
+        deep=bool(args.deep),
+        resumes=False,
+    )
+    return show_verdict(ctx, verify(ctx.project, ctx.caller, request), plan=False)

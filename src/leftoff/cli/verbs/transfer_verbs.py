@@ -1,0 +1,287 @@
+"""Exchange runs with other stores and protocols: export, import, dialects, compat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from leftoff.cli.context import Context
+from leftoff.cli.options import CURRENT, Args, Opt, Spec, json_or_file, read_text
+from leftoff.cli.prompts import YES, answer
+from leftoff.cli.text import clean, columns
+from leftoff.dialects.bmad_events import parse
+from leftoff.dialects.claude import phases, project_of, status_word, why_ask
+from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
+from leftoff.dialects.document_text import dump_json as dump
+from leftoff.dialects.loose_values import shown
+from leftoff.errors import NotFound, Usage
+from leftoff.model.times import ago
+from leftoff.model.typed import json_value
+from leftoff.operations.protocols.bmad import take_event
+from leftoff.operations.transfer import DialectHere, Import, Imported, dialects, export, import_runs
+
+# -- export
+
+EXPORT = Spec(
+    "export",
+    "Write a run to one portable file: every checkpoint, record and captured file. Others can keep "
+    "writing meanwhile.",
+    usage="[RUN]",
+    most=1,
+    options=(Opt("-o", "FILE", "the file to write; an existing one is replaced", needed=True), *CURRENT),
+    examples="""  leftoff export site-20260131-090500 -o site.leftoff
+  leftoff export @ -o run.leftoff            the current run
+  leftoff export latest -o /backup/run.leftoff --json""",
+)
+
+
+def run_export(args: Args, ctx: Context) -> int:
+    if args.o == "-":
+        raise Usage("A bundle is written to a file, not to stdout.", hint=f"usage: {EXPORT.line()}")
+    done = export(ctx.project, ctx.caller, ctx.word, args.o)
+    if args.json:
+        ctx.emit(done.to_json())
+    else:
+        files = f", {done.blobs} file(s)" if done.blobs else ""
+        ctx.out(
+            f"{done.path}: run {done.run_id}, {done.checkpoints} checkpoint(s){files}, {done.bytes:,} bytes"
+        )
+    return 0
+
+
+# -- import
+
+IMPORT = Spec(
+    "import",
+    "Import runs: bundles written by `leftoff export`, with the same ids and digests, and the checkpoint "
+    "files of a known protocol (`leftoff dialects` lists them). A folder is searched for both.\n\n"
+    "Repairs are reported, unreadable files are rejected with a reason, and no run is imported half. A "
+    "file that changed since it was last imported adds a checkpoint to its run, never a second run.",
+    usage="PATH…",
+    least=1,
+    most=None,
+    options=(
+        Opt(
+            "--dialect",
+            "D",
+            "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude, generic",
+        ),
+        Opt("--dry-run", None, "check the files and say what would happen, but write nothing"),
+        Opt("--strict", None, "reject files that need repairs; exit 4 if anything was rejected"),
+    ),
+    examples="""  leftoff import site.leftoff
+  leftoff import .
+  leftoff import _bmad-output --dialect bmad --dry-run
+  leftoff import .claude/checkpoints --strict --json""",
+)
+
+
+def run_import(args: Args, ctx: Context) -> int:
+    if any("\0" in path or not path for path in args.rest):
+        raise Usage("An empty name is not a file.", hint=f"usage: {IMPORT.line()}")
+    agree = _agrees if args.dialect is None and ctx.can_ask() else None
+    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
+    outcome = import_runs(ctx.project, wanted)
+    _tell_imported(args, ctx, outcome)
+    return outcome.exit_code(args.strict)
+
+
+def _agrees(path: str, way: str) -> bool:
+    """Whether a file of no protocol is read, as far as it can be understood."""
+    question = (
+        f"{clean(path)} follows no known protocol; {clean(way)} could be read. Read it that way? [y/N]: "
+    )
+    return answer(question, "Nothing of it was imported.").lower() in YES
+
+
+def _tell_imported(args: Args, ctx: Context, outcome: Imported) -> None:
+    if args.json:
+        ctx.emit({"imported": outcome.imported, "rejected": outcome.rejected, "dry_run": args.dry_run})
+    for entry in outcome.imported if not args.json else ():
+        ctx.out(f"{entry['run_id']}: {_became(entry, args.dry_run)} ({entry['path']})")
+        for line in entry["repairs"]:
+            ctx.say(f"  {line}")
+    for entry in outcome.rejected:
+        ctx.say(f"leftoff: {entry['message']}\n{entry['hint']}")
+
+
+def _became(entry: dict[str, Any], dry: bool) -> str:
+    if entry["new"]:
+        return "would be imported" if dry else "imported"
+    if entry.get("changed"):
+        return "would be brought up to date" if dry else "brought up to date"
+    return "already here, unchanged"
+
+
+# -- dialects
+
+DIALECTS = Spec(
+    "dialects",
+    "List the protocols whose checkpoint files leftoff reads and writes, and their files in this project. "
+    "`leftoff import .` imports them; `leftoff init --dialect NAME` keeps them in sync from then on.",
+    examples="""  leftoff dialects
+  leftoff dialects --json""",
+)
+
+
+def run_dialects(args: Args, ctx: Context) -> int:
+    found = dialects(ctx.project)
+    if args.json:
+        ctx.emit({"dialects": [each.to_json() for each in found]})
+        return 0
+    rows = [("DIALECT", "HERE", "FILES")]
+    rows += [(each.name, _dialect_files(each), each.about) for each in found]
+    ctx.out(
+        "\n".join([*columns(rows), "", *(line for each in found for line in _dialect_example(each))]).rstrip()
+    )
+    return 0
+
+
+def _dialect_example(each: DialectHere) -> list[str]:
+    """What one of its files says, and how leftoff begins such a run."""
+    if each.example is None:
+        return []
+    path, document = each.example
+    begins = (
+        f"Begun by: {each.starts}" if each.starts else f"Read by: leftoff import {path} --dialect {each.name}"
+    )
+    return [
+        f"{each.name}, for example {path}:",
+        f"    {clean(json.dumps(document, ensure_ascii=False))}",
+        f"    {begins}",
+        "",
+    ]
+
+
+def _dialect_files(each: DialectHere) -> str:
+    number = len(each.files)
+    here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
+    return f"{here}, mirrored" if each.mirrored else here
+
+
+# -- compat
+
+COMPAT = Spec(
+    "compat",
+    "The scripts of the protocols, on top of the store. From the claude protocol: save-checkpoint TYPE "
+    "JSON (or - for stdin) prints the path, load-checkpoint TYPE [PROJECT] prints the JSON, "
+    "list-checkpoints [TYPE] prints one row each, cleanup-checkpoints [DAYS] removes older ones. "
+    "bmad-event reads the elements checkpoint-save, checkpoint-update and checkpoint-close of "
+    "workflow.xml on stdin and carries them out.",
+    usage="save-checkpoint|load-checkpoint|list-checkpoints|cleanup-checkpoints|bmad-event [ARG…]",
+    least=1,
+    most=3,
+    options=CURRENT,
+    examples="""  leftoff compat save-checkpoint implement '{"project_name": "dark_mode", "current_phase": 2}'
+  leftoff compat load-checkpoint implement dark_mode
+  leftoff compat list-checkpoints
+  leftoff compat cleanup-checkpoints 7
+  leftoff compat bmad-event""",
+)
+
+
+def run_compat(args: Args, ctx: Context) -> int:
+    utilities: dict[str, tuple[int, int, Callable[[Context, list[str]], int]]] = {
+        "save-checkpoint": (2, 2, _save_checkpoint),
+        "load-checkpoint": (1, 2, _load_checkpoint),
+        "list-checkpoints": (0, 1, _list_checkpoints),
+        "cleanup-checkpoints": (0, 1, _clean_up),
+        "bmad-event": (0, 0, _bmad_event),
+    }
+    name, rest = args.rest[0], args.rest[1:]
+    if name not in utilities:
+        raise Usage(f"There is no utility {name!r}.", hint=f"Utilities: {', '.join(utilities)}.")
+    least, most, work = utilities[name]
+    if not least <= len(rest) <= most:
+        many = f"{least}" if least == most else f"{least} to {most}"
+        raise Usage(
+            f"`leftoff compat {name}` takes {many} argument{'s' * (most != 1)}.",
+            hint=f"usage: {COMPAT.line()}",
+        )
+    return work(ctx, rest)
+
+
+def _bmad_event(ctx: Context, rest: list[str]) -> int:
+    """All the events on stdin, in order; nothing is done where one of them cannot be read."""
+    found = parse(read_text("-"))
+    if not found:
+        raise Usage(
+            "There is no event on stdin.", hint="For example: <checkpoint-close><status>completed</status>…"
+        )
+    for each in found:
+        if each.aliases:
+            ctx.say(f"leftoff: the id {shown(each.aliases[0])} is kept as {each.run_id}.")
+    for each in found:
+        last = take_event(ctx.project, ctx.caller, each)
+    return ctx.answer(last)
+
+
+def _save_checkpoint(ctx: Context, rest: list[str]) -> int:
+    """`save-checkpoint <workflow-type> <state-json>`: prints the path of the checkpoint."""
+    kind, word = rest
+    state = json_value(read_text("-"), "The state") if word == "-" else json_or_file(word, "The state")
+    if not isinstance(state, dict):
+        raise Usage(
+            "The state must be an object.", hint='For example: \'{"project_name": "x", "current_phase": 2}\''
+        )
+    run_id, path = Checkpoints(ctx.project).save(kind, state)
+    if path is None:
+        ctx.say(f"leftoff: {run_id} is completed: its checkpoint is deleted, the run stays in the store.")
+    if ctx.args.json:
+        ctx.emit({"run_id": run_id, "path": path})
+    elif path is not None:
+        ctx.out(path)
+    return 0
+
+
+def _load_checkpoint(ctx: Context, rest: list[str]) -> int:
+    """`load-checkpoint <workflow-type> [project-name]`: prints the newest one; why a person should look is said."""
+    checkpoints = Checkpoints(ctx.project)
+    found = checkpoints.unfinished(rest[0], rest[1] if len(rest) > 1 else None)
+    if not found:
+        raise NotFound(
+            f"There is no checkpoint of {' '.join(rest)}.",
+            hint="`leftoff compat list-checkpoints` lists them.",
+        )
+    document = checkpoints.document(found[0])
+    why = why_ask(document, ctx.project.folder, ctx.project.now)
+    if why is not None:
+        ctx.say(f"leftoff: look before you resume it: {why}.")
+    if ctx.args.json:
+        ctx.emit(document)
+    else:
+        ctx.out(dump(document).rstrip("\n"))
+    return 0
+
+
+def _list_checkpoints(ctx: Context, rest: list[str]) -> int:
+    """`list-checkpoints [workflow-type]`: one row each."""
+    checkpoints = Checkpoints(ctx.project)
+    found = checkpoints.unfinished(rest[0] if rest else None)
+    if ctx.args.json:
+        ctx.emit({"checkpoints": [checkpoints.document(row) for row in found]})
+        return 0
+    rows = []
+    for row in found:
+        state = checkpoints.state(row)
+        words = (row.run_id, row.workflow, project_of(state), status_word(state))
+        done, total = phases(state)
+        rows.append((*map(clean, words), f"{len(done)}/{total}", ago(row.updated_at, ctx.project.now)))
+    if rows:
+        ctx.out("\n".join(columns(rows)))
+    return 0
+
+
+def _clean_up(ctx: Context, rest: list[str]) -> int:
+    """`cleanup-checkpoints [max-age-days]`: those that are over go; one in progress stays."""
+    word = rest[0] if rest else str(MAX_AGE_DAYS)
+    if not (word.isascii() and word.isdigit() and len(word) < 6):
+        raise Usage(f"The age must be a number of days, not {word[:40]!r}.", hint="For example: 7")
+    removed = Checkpoints(ctx.project).clean_up(int(word))
+    if ctx.args.json:
+        ctx.emit({"removed": [*removed]})
+        return 0
+    for run_id in removed:
+        ctx.out(run_id)
+    return 0
