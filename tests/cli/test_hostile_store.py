@@ -62,22 +62,6 @@ def test_the_folder_of_an_attempt_is_elsewhere(cloned: Path, tmp_path: Path, how
     assert before == untouched(tmp_path)
 
 
-@pytest.mark.parametrize("place", ["attempts/r", "attempts/r/link"])
-def test_a_link_leads_to_another_folder(cloned: Path, tmp_path: Path, place: str) -> None:
-    """What a link leads to is not tidied up, nor copied, whatever it stands for."""
-    (cloned / ".leftoff/attempts/r").rename(cloned / "aside")
-    link = cloned / ".leftoff" / place
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(tmp_path / "mine" if place.endswith("link") else tmp_path)
-    inside = "attempts/r/link" if place.endswith("link") else "attempts/r/mine"
-    write(cloned, "UPDATE attempt SET log = ?, ended_at = NULL", inside)
-    before = untouched(tmp_path)
-    succeed("store", "copy", ".leftoff", "copied/.leftoff", cwd=cloned)
-    assert [] == [path for path in (cloned / "copied").rglob("*") if path.name == "log"]
-    succeed("finish", "--run", "r", "--status", "abandoned", cwd=cloned)
-    assert before == untouched(tmp_path)
-
-
 def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
     """A repository may name any folder of its own for the store: what leftoff did not make there is not swept."""
     theirs = (

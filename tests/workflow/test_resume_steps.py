@@ -413,11 +413,12 @@ def test_a_fork_is_a_run_of_its_own(flow: Flow) -> None:
 
 
 def test_removing_a_run_removes_what_its_steps_printed(flow: Flow) -> None:
-    """`rm` leaves nothing of a run behind, and of other runs everything."""
+    """Once the trash is empty, nothing of a removed run is left, and of other runs everything."""
     flow.write("name: w\nsteps:\n  - id: a\n    run: echo words\n")
     flow.run().end(0)
     flow.drive("run", "flow.yaml", "--run-id", "other").end(0)
     flow.succeed("rm", "r", "--yes")
+    flow.succeed("prune", "--empty-trash")
     assert ["other"] == [path.name for path in (flow.folder / ".leftoff/attempts").iterdir()]
     assert "words\n" == flow.succeed("logs", "other", "a").out
 
@@ -443,4 +444,5 @@ def test_a_run_whose_step_still_runs_is_not_removed(flow: Flow) -> None:
     assert 5 == done.code and "leftoff stop r" in done.err
     flow.succeed("stop", "r")
     flow.succeed("rm", "r", "--yes")
+    flow.succeed("prune", "--empty-trash")
     assert [] == list((flow.folder / ".leftoff/attempts").iterdir())
