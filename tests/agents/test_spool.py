@@ -85,6 +85,7 @@ def profile(frame, event, arg):
             os.kill(os.getpid(), 9)
 from leftoff.cli import main
 import leftoff.agents.hooks.hook_process as hook_process
+import leftoff.cli.verbs.agent_verbs
 hook_process.HOOK_S = hook_process.LAST_S = 60
 sys.setprofile(profile)
 main(["hook", "claude"])

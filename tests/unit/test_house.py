@@ -23,6 +23,7 @@ MANY_PARAMETERS = {
     "leftoff.engine.steps.unblock.unblock",
     "leftoff.model.versions.__init__",
     "leftoff.workflow.functions.durable.step",
+    "leftoff.workflow.run.actions._job",
 }
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.

@@ -7,17 +7,19 @@ import shlex
 import shutil
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-from leftoff.agents.handover import Handover
-from leftoff.agents.install.install_check import check_install
-from leftoff.agents.install.install_plan import FileChange, InstallPlan
-from leftoff.agents.install.recipes import Recipe
 from leftoff.cli.context import Context
 from leftoff.cli.options import CURRENT, Args, Opt, Spec
 from leftoff.cli.text import clean, clean_lines
 from leftoff.engine.read.find import Target
 from leftoff.errors import NotFound, Unsupported, Usage
 from leftoff.operations.reports import usage_errors
+
+if TYPE_CHECKING:  # a hook loads this module, too, and must be quick
+    from leftoff.agents.handover import Handover
+    from leftoff.agents.install.install_plan import FileChange
+    from leftoff.agents.install.recipes import Recipe
 
 # -- install
 
@@ -49,6 +51,9 @@ INSTALL = Spec(
 
 
 def run_install(args: Args, ctx: Context) -> int:
+    from leftoff.agents.install.install_plan import InstallPlan
+    from leftoff.agents.install.recipes import Recipe
+
     agent = args.rest[0]
     if agent not in AGENTS:
         raise Usage(f"leftoff cannot set up {agent!r}.", hint=f"One of {', '.join(AGENTS)}.")
@@ -72,6 +77,8 @@ def run_install(args: Args, ctx: Context) -> int:
 
 
 def _check_hooks(recipe: Recipe, ctx: Context) -> int:
+    from leftoff.agents.install.install_check import check_install
+
     found = check_install(recipe, ctx.project.store_folder)
     if ctx.args.json:
         ctx.emit(found.to_json())
