@@ -27,7 +27,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from leftoff.errors import Invalid, Unsupported, Usage
-from leftoff.model.codec import text
 
 HINT = (
     "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
@@ -422,8 +421,3 @@ def _derived_container(cls: Any, base: Any) -> tuple[Any, Any]:
         return made
 
     return take, make
-
-
-def sort_members(encoded: list[Any], where: str) -> list[Any]:
-    """Sort the encoded entries of a set."""
-    return sorted(encoded, key=lambda entry: text(entry, where))

@@ -20,7 +20,6 @@ from leftoff.api.value_kinds import (
     kind_named,
     kind_of,
     kind_to_write,
-    sort_members,
 )
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported, Usage
 from leftoff.model.codec import MAX_DEPTH, text
@@ -143,7 +142,8 @@ def _encode(value: Any, path: str, depth: int) -> Any:
             for key, item in value.entries.items()
         ]
     if cls is Members:
-        return sort_members([_encode(item, f"an entry of {path}", depth) for item in value.entries], path)
+        encoded = [_encode(item, f"an entry of {path}", depth) for item in value.entries]
+        return sorted(encoded, key=lambda entry: text(entry, path))
     if cls is HoledDict or cls is HoledList:
         refuse_redacted(value)
     if isinstance(value, Mark):
