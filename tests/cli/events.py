@@ -29,11 +29,10 @@ STEPS = {
 }
 
 STORY = Info(
-    "dev-story",
     [
         Leaf("research", "Look around", 4.0, batch=0),
         Leaf("index", "Build the index", 3.0, batch=0),
-        Leaf("implementation/convert", "", 1.0, batch=1, foreach=True, limit=3),
+        Leaf("implementation/convert", "", 1.0, batch=1, limit=3),
         Leaf("implementation/check", "", 2.0, batch=2),
         Leaf("sign-off", "", None, batch=3, person="approval"),
         Leaf("publish", "", 5.0, batch=4),
@@ -144,7 +143,7 @@ def crowd(items: int = 400, places: int = 8, seconds: float = 0.1) -> list[Event
     return t.events
 
 
-CROWD = Info("crowd", [Leaf("work", foreach=True, limit=8)], parallel=4)
+CROWD = Info([Leaf("work", limit=8)], parallel=4)
 
 
 def flood(lines: int = 200_000) -> list[Event]:
@@ -186,8 +185,8 @@ def stop() -> list[Event]:
 PLAYS = {
     "story": (STORY, story),
     "crowd": (CROWD, crowd),
-    "flood": (Info("flood", [Leaf("work")]), flood),
-    "stop": (Info("stop"), stop),
+    "flood": (Info([Leaf("work")]), flood),
+    "stop": (Info(), stop),
 }
 
 
@@ -199,7 +198,7 @@ def play(name: str) -> Iterator[tuple[float, Event]]:
 
 def main(name: str) -> None:
     from leftoff.cli.context import Context
-    from leftoff.cli.execute import observer_for
+    from leftoff.cli.events import observer_for
     from leftoff.cli.options import Args, Spec
 
     args = Args(Spec("run", "play"))

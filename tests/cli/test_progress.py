@@ -19,10 +19,22 @@ from typing import Any
 
 import pytest
 
-from leftoff.cli.live import GAP_S, MOST_LINES, MOST_RUNNING, LiveDisplay, live_page
-from leftoff.cli.progress import Observer, PlainLines, advice, run_verdict, sentence, time_table
+from leftoff.cli.events import (
+    GAP_S,
+    MOST_LINES,
+    MOST_RUNNING,
+    LiveDisplay,
+    Observer,
+    PlainLines,
+    advice,
+    live_page,
+    run_verdict,
+    sentence,
+    time_table,
+)
+from leftoff.cli.screen import plain
 from leftoff.cli.tally import Info, Leaf, Tally, roughly, took, whole
-from leftoff.cli.text import plain, width
+from leftoff.cli.text import width
 from leftoff.clock import Clock
 from tests.cli.command import environment
 from tests.cli.events import (
@@ -130,12 +142,12 @@ def test_the_table() -> None:
     assert ["research", "4s", "3.2s", "-20%"] == rows[1]
     assert ["implementation/convert", "6", "×", "1.2s", "6s", "7.3s", "+22%"] == rows[3]
     assert ["all", "together", "13s", "13.0s", "+0%"] == rows[4]
-    one, two = Info("w", [leaf("a")]), Info("w", [leaf("a"), leaf("b")])
+    one, two = Info([leaf("a")]), Info([leaf("a"), leaf("b")])
     assert [] == time_table(tally_of(one, [done("a", 1.0)])[0], 79)
-    assert [] != time_table(tally_of(Info("w", [leaf("a", 2.0)]), [done("a", 1.0)])[0], 79)
+    assert [] != time_table(tally_of(Info([leaf("a", 2.0)]), [done("a", 1.0)])[0], 79)
     bare = plain(time_table(tally_of(two, [done("a", 1.0), done("b", 1.0)])[0], 79))
     assert ["STEP", "TIME"] == bare.splitlines()[0].split() and "–" not in bare  # nothing to compare with
-    many = Info("w", [leaf(f"s{n}") for n in range(100)])
+    many = Info([leaf(f"s{n}") for n in range(100)])
     shown = time_table(tally_of(many, [done(f"s{n}", float(n)) for n in range(100)])[0], 79)
     assert "… and 70 more that took less" in plain(shown) and len(shown) < 35
     for columns in (20, 40, 60):
@@ -299,11 +311,11 @@ def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
     for line in (
         "research │ reading page 6 of 6",
         "index │ 825 words",
-        "✓ index  2.5s",
-        "↻ implementation/convert/page-2.pdf failed, attempt 1: exit 1; again in 0.5s",
-        "✗ implementation/convert/page-2.pdf failed, attempt 2: exit 1\n  │ opening page-2.pdf\n  │ cannot read",
+        "✓ index: done in 2.5s → index.json",
+        "↻ implementation/convert/page-2.pdf: failed, attempt 1: exit 1; again in 0.5s",
+        "✗ implementation/convert/page-2.pdf: failed, attempt 2: exit 1\n  │ opening page-2.pdf\n  │ cannot read",
         "– implementation/check: skipped: its condition does not hold",
-        "◔ sign-off  Approve docs/architecture.md?  [approve, roundtable, reject]",
+        "Approve docs/architecture.md? [approve, roundtable, reject] `leftoff approve",
         f"  leftoff resume {RUN}  continues from here",
     ):
         assert line in text
@@ -337,7 +349,7 @@ def test_time_passes_without_events(clock: Stopped, screen: Tty) -> None:
 
 def test_a_flood_is_counted_not_shown(clock: Stopped, screen: Tty) -> None:
     """As many lines as one can see in a drawing, the newest ones; how many were left out is said."""
-    watcher = LiveDisplay(Info("flood", [Leaf("work")]), screen, clock)
+    watcher = LiveDisplay(Info([Leaf("work")]), screen, clock)
     feed(watcher, flood(200_000), clock)
     text = screen.text
     hidden = sum(int(n.replace(",", "")) for n in re.findall(r"… ([\d,]+) lines not shown", text))
@@ -361,7 +373,7 @@ def test_many_failures_are_cut_short(clock: Stopped, screen: Tty) -> None:
         watcher({**failed, "tail": "sad\n", "will_retry_in": None})
     watcher.close()
     assert 3 == screen.text.count("│ sad") and len(screen.text.splitlines()) < 6000
-    assert "more lines like these" in screen.text
+    assert "lines not shown" in screen.text
 
 
 def test_it_keeps_its_memory(clock: Stopped, screen: Tty) -> None:
@@ -442,7 +454,7 @@ def test_a_reader_that_left_ends_the_talk(clock: Stopped) -> None:
             raise BrokenPipeError(32, "gone")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SEAMS["progress._discard_stdout"], lambda: None)
+        patch.setattr(SEAMS["events._discard_stdout"], lambda: None)
         watcher = PlainLines(STORY, Gone(), clock)
         feed(watcher, story(), clock)
         watcher.close()
@@ -549,7 +561,7 @@ def test_on_a_real_terminal(terminal: tuple[int, int, int]) -> None:
     text = raw.decode().replace("\r\n", "\n")
     assert "\x1b[32m" in text
     shown = final_screen(text)
-    assert 1 == sum("✓ research  3.2s" in line for line in shown)
+    assert 1 == sum("✓ research: done in 3.2s" in line for line in shown)
     assert not any(line.startswith(("●", "━")) for line in shown)
     drawn = [
         line for line in ESCAPES.sub("", text).replace("\r", "\n").splitlines() if line.startswith(("●", "━"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leftoff.cli.progress import advice
+from leftoff.cli.events import advice
 from leftoff.cli.tally import Info, Leaf, Tally
 from tests.cli.events import RUN, STORY, Event, run_document, stop, story
 
@@ -73,7 +73,6 @@ def left(info: Info, *events: Event, now: float = 0.0) -> tuple[float, bool] | N
 def test_estimates_add_up_by_batch() -> None:
     """Within a batch steps share the places, batches follow one another, people are not waited for."""
     info = Info(
-        "w",
         [
             leaf("a", 10.0),
             leaf("b", 10.0),
@@ -89,14 +88,14 @@ def test_estimates_add_up_by_batch() -> None:
 
 def test_estimates_are_stretched_as_they_turn_out() -> None:
     """Twice as slow so far is twice as slow from here; within bounds."""
-    info = Info("w", [leaf("a", 10.0), leaf("b", 10.0)])
+    info = Info([leaf("a", 10.0), leaf("b", 10.0)])
     assert (20.0, True) == left(info, done("a", 20.0))
     assert (200.0, True) == left(info, done("a", 100_000.0))
 
 
 def test_what_runs_is_on_its_way() -> None:
     """What has passed is not left any more; what takes longer than thought takes no less than nothing."""
-    info = Info("w", [leaf("a", 10.0)])
+    info = Info([leaf("a", 10.0)])
     start: Event = {"event": "step_start", "step": "a"}
     assert (6.0, True) == left(info, dict(start), now=4.0)
     assert (0.0, True) == left(info, dict(start), now=40.0)
@@ -104,7 +103,7 @@ def test_what_runs_is_on_its_way() -> None:
 
 def test_items_take_what_their_siblings_took() -> None:
     """So many at a time, whatever the estimate said."""
-    info = Info("w", [leaf("all", 100.0, foreach=True, limit=4)], parallel=2)
+    info = Info([leaf("all", 100.0, limit=4)], parallel=2)
     items: Event = {"event": "foreach", "step": "all", "items": 10}
     assert (8 * 3.0 / 4, True) == left(info, items, done("all/1", 2.0), done("all/2", 4.0))
     assert (100.0, True) == left(info)
@@ -112,8 +111,8 @@ def test_items_take_what_their_siblings_took() -> None:
 
 def test_what_nobody_knows() -> None:
     """Without an estimate a step takes what finished ones took; where nothing is known, that is said."""
-    info = Info("w", [leaf("a"), leaf("b"), leaf("c", 8.0, batch=1)])
+    info = Info([leaf("a"), leaf("b"), leaf("c", 8.0, batch=1)])
     assert (8.0, False) == left(info)
     assert (3.0 + 8.0, True) == left(info, done("a", 3.0))
-    assert None is left(Info("w", [leaf("a")]))
+    assert None is left(Info([leaf("a")]))
     assert None is left(Info())

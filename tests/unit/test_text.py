@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.cli.layout import Column, cropped, facts, line_width, shared, table, wrapped
+from leftoff.cli.screen import Column, crop, cropped, facts, fold, line_width, plain, shared, table, wrapped
 from leftoff.cli.text import (
     clean,
     clean_lines,
     columns,
-    crop,
-    fold,
     pad,
-    plain,
     safe_json,
     size,
     value,

@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.layout import shared, wrapped
+from leftoff.cli.events import LOG, Observer, observer_for
 from leftoff.cli.options import positive
-from leftoff.cli.progress import LOG, Detached, JsonLines, Observer, PlainLines
 from leftoff.cli.prompts import YES, answer, choose, pick
-from leftoff.cli.screen import Screen
+from leftoff.cli.screen import Screen, shared, wrapped
 from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
 from leftoff.dialects.registry import mirrored
@@ -207,23 +206,6 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
     elif choice != RETRY:
         return code
     return _go_on(ctx, execution.once_more(ctx.project, runner))
-
-
-def observer_for(ctx: Context, info: Info) -> Observer:
-    """Return the observer that fits the call and its output."""
-    clock = ctx.project.clock
-    if ctx.away is not None:
-        return Detached(ctx, PlainLines(info, sys.stdout, clock, output=False))
-    if ctx.args.json:
-        return JsonLines(ctx)
-    screen = ctx.screen()
-    if screen.fancy:
-        from leftoff.cli.live import LiveDisplay  # it needs rich
-
-        return LiveDisplay(info, screen.stream, clock)
-    return PlainLines(
-        info, screen.stream, clock, output=True if getattr(ctx.args, "verbose", False) else None
-    )
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

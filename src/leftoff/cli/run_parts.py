@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from leftoff.cli.layout import Column, table
-from leftoff.cli.screen import Screen
-from leftoff.cli.text import Line, Span, clean, columns, crop, size, step_name, value
+from leftoff.cli.screen import Column, Screen, crop, table
+from leftoff.cli.text import Line, Span, clean, columns, size, step_name, value
 from leftoff.engine.read.info import RunInfo
 
 BAR = 10  # columns of a progress bar

@@ -1,94 +1,302 @@
-"""Where a verb's page goes: a terminal, with colours and a width, or a pipe, with neither.
+"""Pages: lines of styled text, on a terminal with colours and a width, or in a pipe with neither.
 
-A page is a list of lines, each a list of (text, style); the same one is painted by ``leftoff.cli.term`` on a
-terminal and printed bare everywhere else, also on a terminal where ``NO_COLOR`` is set.
+A page is a list of lines, each a list of (text, style). ``Screen.show`` paints it with rich on a terminal, and prints
+it bare everywhere else, also on a terminal if ``NO_COLOR`` is set. Only painting imports rich.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from io import StringIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from leftoff.cli.text import plain
+from leftoff.cli.text import Line, clean, cut, pad, printable, width
 from leftoff.clock import iso
 from leftoff.model.times import ago
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
-
-    from leftoff.cli.text import Line
+    from rich.console import Console
+    from rich.text import Text
 
 NARROWEST = 16
+GAP = 2  # columns between two columns of a table
+CARDS_BELOW = 44  # columns: a narrower terminal gets cards instead of a table
+FOLD_OVER = (
+    30  # a cell that may fold is not made narrower than this while another column can be left out instead
+)
+ELLIPSIS = "…"
+
+# what a piece of text is: how rich shows it
+STYLES = {
+    "title": "bold", "head": "bold", "label": "dim", "dim": "dim", "id": "cyan", "good": "green", "bad": "bold red",
+    "warn": "yellow", "busy": "bold blue", "added": "green", "removed": "red", "changed": "yellow",
+    "graph": "magenta", "rest": "bright_black",
+}  # fmt: skip
 
 
 class Screen:
-    """One stream as a page sees it. ``columns`` is 0 where there is no width to keep to."""
+    """A stream as a page sees it. ``columns`` is 0 if there is no width to keep to."""
 
     def __init__(self, stream: TextIO, now: int) -> None:
         self.stream = stream
         self.now = now
-        self.fancy = is_fancy(stream)
-        self.columns = max(NARROWEST, columns_of(stream)) if self.fancy else 0
+        colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.fancy = stream.isatty() and colours
+        self.columns = columns_of(stream) if self.fancy else 0
 
     def when(self, ms: int) -> str:
-        """``2 min ago`` for a person, the exact time for a file."""
+        """Return ``2 min ago`` for a person, the exact time for a file."""
         return ago(ms, self.now) if self.fancy else iso(ms)
 
     def show(self, lines: list[Line]) -> None:
-        if self.fancy:
-            from leftoff.cli.term import paint
-
-            paint(lines, self.stream, self.columns)
-        else:
-            from leftoff.cli.text import printable
-
-            self.stream.write(printable(plain(lines)) + "\n")
-            self.stream.flush()
+        text = self._painted(lines) if self.fancy else f"{printable(plain(lines))}\n"
+        self.stream.write(text)
+        self.stream.flush()
 
     def page(self, lines: list[Line]) -> None:
-        """A page that may be long: through a pager, where a person reads it and it does not fit."""
-        if not (
-            self.fancy and len(lines) >= rows_of(self.stream) and sys.stdin.isatty() and self._paged(lines)
-        ):
-            self.show(lines)
+        """Show a page that may be long: through a pager if a person reads it and it does not fit."""
+        if self.fancy and len(lines) >= rows_of(self.stream) and sys.stdin.isatty():
+            import shlex
+            import shutil
+            import subprocess
 
-    def _paged(self, lines: list[Line]) -> bool:
-        """Whether there is a pager, and it was left when it had shown all."""
-        import shlex
-        import shutil
-        import subprocess
-        from io import StringIO
+            words = shlex.split(os.environ.get("PAGER") or "less")
+            if words and words != ["cat"] and shutil.which(words[0]) is not None:
+                env = {**os.environ, "LESS": "FRX"}
+                if subprocess.run(words, input=self._painted(lines), text=True, env=env).returncode == 0:
+                    return
+        self.show(lines)
 
-        words = shlex.split(os.environ.get("PAGER") or "less")
-        if not words or words == ["cat"] or shutil.which(words[0]) is None:
-            return False
-        from leftoff.cli.term import paint
-
-        text = StringIO()
-        paint(lines, text, self.columns)
-        done = subprocess.run(words, input=text.getvalue(), text=True, env={**os.environ, "LESS": "FRX"})
-        return done.returncode == 0
-
-
-def is_fancy(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    def _painted(self, lines: list[Line]) -> str:
+        console = _console(self.columns)
+        with console.capture() as captured:
+            console.print(_styled(lines), no_wrap=True, overflow="ellipsis", crop=True)
+        return captured.get()
 
 
 def columns_of(stream: TextIO) -> int:
-    """The terminal's width: COLUMNS, else what it says of itself, else 80."""
+    """Return the terminal's width: COLUMNS, else what the terminal reports, else 80."""
     given = os.environ.get("COLUMNS", "")
     if given.isascii() and given.isdigit() and 0 < int(given) < 10_000:
-        return int(given)
+        return max(NARROWEST, int(given))
     try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
+        return max(NARROWEST, os.get_terminal_size(stream.fileno()).columns or 80)
     except (OSError, ValueError):
         return 80
 
 
 def rows_of(stream: TextIO) -> int:
-    """The terminal's height, or 24."""
+    """Return the terminal's height, or 24."""
     try:
         return os.get_terminal_size(stream.fileno()).lines or 24
     except (OSError, ValueError):
         return 24
+
+
+# -- painting
+
+
+def _console(columns: int) -> Console:
+    from rich.console import Console
+
+    # It paints into a text; the caller writes that in one piece, so that nothing flickers.
+    return Console(
+        file=StringIO(), width=columns, force_terminal=True, highlight=False, markup=False, emoji=False,
+        legacy_windows=False,
+    )  # fmt: skip
+
+
+def _styled(lines: Iterable[Line]) -> Text:
+    from rich.text import Text
+
+    page = Text(no_wrap=True, overflow="ellipsis", end="")
+    for number, line in enumerate(lines):
+        page.append("\n" if number else "")
+        for text, style in line:
+            page.append(clean(text), STYLES.get(style, ""))
+    return page
+
+
+class Region:
+    """The last lines of a terminal, drawn repeatedly; what is printed scrolls above them.
+
+    A drawing is one write, so that nothing flickers and nothing is left half drawn. The cursor is never hidden: a
+    process that is killed leaves a usable terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._console = _console(80)
+        self._drawn: list[int] = []  # the widths of the lines that are shown now
+
+    def draw(self, above: list[Line], below: list[Line], columns: int) -> None:
+        """Print ``above`` for good, and ``below`` until the next call; it must not be wider than the terminal."""
+        # A terminal that became narrower has broken its lines in two.
+        rows = sum(max(1, -(-wide // columns)) for wide in self._drawn)
+        text = f"\r\x1b[{rows}A\x1b[J" if rows else ""
+        self._console.width = columns
+        if above or below:
+            with self._console.capture() as captured:
+                self._console.print(_styled([*above, *below]), soft_wrap=True)
+            text += captured.get()
+        self._drawn = [line_width(line) for line in below]
+        if text:
+            self._stream.write(f"\x1b[?2026h{text}\x1b[?2026l")  # terminals that can do it show this at once
+            self._stream.flush()
+
+
+# -- lines
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """Return lines without their colours and padding. A line of one piece, as of a file, keeps its spaces and tabs."""
+    out = []
+    for line in lines:
+        text = "".join(text for text, _ in line)
+        text = text if len(line) == 1 else text.rstrip()
+        out.append(text if text.isprintable() else "\t".join(map(clean, text.split("\t"))))
+    return "\n".join(out)
+
+
+def line_width(line: Line) -> int:
+    return sum(width(text) for text, _ in line)
+
+
+def crop(text: str, columns: int) -> str:
+    """Return at most so many columns of a text; an ellipsis marks the cut."""
+    if width(text) <= columns:
+        return text
+    return cut(text, columns - 1) + ELLIPSIS if columns > 0 else ""
+
+
+def cropped(line: Line, room: int) -> Line:
+    """Return a line within so many columns."""
+    out: Line = []
+    for text, style in line:
+        if width(text) > room:
+            return [*out, (crop(text, room), style)] if room > 0 else out
+        out.append((text, style))
+        room -= width(text)
+    return out
+
+
+def shared(line: Line, room: int) -> Line:
+    """Return a line within so many columns, its longest pieces cut so that each keeps a part of itself."""
+    wide = [min(width(text), room) for text, _ in line]
+    while sum(wide) > room:
+        longest = wide.index(max(wide))
+        if wide[longest] <= 3:
+            return cropped(line, room)
+        wide[longest] -= 1
+    return [(crop(text, columns), style) for (text, style), columns in zip(line, wide, strict=True)]
+
+
+def fold(text: str, columns: int, hang: int = 0) -> list[str]:
+    """Return pieces of at most so many columns (all but the first: ``hang`` less), broken at spaces if possible."""
+    pieces: list[str] = []
+    room = columns
+    while width(text) > room:
+        piece = cut(text, room) or text[0]
+        at = len(piece) if text[len(piece) :][:1] in ("", " ") else piece.rfind(" ")
+        if piece[: max(at, 0)].strip():  # not inside the indentation
+            piece = text[:at]
+        pieces.append(piece.rstrip())
+        text = text[len(piece) :].lstrip(" ")
+        room = columns - hang
+    return [*pieces, text] if text or not pieces else pieces
+
+
+def wrapped(line: Line, room: int, hang: int = 0) -> list[Line]:
+    """Return a line as several, all but the first indented by ``hang``. ``room`` 0: there is no width to keep to."""
+    if not room or line_width(line) <= room:
+        return [line]
+    text = "".join(text for text, _ in line)
+    out: list[Line] = []
+    end = 0
+    for piece in fold(text, room, hang):
+        start = text.index(piece, end)
+        end = start + len(piece)
+        part: Line = [(" " * hang, "")] if out and hang else []
+        at = 0
+        for span, style in line:  # the piece again, in its styles
+            if inside := span[max(0, start - at) : max(0, end - at)]:
+                part.append((inside, style))
+            at += len(span)
+        out.append(part)
+    return out
+
+
+def facts(pairs: list[tuple[str, Line]], room: int) -> list[Line]:
+    """Return names and what they stand for, aligned; a long one continues under itself (``room`` 0: does not)."""
+    wide = max((width(name) for name, _ in pairs), default=0) + GAP
+    out: list[Line] = []
+    for name, line in pairs:
+        if room and room < wide + 16:
+            out.append([(name, "label")])
+            out += [[("  ", ""), *piece] for piece in wrapped(line, room - 2)]
+            continue
+        for number, piece in enumerate(wrapped(line, room - wide) if room else [line]):
+            out.append([(pad("" if number else name, wide), "label"), *piece])
+    return out
+
+
+# -- tables
+
+
+class Column(NamedTuple):
+    """``rank``: the higher, the sooner it is left out (0: never). ``least``: how far it may shrink (0: not at all)."""
+
+    name: str
+    rank: int = 0
+    least: int = 0
+    folds: bool = False
+    right: bool = False
+
+
+def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line]:
+    """Return a table of cells within ``room`` columns.
+
+    The least important columns are left out first, then elastic ones shrink. If that is not enough, each row becomes
+    a card: its first cell, and the others below it.
+    """
+    natural = [max([width(c.name), *(line_width(row[i]) for row in rows)]) for i, c in enumerate(columns)]
+    kept = [i for i in range(len(columns)) if any(line_width(row[i]) for row in rows)]
+    good = [FOLD_OVER if c.folds else c.least or natural[i] for i, c in enumerate(columns)]
+
+    def total(wide: list[int]) -> int:
+        return sum(min(wide[i], natural[i]) for i in kept) + GAP * (len(kept) - 1)
+
+    while kept and total(good) > room and columns[gone := max(kept, key=lambda i: columns[i].rank)].rank:
+        kept.remove(gone)
+    wide = [*natural]
+    while total(wide) > room:
+        elastic = [i for i in kept if columns[i].least and wide[i] > columns[i].least]
+        if not elastic:
+            break
+        # A column that folds stays readable in full, so it shrinks only after those that are cropped.
+        wide[max(elastic, key=lambda i: (not columns[i].folds, wide[i]))] -= 1
+    lines: list[Line] = []
+    if room < CARDS_BELOW or total(wide) > room:
+        for row in rows:
+            for i, cell in enumerate(row):
+                indent = 2 if i else 0
+                pieces = wrapped(cell, room - indent) if line_width(cell) else []
+                lines += [[(" " * indent, ""), *piece] for piece in pieces]
+        return lines
+    heading: list[Line] = [
+        [(f"{c.name:{'>' if c.right else '<'}{wide[i]}}", "label")] for i, c in enumerate(columns)
+    ]
+    for row in [heading, *rows] if kept else []:
+        cells = {
+            i: wrapped(row[i], wide[i]) if columns[i].folds else [cropped(row[i], wide[i])] for i in kept
+        }
+        for number in range(max(map(len, cells.values()))):
+            line: Line = []
+            for i, pieces in cells.items():
+                piece = pieces[number] if number < len(pieces) else []
+                space = (" " * (wide[i] - line_width(piece)), "")
+                line += [*([space, *piece] if columns[i].right else [*piece, space]), (" " * GAP, "")]
+            lines.append(line[:-1])
+    return lines

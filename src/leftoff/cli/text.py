@@ -8,15 +8,14 @@ cleans text itself only if it measures it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.term.STYLES``
+Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.screen.STYLES``
 Line = list[Span]
 
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _JOINERS = "\u200c\u200d"  # invisible, harmless, and part of how some scripts and emoji are written
-ELLIPSIS = "…"
 
 
 def clean(text: str) -> str:
@@ -88,14 +87,8 @@ def _columns(char: str) -> int:
     return 2 if east_asian_width(char) in "WF" else 1
 
 
-def crop(text: str, columns: int) -> str:
-    """At most so many columns; what was cut leaves an ellipsis."""
-    if width(text) <= columns:
-        return text
-    return _cut(text, columns - 1) + ELLIPSIS if columns > 0 else ""
-
-
-def _cut(text: str, columns: int) -> str:
+def cut(text: str, columns: int) -> str:
+    """Return as much of a text as fits into so many columns."""
     used = 0
     for index, char in enumerate(text):
         used += _columns(char)
@@ -108,39 +101,12 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
-def fold(text: str, columns: int, hang: int = 0) -> list[str]:
-    """In pieces of at most so many columns (all but the first: ``hang`` less), broken at spaces where there are any."""
-    pieces: list[str] = []
-    room = columns
-    while width(text) > room:
-        piece = _cut(text, room) or text[0]
-        at = len(piece) if text[len(piece) :][:1] in ("", " ") else piece.rfind(" ")
-        if piece[: max(at, 0)].strip():  # what it is indented by is no place to break it
-            piece = text[:at]
-        pieces.append(piece.rstrip())
-        text = text[len(piece) :].lstrip(" ")
-        room = columns - hang
-    return [*pieces, text] if text or not pieces else pieces
-
-
 def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
     """Rows as aligned columns."""
     if not rows:
         return []
     wide = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [gap.join(pad(cell, wide[i]) for i, cell in enumerate(row)).rstrip() for row in rows]
-
-
-def plain(lines: Iterable[Line]) -> str:
-    """Lines without their colours."""
-    return "\n".join(map(_plain, lines))
-
-
-def _plain(line: Line) -> str:
-    """Without what pads it, too, unless it is one piece, as a line of a file is; that keeps its tabs."""
-    text = "".join(text for text, _ in line)
-    text = text if len(line) == 1 else text.rstrip()
-    return text if text.isprintable() else "\t".join(map(clean, text.split("\t")))
 
 
 # -- values

@@ -6,10 +6,9 @@ from collections.abc import Container
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.layout import line_width, shared, wrapped
 from leftoff.cli.options import Args, assignments, count
-from leftoff.cli.screen import Screen
-from leftoff.cli.text import Line, clean, columns, crop, pad, step_name, value, visible, width
+from leftoff.cli.screen import Screen, crop, line_width, shared, wrapped
+from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
 from leftoff.engine.read.diff import Section, same
 from leftoff.engine.read.find import Target
 from leftoff.model.versions import Version

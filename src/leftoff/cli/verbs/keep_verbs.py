@@ -7,6 +7,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
+from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean
 from leftoff.dialects.retention import Pruned
 from leftoff.engine.retention.fsck import FsckReport
@@ -188,8 +189,14 @@ def run_store(args: Args, ctx: Context) -> int:
     if _STORE_WORDS.get(what) != len(args.rest):
         raise args.spec.wrong(f"`leftoff store` does not take {' '.join(args.rest)!r}.")
     if what == "copy":
-        with _CopyProgress(ctx) as progress:
-            done = stores.copy(ctx.project, places[0], places[1], progress.tell)
+        region = Region(sys.stderr) if not args.json and sys.stderr.isatty() else None
+
+        def tell(table: str, rows: int, total: int) -> None:
+            if region is not None:
+                line = f"copying {table}: {rows:,} of {total:,} rows"
+                region.draw([], [[(line, "")]], columns_of(sys.stderr))
+
+        done = stores.copy(ctx.project, places[0], places[1], tell)
         if not args.json:
             rows = sum(done.copied.values())
             ctx.out(
@@ -213,39 +220,6 @@ def _store_page(found: StoreInfo) -> str:
         shown["note"] = "there is nothing yet: the first write makes it"
     width = max(map(len, shown))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items() if value is not None)
-
-
-class _CopyProgress:
-    """On a terminal a bar; else nothing, until it is done."""
-
-    def __init__(self, ctx: Context) -> None:
-        self._bar: Any = None
-        if not ctx.args.json and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-            shown = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeRemainingColumn(),
-            )
-            self._bar = Progress(*shown, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("copying", total=None)
-
-    def __enter__(self) -> _CopyProgress:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def tell(self, table: str, rows: int, total: int) -> None:
-        if self._bar is not None:
-            described = f"copying {table}: {rows:,} of {total:,} rows"
-            self._bar.update(self._task, description=described, completed=rows, total=total)
 
 
 # -- trust

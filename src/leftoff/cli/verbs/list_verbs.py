@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.layout import facts, wrapped
 from leftoff.cli.options import Args, count
 from leftoff.cli.run_parts import run_list, waits
-from leftoff.cli.screen import Screen, rows_of
+from leftoff.cli.screen import Region, Screen, facts, rows_of, wrapped
 from leftoff.cli.text import Line, clean, clean_lines, size, step_name
 from leftoff.model.times import ago, lasted, millis
 from leftoff.operations.run_list import Wanted, check_statuses, list_runs
@@ -164,10 +163,10 @@ def _moments(ctx: Context) -> Iterator[Status]:
 
 def _redraw(ctx: Context) -> None:
     """Drawn each second, as its times go on; the store is asked when something happened."""
-    from leftoff.cli.term import Redrawn
     from leftoff.operations.watching.changes import News, watch
 
-    with Redrawn(sys.stdout, ctx.screen().columns) as shown, watch(ctx.project) as changes:
+    region = Region(sys.stdout)
+    with watch(ctx.project) as changes:
         news = News(others=True)
         while True:
             if news:
@@ -177,7 +176,7 @@ def _redraw(ctx: Context) -> None:
             room = rows_of(sys.stdout) - 2
             if len(lines) > room:
                 lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]
-            shown.draw([*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
+            region.draw([], [*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
             news = changes.wait(EVERY_S)
 
 

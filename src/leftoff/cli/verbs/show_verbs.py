@@ -6,12 +6,11 @@ import sys
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.layout import facts, wrapped
 from leftoff.cli.options import Args, number
 from leftoff.cli.run_parts import bar, error_in_words, failure_lines, status_line
-from leftoff.cli.screen import Screen
+from leftoff.cli.screen import Screen, crop, facts, wrapped
 from leftoff.cli.tally import took
-from leftoff.cli.text import Line, clean, columns, crop, pad, printable, size, step_name, tidy, value, width
+from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_name, tidy, value, width
 from leftoff.engine.read import turns
 from leftoff.engine.read.logs import Log
 from leftoff.engine.read.turns import other_errors
