@@ -12,8 +12,8 @@ from leftoff.cli.options import CURRENT, Args, Opt, Spec, count
 from leftoff.cli.run_parts import run_list, waits
 from leftoff.cli.screen import Screen, rows_of
 from leftoff.cli.text import Line, clean, clean_lines, size, step_name
+from leftoff.clock import ago, lasted, millis
 from leftoff.errors import Usage
-from leftoff.model.times import ago, lasted, millis
 from leftoff.operations.run_list import Wanted, check_statuses, list_runs
 from leftoff.operations.status import Status, board, status
 
