@@ -163,8 +163,7 @@ def _listed(error: LeftoffError) -> list[str]:
     if not error.listed:
         return []
     from leftoff.cli.text import clean, columns
-    from leftoff.clock import SYSTEM
-    from leftoff.model.times import ago
+    from leftoff.clock import SYSTEM, ago
 
     now, some = SYSTEM.now(), error.listed[:MOST_LISTED]
     rows = [(f"  {clean(name)}", clean(what), clean(status), ago(at, now)) for name, what, status, at in some]

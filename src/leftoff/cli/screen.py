@@ -13,8 +13,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from leftoff.cli.text import Line, clean, cut, pad, printable, width
-from leftoff.clock import iso
-from leftoff.model.times import ago
+from leftoff.clock import ago, iso
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 NARROWEST = 16
 GAP = 2  # columns between two columns of a table
 CARDS_BELOW = 44  # columns: a narrower terminal gets cards instead of a table
-FOLD_OVER = (
-    30  # a cell that may fold is not made narrower than this while another column can be left out instead
-)
+FOLD_OVER = 30  # a cell that may fold is not made narrower while another column can be left out instead
 ELLIPSIS = "…"
 
 # what a piece of text is: how rich shows it

@@ -11,7 +11,7 @@ from leftoff.cli.options import Args, count
 from leftoff.cli.run_parts import run_list, waits
 from leftoff.cli.screen import Region, Screen, facts, rows_of, wrapped
 from leftoff.cli.text import Line, clean, clean_lines, size, step_name
-from leftoff.model.times import ago, lasted, millis
+from leftoff.clock import ago, lasted, millis
 from leftoff.operations.run_list import Wanted, check_statuses, list_runs
 from leftoff.operations.status import Status, board, status
 

@@ -11,12 +11,12 @@ from leftoff.cli.run_parts import bar, error_in_words, failure_lines, status_lin
 from leftoff.cli.screen import Screen, crop, facts, wrapped
 from leftoff.cli.tally import took
 from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_name, tidy, value, width
+from leftoff.clock import lasted, millis
 from leftoff.engine.read import turns
 from leftoff.engine.read.logs import Log
 from leftoff.engine.read.turns import other_errors
 from leftoff.engine.steps.approvals import how
 from leftoff.model.ids import as_word, given_step, shown_step
-from leftoff.model.times import lasted, millis
 from leftoff.model.words import AS_WRITTEN
 from leftoff.operations.checkpoints import show
 from leftoff.operations.reports import usage_errors

@@ -55,7 +55,7 @@ from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
 from leftoff.errors import Conflict, Corrupt, LeftoffError, StoreUnavailable, UnsafePath
 from leftoff.files import sync
 from leftoff.model.changes import ChangeSet
-from leftoff.model.hashing import long_sha256 as sha256
+from leftoff.model.digest import long_sha256 as sha256
 from leftoff.model.ids import as_word
 from leftoff.model.versions import Version
 from leftoff.model.words import RESTORING, ROLLBACK_BEGIN
