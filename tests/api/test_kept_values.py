@@ -20,7 +20,7 @@ import pydantic
 import pytest
 
 import leftoff
-from leftoff.model.shown import shown
+from leftoff.model.values import readable
 from tests.cli.command import succeed
 
 
@@ -265,4 +265,4 @@ def test_a_durable_function_loses_nothing_either(store: leftoff.Store) -> None:
 )
 def test_what_only_looks_like_ours_is_shown_as_it_is(word: str) -> None:
     """Records of an older leftoff, or of somebody else: no reader stumbles."""
-    assert {"$type": word, "value": 7} == shown({"$type": word, "value": 7})
+    assert {"$type": word, "value": 7} == readable({"$type": word, "value": 7})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from leftoff.cli.explain import MEANT
+from leftoff.cli.explain import synonyms
 from leftoff.cli.options import COMMON, CURRENT, parse
-from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, load_verb
+from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, spec_of
 from leftoff.errors import Usage
 from tests.cli.command import call, succeed
 
@@ -23,10 +22,6 @@ def verb(request: pytest.FixtureRequest) -> str:
     """Each verb in turn."""
     name: str = request.param
     return name
-
-
-def spec_of(verb: str) -> Any:
-    return load_verb(verb)[0]
 
 
 def flat(text: str) -> str:
@@ -187,9 +182,9 @@ def test_nothing_far_is_suggested(project: Path) -> None:
 
 def test_what_is_suggested_would_be_understood() -> None:
     """Every suggestion names a verb, with options it has and no more words than it takes; no verb is suggested away."""
-    assert not set(MEANT) & {*VERBS, *SAME}
+    assert not set(synonyms()) & {*VERBS, *SAME}
     for words in (
-        command.split() for commands in MEANT.values() for command in commands if command[0] != "-"
+        command.split() for commands in synonyms().values() for command in commands if command[0] != "-"
     ):
         parse(spec_of(words[0]), words[1:])
 

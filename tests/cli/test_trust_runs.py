@@ -11,7 +11,7 @@ import pytest
 
 import leftoff
 from leftoff.agents.mcp.tools import Tools
-from leftoff.engine.read.definition import definition_of
+from leftoff.engine.read.state import definition_of
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, NeedsPerson, Usage

@@ -71,7 +71,7 @@ class Plan:
                 tx.drop(run, self.seq, *address)
         version = Version(self.run_id, self.seq, self.digest, self.at, epoch=self.epoch, counts=self.counts())
         if self.sealed and self.trigger:
-            version.checkpoint, version.trigger = self.sealed, self.trigger
+            version = version._replace(checkpoint=self.sealed, trigger=self.trigger)
         tx.add_version(run, version, self.token)
         for name in self.aliases:
             tx.add_alias(run, self.seq, name)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 FACES = ("cli", "agents", "web", "integrations")
 MOST_PARAMETERS = 6
-# Public signatures: Python's verbs and decorators, MCP's tools; and two values that are made everywhere.
+# Public signatures: Python's verbs and decorators, MCP's tools.
 MANY_PARAMETERS = {
     "leftoff.agents.mcp.tools.report_step",
     "leftoff.agents.mcp.tools.start_run",
@@ -21,7 +21,6 @@ MANY_PARAMETERS = {
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.engine.steps.unblock.unblock",
-    "leftoff.model.versions.__init__",
     "leftoff.workflow.functions.durable.step",
     "leftoff.workflow.run.actions._job",
 }

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from leftoff.cli.options import parse
-from leftoff.cli.verbs import load_verb
+from leftoff.cli.verbs import spec_of
 from tests.cli.command import call, succeed
 from tests.unit.test_docs import ROOT, blocks
 
@@ -39,7 +39,7 @@ def test_the_unit_of_systemd(tmp_path: Path) -> None:
     assert ["Unit", "Service", "Install"] == unit.sections()
     command, verb, *words = shlex.split(unit["Service"]["ExecStart"])
     assert ("%h/.local/bin/leftoff", "supervise") == (command, verb)
-    assert parse(load_verb(verb)[0], words).restart
+    assert parse(spec_of(verb), words).restart
     assert ("process", "on-failure") == (unit["Service"]["KillMode"], unit["Service"]["Restart"])
     if shutil.which("systemd-analyze") is not None:
         here = text.replace("%h/pages", str(tmp_path)).replace(command, str(Path(sys.executable)))

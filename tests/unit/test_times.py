@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.clock import by_time, iso
-from leftoff.model.times import ago, lasted, millis
+from leftoff.clock import ago, by_time, iso, lasted, millis
 
 S, MIN, H, D = 1000, 60_000, 3_600_000, 86_400_000
 

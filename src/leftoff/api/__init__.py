@@ -2,6 +2,6 @@
 the step contexts and the heartbeat."""
 
 try:
-    import _hashlib as _hashlib  # before anything that hashes: see leftoff.model.hashing
+    import _hashlib as _hashlib  # before anything that hashes: see leftoff.model.digest
 except ImportError:  # a Python built without OpenSSL
     pass

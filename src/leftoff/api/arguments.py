@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.api.value_kinds import OWN_TYPES, class_name, kind_of
 from leftoff.api.values import encode, with_marks
-from leftoff.engine.read.state import seen
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import encode as stored
 from leftoff.model.codec import sha256, text
 from leftoff.model.frozen import mark, thaw
 from leftoff.model.ids import shown_step
-from leftoff.model.values import TYPE
+from leftoff.model.values import TYPE, readable
 
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
@@ -249,7 +248,7 @@ def other_arguments(
 
 def _with(arguments: list[tuple[str, Any]]) -> str:
     """Return arguments as a reader wants them: ``with n=1 without m``."""
-    there = [f"{'*args' if n == MORE else n}={seen(v)!r}" for n, v in arguments if v is not NOTHING]
+    there = [f"{'*args' if n == MORE else n}={readable(v)!r}" for n, v in arguments if v is not NOTHING]
     left = ["*args" if n == MORE else n for n, v in arguments if v is NOTHING]
     parts = ("with " + ", ".join(there) if there else "", "without " + ", ".join(left) if left else "")
     return " ".join(filter(None, parts))

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from leftoff.cli.options import Args, Spec
+from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
 from leftoff.cli.text import out, safe_json, say
 from leftoff.engine.config import project as places
 from leftoff.engine.config.caller import Caller
-from leftoff.errors import NeedsPerson, Usage
+from leftoff.errors import NeedsPerson
 from leftoff.model import codec
 from leftoff.operations import Project
 
@@ -61,12 +61,11 @@ class Context:
 
             self.caller.named = run_id_of(self.project, self.caller, self.args.rest[0])
 
-    def need_name(self, spec: Spec) -> None:
+    def need_name(self) -> None:
         """Raise ``Usage`` if no run is named, neither by the words nor by the environment."""
         if not (self.args.rest or self.caller.named or self.caller.run or self.caller.session):
-            raise Usage(
-                f"`leftoff {spec.verb}` needs {spec.usage.strip('[]')}.", hint=f"usage: {spec.line()}"
-            )
+            spec = self.args.spec
+            raise spec.wrong(f"`leftoff {spec.verb}` needs {spec.usage.strip('[]')}.")
 
     def close(self) -> None:
         if self._project is not None:

@@ -8,7 +8,7 @@ import sys
 from leftoff import log
 from leftoff.cli.context import Context
 from leftoff.cli.options import COMMON, parse
-from leftoff.cli.verbs import SAME, VERBS, load_verb
+from leftoff.cli.verbs import SAME, VERBS, load_verb, spec_of
 from leftoff.errors import MOST_LISTED, BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
 
 LONGEST = 1000  # characters of a line that tells an error
@@ -109,11 +109,10 @@ def _run(words: list[str]) -> int:
         from leftoff.cli.explain import explain
 
         return explain(verb, as_json="--json" in _before_dashes(rest))
-    spec, run = load_verb(verb)
-    args = parse(spec, rest)
+    args = parse(spec_of(verb), rest)
     ctx = Context(args)
     try:
-        return run(args, ctx)
+        return load_verb(verb)(args, ctx)
     finally:
         ctx.close()
 
@@ -164,8 +163,7 @@ def _listed(error: LeftoffError) -> list[str]:
     if not error.listed:
         return []
     from leftoff.cli.text import clean, columns
-    from leftoff.clock import SYSTEM
-    from leftoff.model.times import ago
+    from leftoff.clock import SYSTEM, ago
 
     now, some = SYSTEM.now(), error.listed[:MOST_LISTED]
     rows = [(f"  {clean(name)}", clean(what), clean(status), ago(at, now)) for name, what, status, at in some]

@@ -21,6 +21,7 @@ from leftoff.cli.prompts import YES, answer, choose, pick
 from leftoff.cli.screen import Screen
 from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
+from leftoff.clock import ago, millis
 from leftoff.dialects.registry import mirrored
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import inner_steps
@@ -31,7 +32,6 @@ from leftoff.engine.resume.verdict import Report
 from leftoff.engine.write.commit import Guard
 from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable
 from leftoff.model.ids import check_run_id
-from leftoff.model.times import ago, millis
 from leftoff.operations import RunRow
 from leftoff.operations.approvals import decide, questions_of
 from leftoff.operations.checkpoints import brief, show

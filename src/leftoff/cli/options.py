@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage
 from leftoff.model import typed
-from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step
 from leftoff.operations.reports import usage_errors
 
@@ -28,9 +27,9 @@ COMMON = {
 WIDTH = 80  # of a page of help
 
 
-class Opt(Fields):
+class Opt(NamedTuple):
     """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list. ``needed``: must be given.
-    ``filled``: if given, then not as an empty text, which is most often a shell's variable that is not set.
+    ``filled``: may not be empty, because an empty text is most often a shell variable that is not set.
     ``greedy``: takes every word up to the next option."""
 
     name: str
@@ -41,45 +40,6 @@ class Opt(Fields):
     needed: bool = False
     filled: bool = False
     greedy: bool = False
-
-
-class Spec(Fields):
-    """A verb: its positionals (``usage``, how many), its options, its help."""
-
-    verb: str
-    about: str
-    usage: str = ""
-    least: int = 0
-    most: int | None = 0
-    options: tuple[Opt, ...] = ()
-    examples: str = ""
-    paths: bool = False  # whether what stands behind `--` are paths, apart from the positionals
-
-    def line(self, space: str = " ") -> str:
-        """How it is called. ``space``: what stands between an option and its value."""
-        parts = [f"leftoff {self.verb}", self.usage]
-        for opt in self.options:
-            word = opt.name + (f"{space}{opt.metavar}{'…' * opt.greedy}" if opt.metavar is not None else "")
-            parts.append((word if opt.needed else f"[{word}]") + ("…" if opt.many and not opt.greedy else ""))
-        return " ".join(part for part in parts if part)
-
-    def help(self) -> str:
-        rows = [(o.name + (f" {o.metavar}" if o.metavar else ""), o.help) for o in self.options]
-        rows += [(name + (f" {var}" if var else ""), text) for name, (var, text) in COMMON.items()]
-        wide = max(len(left) for left, _ in rows)
-        listed = "\n".join(wrapped(f"  {left:<{wide}}  ", right) for left, right in rows)
-        about = "\n\n".join(wrapped("", part) for part in self.about.split("\n\n"))
-        shown = f"\n\nexamples:\n{self.examples}" if self.examples else ""
-        usage = wrapped("usage: ", self.line(space="\xa0")).replace("\xa0", " ")  # no line ends between these
-        return f"{usage}\n\n{about}\n\noptions:\n{listed}{shown}"
-
-
-def wrapped(left: str, right: str) -> str:
-    """Text beside its label, on as many lines as it takes."""
-    from textwrap import wrap
-
-    lines = wrap(right, WIDTH - len(left), break_long_words=False, break_on_hyphens=False) or [""]
-    return left + f"\n{' ' * len(left)}".join(lines)
 
 
 # For every verb that means the current run.
@@ -94,10 +54,88 @@ CURRENT = (
 )
 
 
+class Spec(NamedTuple):
+    """A verb: its positionals (``usage``, how many), its options, its help. ``paths``: words after ``--`` are paths."""
+
+    verb: str
+    about: str
+    usage: str = ""
+    least: int = 0
+    most: int | None = 0
+    options: tuple[Opt, ...] = ()
+    examples: str = ""
+    paths: bool = False
+
+    def line(self, space: str = " ") -> str:
+        """Return how the verb is called. ``space`` separates an option from its value."""
+        parts = [f"leftoff {self.verb}", self.usage]
+        for opt in self.options:
+            word = opt.name + (f"{space}{opt.metavar}{'…' * opt.greedy}" if opt.metavar is not None else "")
+            parts.append((word if opt.needed else f"[{word}]") + ("…" if opt.many and not opt.greedy else ""))
+        return " ".join(part for part in parts if part)
+
+    def wrong(self, message: str, hint: str = "") -> Usage:
+        """Return the error for a wrong call, with the usage as its hint."""
+        return Usage(message, hint=f"{hint}usage: {self.line()}")
+
+    def help(self) -> str:
+        rows = [(o.name + (f" {o.metavar}" if o.metavar else ""), o.help) for o in self.options]
+        rows += [(name + (f" {var}" if var else ""), text) for name, (var, text) in COMMON.items()]
+        wide = max(len(left) for left, _ in rows)
+        listed = "\n".join(wrapped(f"  {left:<{wide}}  ", right) for left, right in rows)
+        about = "\n\n".join(wrapped("", part) for part in self.about.split("\n\n"))
+        shown = f"\n\nexamples:\n{self.examples}" if self.examples else ""
+        usage = wrapped("usage: ", self.line(space="\xa0")).replace(
+            "\xa0", " "
+        )  # no line break between these
+        return f"{usage}\n\n{about}\n\noptions:\n{listed}{shown}"
+
+
+def read_spec(verb: str, text: str) -> Spec:
+    """Parse one entry of ``data/verbs.txt``. The comment at the top of that file explains its form."""
+    head, *blocks = text.rstrip("\n").split("\n\n")
+    counts, _, usage = head.rpartition("\nusage (")[2].partition("):")
+    words, _, paths = counts.partition(", ")
+    least, _, most = words.partition("-")
+    about: list[str] = []
+    options: list[Opt] = []
+    examples = ""
+    for block in blocks:
+        if block.startswith("  "):
+            examples = block
+        elif not block.startswith("options:\n"):
+            about.append(block.replace("\n", " "))
+        else:
+            for line in block.split("\n")[1:]:
+                options += CURRENT if line == "-current" else [_read_option(line)]
+    most_words = None if most == "*" else int(most)
+    described = "\n\n".join(about)
+    return Spec(verb, described, usage.strip(), int(least), most_words, tuple(options), examples, bool(paths))
+
+
+def _read_option(line: str) -> Opt:
+    left, _, help = line.partition(": ")
+    left, _, flags = left.rstrip(")").partition(" (")
+    name, _, metavar = left.partition(" ")
+    marks = flags.split()
+    choices = next((tuple(word.split("|")) for word in marks if "|" in word), ())
+    many, needed, filled, greedy = (word in marks for word in ("many", "needed", "filled", "greedy"))
+    return Opt(name, metavar or None, help, many, choices, needed, filled, greedy)
+
+
+def wrapped(left: str, right: str) -> str:
+    """Text beside its label, on as many lines as it takes."""
+    from textwrap import wrap
+
+    lines = wrap(right, WIDTH - len(left), break_long_words=False, break_on_hyphens=False) or [""]
+    return left + f"\n{' ' * len(left)}".join(lines)
+
+
 class Args:
     """What was given: one attribute per option (dashes become underscores) and ``rest``, the positionals."""
 
     def __init__(self, spec: Spec) -> None:
+        self.spec = spec
         self.rest: list[str] = []
         self.paths: list[str] = []
         self.project: str | None = None
@@ -137,12 +175,12 @@ def parse(spec: Spec, words: list[str]) -> Args:
         metavar = opt.metavar if opt is not None else COMMON[name][0]
         if metavar is None:
             if given:
-                raise _wrong(spec, f"{name} takes no value.")
+                raise spec.wrong(f"{name} takes no value.")
             setattr(args, attribute(name), True)
             continue
         if not given:
             if index >= end:
-                raise _wrong(spec, f"{name} needs a value: {name} {metavar}.")
+                raise spec.wrong(f"{name} needs a value: {name} {metavar}.")
             value = words[index]
             index += 1
         _store(spec, args, opt, name, value)
@@ -169,9 +207,9 @@ def _check_text(spec: Spec, words: list[str]) -> None:
 
 def _store(spec: Spec, args: Args, opt: Opt | None, name: str, value: str) -> None:
     if opt is not None and opt.filled and not value:
-        raise _wrong(spec, f"{name} is empty; leave it out, or give it a value: {name} {opt.metavar}.")
+        raise spec.wrong(f"{name} is empty; leave it out, or give it a value: {name} {opt.metavar}.")
     if opt is not None and opt.choices and value not in opt.choices:
-        raise _wrong(spec, f"{name} cannot be {value!r}; choose one of {', '.join(opt.choices)}.")
+        raise spec.wrong(f"{name} cannot be {value!r}; choose one of {', '.join(opt.choices)}.")
     if opt is not None and opt.many:
         getattr(args, attribute(name)).append(value)
     else:
@@ -181,17 +219,13 @@ def _store(spec: Spec, args: Args, opt: Opt | None, name: str, value: str) -> No
 def _count(spec: Spec, args: Args) -> None:
     number = len(args.rest)
     if number < spec.least:
-        raise _wrong(spec, f"`leftoff {spec.verb}` needs {spec.usage}.")
+        raise spec.wrong(f"`leftoff {spec.verb}` needs {spec.usage}.")
     if spec.most is not None and number > spec.most:
         extra = args.rest[spec.most]
-        raise _wrong(spec, f"`leftoff {spec.verb}` does not take {extra!r}.")
+        raise spec.wrong(f"`leftoff {spec.verb}` does not take {extra!r}.")
     for opt in spec.options:
         if opt.needed and not getattr(args, attribute(opt.name)):
-            raise _wrong(spec, f"`leftoff {spec.verb}` needs {opt.name} {opt.metavar}.")
-
-
-def _wrong(spec: Spec, message: str) -> Usage:
-    return Usage(message, hint=f"usage: {spec.line()}")
+            raise spec.wrong(f"`leftoff {spec.verb}` needs {opt.name} {opt.metavar}.")
 
 
 def _unknown(spec: Spec, name: str, known: dict[str, Any]) -> Usage:
@@ -199,7 +233,7 @@ def _unknown(spec: Spec, name: str, known: dict[str, Any]) -> Usage:
 
     near = get_close_matches(name, [*known, *COMMON, "--help"], 1, 0.5)
     hint = f"Did you mean {near[0]}? " if near else ""
-    return Usage(f"`leftoff {spec.verb}` has no option {name}.", hint=f"{hint}usage: {spec.line()}")
+    return spec.wrong(f"`leftoff {spec.verb}` has no option {name}.", hint)
 
 
 _AT = "@FILE reads the value from a file. Text that begins with @ is given as JSON: K:='\"@…\"'"

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from leftoff.cli.text import clean, columns, say
+from leftoff.clock import ago
 from leftoff.errors import NeedsPerson
-from leftoff.model.times import ago
 
 YES = ("y", "yes")
 HEED_S = 0.2

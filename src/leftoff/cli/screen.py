@@ -10,8 +10,7 @@ import os
 import sys
 
 from leftoff.cli.text import plain
-from leftoff.clock import iso
-from leftoff.model.times import ago
+from leftoff.clock import ago, iso
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

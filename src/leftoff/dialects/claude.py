@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from glob import glob
 from typing import Any
 
-from leftoff.clock import by_time, compact, iso
+from leftoff.clock import DAY_MS, by_time, compact, iso, millis
 from leftoff.dialects.draft import (
     STEP_FIELDS,
     Draft,
@@ -42,7 +42,6 @@ from leftoff.engine.retention.policy import Policy, kept_for
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.model.codec import text
 from leftoff.model.ids import quote_part, slug, unquote_part
-from leftoff.model.times import DAY_MS, millis
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import RunRow
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from stat import S_ISDIR
 from typing import Any
 
-from leftoff.clock import compact, iso
+from leftoff.clock import DAY_MS, compact, iso, millis
 from leftoff.dialects.draft import DONE, STEP_FIELDS, Draft, State, without
 from leftoff.dialects.import_documents import Loaded
 from leftoff.dialects.loose_values import Reject, Rejected, meaning, shown, step_words
@@ -25,7 +25,6 @@ from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import quote_part, unquote_part
-from leftoff.model.times import DAY_MS, millis
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow

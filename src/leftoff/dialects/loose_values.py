@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from leftoff.clock import iso
+from leftoff.clock import DAY_MS, iso
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.errors import Invalid, LeftoffError, StoreUnavailable, Unsupported
-from leftoff.model.times import DAY_MS
 from leftoff.model.words import RUN_STATUS, STEP_STATUS
 
 if TYPE_CHECKING:

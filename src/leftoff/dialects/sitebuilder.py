@@ -9,7 +9,7 @@ import os
 from glob import glob
 from typing import Any
 
-from leftoff.clock import compact, iso
+from leftoff.clock import compact, iso, millis
 from leftoff.dialects.draft import (
     DONE,
     NUMBER,
@@ -32,11 +32,10 @@ from leftoff.dialects.loose_values import Rejected, run_words, shown, step_words
 from leftoff.dialects.protocol import Dialect, same
 from leftoff.dialects.sitebuilder_status import updated
 from leftoff.dialects.sync import Sync
-from leftoff.engine.read.definition import KEY as DEFINITION
+from leftoff.engine.read.state import DEFINITION
 from leftoff.engine.workspace.git import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.model.ids import quote_part, slug, unquote_part
-from leftoff.model.times import millis
 from leftoff.store.rows import RunRow
 
 KEYS = tuple(

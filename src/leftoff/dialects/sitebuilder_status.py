@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from leftoff.clock import DAY_MS, ago, millis
 from leftoff.dialects.draft import cell
 from leftoff.engine.read.info import LIMITS, RunInfo, list_info
-from leftoff.model.times import DAY_MS, ago, millis
 from leftoff.model.words import STEP_STATUS, UNFINISHED
 from leftoff.store.base import Store
 

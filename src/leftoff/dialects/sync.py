@@ -16,6 +16,7 @@ from shlex import quote
 from typing import Any, TypeVar
 
 from leftoff import log
+from leftoff.clock import millis
 from leftoff.dialects.document_edit import ChangedDocument, DocumentEdit
 from leftoff.dialects.document_text import pack, read_packed
 from leftoff.dialects.draft import Source, State
@@ -33,7 +34,6 @@ from leftoff.engine.write.commit import Seal, Terms
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import make_folder
 from leftoff.model.changes import ChangeSet
-from leftoff.model.times import millis
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import RunRow

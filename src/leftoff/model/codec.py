@@ -20,8 +20,8 @@ starting Python does.
 from __future__ import annotations
 
 from leftoff.errors import Corrupt, Invalid
+from leftoff.model.digest import sha256 as sha256
 from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
-from leftoff.model.hashing import sha256 as sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.clock import millis
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.which import Deciding, Fit
 from leftoff.engine.steps.approvals import REJECT, ask_again, waiting
@@ -10,7 +11,6 @@ from leftoff.errors import Ambiguous, NotFound, Usage
 from leftoff.host import user
 from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step, shown_step
-from leftoff.model.times import millis
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
 from leftoff.operations.runs import info, run_and_step, say_active_again, target, whole_run

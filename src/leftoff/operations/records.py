@@ -209,11 +209,12 @@ def get(
 
 
 def _seen(collection: str, plain: Any) -> Any:
-    from leftoff.engine.read.state import seen, seen_step
+    from leftoff.engine.read.state import seen_step
+    from leftoff.model.values import readable
 
     if collection == "step" and isinstance(plain, dict):
         return seen_step(plain)
-    return seen(plain) if collection == "variable" else plain
+    return readable(plain) if collection == "variable" else plain
 
 
 def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from leftoff.errors import Corrupt, LeftoffError
-from leftoff.model.card import card_of
 from leftoff.model.codec import BLOB
-from leftoff.model.derived import Leaves, step_of, up_to
 from leftoff.model.digest import MASK, is_checkpoint_id, term, to_bytes
-from leftoff.model.hashing import long_sha256 as sha256
+from leftoff.model.digest import long_sha256 as sha256
 from leftoff.model.values import blob_of
+from leftoff.model.versions import Leaves, card_of, step_of, up_to
 from leftoff.store.rows import BlobRow
 
 _CARD = ("workflow", "branch", "status", "title", "issue", "session")

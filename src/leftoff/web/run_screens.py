@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Any, NamedTuple
 
+from leftoff.clock import millis
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError, NotFound
-from leftoff.model.times import millis
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations import Project
 from leftoff.operations.checkpoints import brief, compare

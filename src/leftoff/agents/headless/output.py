@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from leftoff.agents.headless.rate_limits import is_limit, wait_told
-from leftoff.model.escapes import without_escapes
+from leftoff.engine.read.quoting import without_escapes
 
 _REFUSED = re.compile(
     r"no conversation found|no rollout found|rollout \S+ is empty|no recorded session"

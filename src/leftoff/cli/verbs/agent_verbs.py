@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
+from leftoff.cli.options import Args
 from leftoff.cli.text import clean, clean_lines
 from leftoff.engine.read.find import Target
 from leftoff.errors import NotFound, Unsupported, Usage
@@ -24,30 +24,6 @@ if TYPE_CHECKING:  # a hook loads this module, too, and must be quick
 # -- install
 
 AGENTS = ("claude", "codex", "gemini")
-
-INSTALL = Spec(
-    "install",
-    "Set up an agent for this project: hooks that record the progress of its sessions, the MCP server, a "
-    "skill, the commands leftoff-checkpoint and leftoff-resume, and its todo list if that is off. The "
-    "changes are shown and applied. Existing settings stay. A JSON file with comments is left alone: "
-    "leftoff prints what to paste into it. Installing twice changes nothing, and --uninstall restores the "
-    "files.\n\n"
-    "--check reports whether the hooks fire: exit 0 if they do, 3 if they are not installed, 7 if none "
-    "has been seen yet.",
-    usage="claude|codex|gemini",
-    least=1,
-    most=1,
-    options=(
-        Opt("--user", None, "in your own settings, for all projects, instead of this project's"),
-        Opt("--uninstall", None, "remove everything again"),
-        Opt("--check", None, "only report whether the hooks are installed, and which have fired"),
-        Opt("--dry-run", None, "only show what would change"),
-    ),
-    examples="""  leftoff install claude
-  leftoff install codex --user --dry-run
-  leftoff install codex --check
-  leftoff install gemini --uninstall""",
-)
 
 
 def run_install(args: Args, ctx: Context) -> int:
@@ -123,28 +99,6 @@ def _tell_changes(recipe: Recipe, changes: list[FileChange], args: Args, ctx: Co
 
 # -- hook
 
-HOOK = Spec(
-    "hook",
-    "Read an agent's hook event as JSON from stdin and record it: the session's todo list as steps, its "
-    "files, and checkpoints at the end of a turn and before a compaction. `leftoff install` sets an agent "
-    "up to call it.\n\n"
-    "Prints context for the agent if the event has room for it (the brief of an unfinished run). Always "
-    "exits 0; errors are logged in .leftoff/hook.log. An event that cannot be recorded now waits in "
-    ".leftoff/spool; the next hook or command records it.",
-    usage="claude|codex|gemini",
-    least=1,
-    most=1,
-    options=(
-        Opt(
-            "--user",
-            None,
-            "called in every folder: create a store only in a git repository, or use an existing one",
-        ),
-    ),
-    examples="""  cat event.json | leftoff hook claude
-  cat event.json | leftoff hook gemini --user""",
-)
-
 
 def run_hook(args: Args, ctx: Context) -> int:
     if args.rest[0] not in AGENTS:
@@ -165,15 +119,6 @@ def run_hook(args: Args, ctx: Context) -> int:
 
 # -- mcp
 
-MCP = Spec(
-    "mcp",
-    "Serve this project's runs to an agent through the Model Context Protocol, on stdin and stdout, until "
-    "stdin ends. `leftoff install` sets an agent up to start it. It needs the extra `mcp`: pip install "
-    "'leftoff[mcp]'.",
-    examples="""  leftoff mcp
-  leftoff mcp --project /path/to/project""",
-)
-
 
 def run_mcp(args: Args, ctx: Context) -> int:
     try:
@@ -192,19 +137,6 @@ def run_mcp(args: Args, ctx: Context) -> int:
 
 # -- brief
 
-BRIEF = Spec(
-    "brief",
-    "Print what an agent needs to know to continue the current run, or REF: facts, most important first, "
-    "in at most 8,000 characters. Instructions left for the resume come first; what changed since then "
-    "comes last.",
-    usage="[REF]",
-    most=1,
-    options=CURRENT,
-    examples="""  leftoff brief
-  leftoff brief convert-pdfs
-  leftoff brief @~1 --json""",
-)
-
 
 def run_brief(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import brief
@@ -217,30 +149,9 @@ def run_brief(args: Args, ctx: Context) -> int:
 
 # -- handover
 
-HANDOVER = Spec(
-    "handover",
-    "Print the command that continues a run in another agent: with the brief as its prompt, or in that "
-    "agent's own earlier session if it had one. With --go, save a checkpoint and run that command.",
-    usage="[RUN]",
-    most=1,
-    options=(
-        Opt(
-            "--to",
-            "AGENT",
-            "claude, codex, gemini, opencode, or an agent of leftoff.toml",
-            needed=True,
-            filled=True,
-        ),
-        Opt("--go", None, "run the command now"),
-        *CURRENT,
-    ),
-    examples="""  leftoff handover latest --to codex
-  leftoff handover release-1 --to claude --go""",
-)
-
 
 def run_handover(args: Args, ctx: Context) -> int:
-    ctx.need_name(HANDOVER)
+    ctx.need_name()
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
     from leftoff.operations.reports import check_free, current

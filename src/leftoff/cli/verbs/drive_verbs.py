@@ -6,7 +6,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume, show_verdict
-from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, positive, step_path
+from leftoff.cli.options import Args, assignments, positive, step_path
 from leftoff.cli.text import clean, step_name
 from leftoff.cli.verbs.history_verbs import show_logs
 from leftoff.engine.read.find import Target
@@ -26,48 +26,6 @@ from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.definition.parse import review
 
 # -- run
-
-RUN = Spec(
-    "run",
-    "Run a workflow file, with a checkpoint after each step. If it is interrupted, `leftoff resume` "
-    "continues it.\n\n"
-    "If this workflow already has an unfinished run on this branch, you are asked what to do with it. "
-    "Without a terminal the command exits with 7: pass --resume or --fresh. --check only validates the "
-    "file; --graph shows what runs together.",
-    usage="FILE",
-    least=1,
-    most=1,
-    options=(
-        Opt("--var", "K=V", "a variable, as in `leftoff set`; overrides the file", many=True),
-        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)"),
-        Opt("--run-id", "ID", "its id (default: NAME-YYYYMMDD-HHMMSS)"),
-        Opt("--title", "T", "what this run is about"),
-        Opt("--issue", "N", "the issue it is for; `#N` then names the run"),
-        Opt("--resume", None, "continue the unfinished run of this workflow, if there is one"),
-        Opt("--fresh", None, "start a new run; an unfinished one is marked abandoned"),
-        Opt(
-            "--reuse",
-            None,
-            "skip steps whose command, inputs, environment and outputs are as in an earlier run",
-        ),
-        Opt("--dry-run", None, "only say which steps would run, and why"),
-        Opt("--detach", None, "run in the background, even if the terminal closes; prints the run's id"),
-        Opt("--verbose", None, "show what steps print, even without a terminal"),
-        Opt(
-            "--max-parallel",
-            "N",
-            "how many steps and items may run at once (default: what the file says, else 4)",
-        ),
-        Opt("--check", None, "only check the file, and report mistakes"),
-        Opt("--graph", None, "only show the batches: what runs together, and after what"),
-        Opt("--yes", None, "answer yes to questions; never to an approval"),
-    ),
-    examples="""  leftoff run flow.yaml
-  leftoff run flow.yaml --var topic=whales --title "Whales, second try"
-  leftoff run flow.yaml --reuse           only what changed since an earlier run
-  leftoff run flow.yaml --check           is it right?
-  leftoff run flow.yaml --graph           what runs when?""",
-)
 
 
 def run_run(args: Args, ctx: Context) -> int:
@@ -182,57 +140,6 @@ def _remark(step: Step) -> str:
 
 # -- resume
 
-RESUME = Spec(
-    "resume",
-    "Continue a run. A run of a workflow file is driven to its end: steps that are still running are "
-    "followed, steps that ended in the meantime are picked up, and the rest is run. Any other run is "
-    "marked as running, and its brief is printed.\n\n"
-    "Without REF, this is the latest unfinished run of the branch. An older version rewinds the run in "
-    "place; its history is kept. You are asked before finished steps run again.\n\n"
-    "Everything `leftoff verify` checks is checked first. A refusal ends the command (exit 4, 5 or 6), a "
-    "question is asked (exit 7 without a terminal), a warning is printed. `continue` and `reprendre` are "
-    "the same verb.",
-    usage="[REF]",
-    most=1,
-    options=(
-        Opt(
-            "--checkpoint",
-            "ID",
-            "rewind to this checkpoint (an id, its first characters, or a protocol's own id)",
-        ),
-        Opt("--from-step", "STEP", "run this step and every later one again"),
-        Opt("--failed", None, "run only the failed steps"),
-        Opt("--only", "STEP", "run only these steps, even if they are completed", many=True, greedy=True),
-        Opt("--accept", "CODE", "resume despite this finding", many=True),
-        Opt(
-            "--answer",
-            "CODE=CHOICE",
-            "answer this finding; CODE:SUBJECT=CHOICE answers one of several",
-            many=True,
-        ),
-        Opt(
-            "--yes",
-            None,
-            "answer the questions: missing outputs are restored or made again, changed files stay",
-        ),
-        Opt("--dry-run", None, "only show the findings, and what would happen to each step"),
-        Opt("--restart", None, "end steps that are still running instead of following them"),
-        Opt("--max-parallel", "N", "how many steps may run at once"),
-        Opt("--verbose", None, "show what steps print, even without a terminal"),
-        Opt("--list", None, "only list the checkpoints you can resume from"),
-        Opt("--var", "K=V", "set a variable, as in `leftoff set`", many=True),
-        Opt("--run", "RUN", "which run, same as REF", filled=True),
-        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)", filled=True),
-    ),
-    examples="""  leftoff resume                          the latest unfinished run of this branch
-  leftoff resume --list                   the checkpoints you can resume from
-  leftoff resume @~1                      one checkpoint back
-  leftoff resume --dry-run                the findings and the plan
-  leftoff resume --accept git.branch_other
-  leftoff resume --only build test        these two, and nothing else
-  leftoff resume --from-step test --yes   test and everything after it again""",
-)
-
 
 def run_resume(args: Args, ctx: Context) -> int:
     positive(args.max_parallel, "--max-parallel")
@@ -320,19 +227,6 @@ def _finished(report: Report, ctx: Context) -> int:
 
 
 # -- verify
-
-VERIFY = Spec(
-    "verify",
-    "Check whether a run can be resumed: its stored data, outputs, tracked files, git, workflow file, "
-    "requirements and driver. Nothing is changed.\n\n"
-    "Exit code 0: it can be resumed; 7: a person must decide; 6: it cannot be resumed; 4: its data is "
-    "damaged; 5: another process is driving it.",
-    usage="[REF]",
-    most=1,
-    options=(Opt("--deep", None, "hash every file, even those that look unchanged"), *CURRENT),
-    examples="""  leftoff verify                          the current run
-  leftoff verify release-1~1 --deep       one checkpoint back, every byte""",
-)
 
 
 def run_verify(args: Args, ctx: Context) -> int:

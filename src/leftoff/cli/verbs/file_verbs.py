@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
+from leftoff.cli.options import Args
 from leftoff.cli.text import clean, step_name, visible
 from leftoff.engine.workspace.restoring import PlanEntry, RestoreOutcome, RestorePlan
-from leftoff.errors import Usage
 from leftoff.host import Process
 from leftoff.model.ids import split_path
 from leftoff.model.words import FINISHED
@@ -25,48 +24,20 @@ from leftoff.operations.files import (
 
 # -- track
 
-TRACK = Spec(
-    "track",
-    "Record files as they are now, so that later changes are reported when the run resumes, and `leftoff "
-    "rollback --files` can bring them back. Their content is kept too, up to [capture] max_file of "
-    "leftoff.toml, unless they hold secrets. A tracked file that no longer exists is recorded as deleted. "
-    "All files go into one commit, or none.",
-    usage="[PATH…]",
-    most=None,
-    options=(Opt("--git", None, "every file that git reports as changed or untracked"), *CURRENT),
-    examples="""  leftoff track config.toml
-  leftoff track src/*.py
-  leftoff track --git""",
-)
-
 
 def run_track(args: Args, ctx: Context) -> int:
     if bool(args.rest) == args.git:
-        raise Usage("`leftoff track` needs PATH… or --git.", hint=f"usage: {TRACK.line()}")
+        raise args.spec.wrong("`leftoff track` needs PATH… or --git.")
     return ctx.answer(track(ctx.project, ctx.caller, args.rest, git=args.git))
 
 
 # -- cat
 
-CAT = Spec(
-    "cat",
-    "Print a file as it was at a version of a run, byte for byte; on a terminal, control characters are "
-    "escaped. PATH is relative to the project, or to the current folder if it starts with ./; an artifact "
-    "can be given by name. For a symbolic link, its target is printed.",
-    usage="[REF:]PATH",
-    least=1,
-    most=1,
-    options=CURRENT,
-    examples="""  leftoff cat config.toml
-  leftoff cat @~1:config.toml
-  leftoff cat RUN@7:src/a.py""",
-)
-
 
 def run_cat(args: Args, ctx: Context) -> int:
     ref, path = split_path(args.rest[0])
     if not path or args.rest[0].startswith(":"):
-        raise Usage("`leftoff cat` needs REF:PATH, or a PATH.", hint=f"usage: {CAT.line()}")
+        raise args.spec.wrong("`leftoff cat` needs REF:PATH, or a PATH.")
     found = file_at(ctx.project, ctx.caller, ref, path)
     if args.json:
         ctx.emit(found.to_json())
@@ -81,23 +52,6 @@ def run_cat(args: Args, ctx: Context) -> int:
 
 
 # -- restore
-
-RESTORE = Spec(
-    "restore",
-    "Restore single files to what they were at a version of a run: content, permissions and symbolic "
-    "links. A file that was deleted then is deleted now. Without a REF, the latest checkpoint that has "
-    "the file is used. The current content is saved as a checkpoint first; no other record changes.",
-    usage="[REF] PATH…",
-    least=1,
-    most=None,
-    options=(
-        Opt("--yes", None, "do not ask before overwriting files changed since they were last recorded"),
-        *CURRENT,
-    ),
-    examples="""  leftoff restore config.toml
-  leftoff restore @~1 config.toml
-  leftoff restore 3f9a src/a.py src/b.py --yes""",
-)
 
 
 def run_restore(args: Args, ctx: Context) -> int:
@@ -118,35 +72,10 @@ def run_restore(args: Args, ctx: Context) -> int:
 
 _MOST_STEPS = 6  # steps that still run
 
-ROLLBACK = Spec(
-    "rollback",
-    "Return a run to an older version, as a new checkpoint. Nothing is erased: the present is saved "
-    "first, so rolling back to that undoes it.\n\n"
-    "Files stay as they are unless you pass --files: then tracked files are restored and those created "
-    "since are deleted, after the current ones were saved.",
-    usage="REF",
-    most=1,
-    options=(
-        Opt("--files", None, "restore the tracked files, too"),
-        Opt("--good", None, "to the newest checkpoint (of REF) without failed steps or unmet criteria"),
-        Opt("--dry-run", None, "only show what would be done"),
-        Opt(
-            "--yes",
-            None,
-            "do not ask: overwrite files changed since they were last recorded, end running steps",
-        ),
-        *CURRENT,
-    ),
-    examples="""  leftoff rollback @~1             the current run, one checkpoint back
-  leftoff rollback 3f9a            to a checkpoint
-  leftoff rollback RUN@7 --files   to a version, with its files
-  leftoff rollback --good          to the last known good state""",
-)
-
 
 def run_rollback(args: Args, ctx: Context) -> int:
     if not args.rest and not args.good and args.run is None:
-        raise Usage("`leftoff rollback` needs REF, or --good.", hint=f"usage: {ROLLBACK.line()}")
+        raise args.spec.wrong("`leftoff rollback` needs REF, or --good.")
     wanted = Rollback(ctx.word, good=args.good, files=args.files)
     if args.dry_run:
         return _plan_only(ctx, wanted)

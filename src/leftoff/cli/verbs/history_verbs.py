@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.layout import line_width, shared, wrapped
-from leftoff.cli.options import CURRENT, Args, Opt, Spec, assignments, count
+from leftoff.cli.options import Args, assignments, count
 from leftoff.cli.screen import Screen
 from leftoff.cli.text import Line, clean, columns, crop, pad, step_name, value, visible, width
 from leftoff.engine.read.diff import Section, same
@@ -19,17 +19,6 @@ from leftoff.operations.reports import usage_errors
 
 # -- log
 
-LOG = Spec(
-    "log",
-    "List a run's checkpoints, newest first. Given a version (RUN@SEQ, RUN~N), start from there.",
-    usage="[RUN]",
-    most=1,
-    options=(Opt("-n", "N", "only the newest N"), *CURRENT),
-    examples="""  leftoff log             of the current run
-  leftoff log -n 5        its newest five
-  leftoff log latest      of the run with the latest news
-  leftoff log --json      for a program""",
-)
 
 _NARROW_LOG = 64  # columns: below, a checkpoint takes two lines
 _LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
@@ -207,20 +196,6 @@ def _version_lines(version: Version, drawn: int, screen: Screen, wide: int, trig
 
 # -- diff
 
-DIFF = Spec(
-    "diff",
-    "Compare two versions of a run: steps, variables, artifacts, records and the content of files. One "
-    "REF is compared with now; without a REF, the last checkpoint is.",
-    usage="[REF [REF]] [-- PATH…]",
-    most=2,
-    paths=True,
-    options=(Opt("--stat", None, "only how much changed, and where"), *CURRENT),
-    examples="""  leftoff diff                what happened since the last checkpoint
-  leftoff diff @~1            since the checkpoint before the last
-  leftoff diff @~1 -- src     in the files below src
-  leftoff diff RUN@3 RUN@7    between two versions
-  leftoff diff 3f9a 77c0      between two checkpoints, also of different runs""",
-)
 
 _DEEPEST = 6  # levels into a value before it is compared whole
 _NARROW_DIFF = 50  # columns
@@ -418,31 +393,9 @@ def _fit(line: Line, screen: Screen) -> list[Line]:
 
 # -- fork
 
-FORK = Spec(
-    "fork",
-    "Copy a version of a run into a new run on another branch, and print its id. Steps that were running "
-    "are pending there. The new run is paused until `leftoff resume RUN` continues it.",
-    usage="[REF]",
-    most=1,
-    options=(
-        Opt(
-            "--branch",
-            "B",
-            "its branch (default: the first unused of fork-1, fork-2, …)",
-            filled=True,
-        ),
-        Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
-        Opt("--var", "K=V", "set a variable there, as in `leftoff set`", many=True),
-        Opt("--run", "RUN", "which run, same as REF", filled=True),
-    ),
-    examples="""  leftoff fork @ --branch experiment
-  leftoff fork RUN~2 --var model=small
-  leftoff fork 3f9a --run-id second-try""",
-)
-
 
 def run_fork(args: Args, ctx: Context) -> int:
-    ctx.need_name(FORK)
+    ctx.need_name()
     caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
     variables = usage_errors(lambda: assignments(args.var))
     wanted = Fork(ctx.word, args.branch, args.run_id, variables)

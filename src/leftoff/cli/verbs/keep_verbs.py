@@ -6,28 +6,16 @@ import sys
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec
+from leftoff.cli.options import Args
 from leftoff.cli.text import clean
 from leftoff.dialects.retention import Pruned
 from leftoff.engine.retention.fsck import FsckReport
-from leftoff.errors import Usage
 from leftoff.operations.settings.trust import Trust, give, given, look, take_back
 from leftoff.operations.upkeep import stores
 from leftoff.operations.upkeep.retention import archive, prune, remove, trash, undelete, withdraw_files
 from leftoff.operations.upkeep.stores import StoreInfo, fsck
 
 # -- archive
-
-ARCHIVE = Spec(
-    "archive",
-    "Archive a run that is over. `ls` no longer lists it, `ls --all` does. "
-    "Naming it still works: `show` and `log` look into it, `resume` makes it active again.",
-    usage="[RUN]",
-    most=1,
-    options=CURRENT,
-    examples="""  leftoff archive nightly-20260131-090500
-  leftoff show nightly-20260131-090500""",
-)
 
 
 def run_archive(args: Args, ctx: Context) -> int:
@@ -42,17 +30,6 @@ def run_archive(args: Args, ctx: Context) -> int:
 
 
 # -- rm
-
-RM = Spec(
-    "rm",
-    "Move a run to the trash. `leftoff undelete` brings it back for 30 days ([retention] trash); then it is "
-    "deleted with its whole history. `leftoff prune --empty-trash` does that now.",
-    usage="[RUN]",
-    most=1,
-    options=(Opt("--yes", None, "do not ask"), *CURRENT),
-    examples="""  leftoff rm nightly-20260131-090500
-  leftoff rm nightly-20260131-090500 --yes""",
-)
 
 
 def run_rm(args: Args, ctx: Context) -> int:
@@ -79,17 +56,6 @@ def tell_removed(ctx: Context, done: dict[str, Any]) -> int:
 
 # -- undelete
 
-UNDELETE = Spec(
-    "undelete",
-    "Bring back a run that `rm` or retention removed. It stays in the trash for 30 days ([retention] trash), "
-    "with its whole history. A run that is archived comes back, too. Without a name, list the trash.",
-    usage="[RUN]",
-    most=1,
-    options=CURRENT,
-    examples="""  leftoff undelete                           what can be brought back
-  leftoff undelete nightly-20260131-090500""",
-)
-
 
 def run_undelete(args: Args, ctx: Context) -> int:
     name = args.rest[0] if args.rest else ctx.caller.named
@@ -114,30 +80,10 @@ def run_undelete(args: Args, ctx: Context) -> int:
 
 # -- prune
 
-PRUNE = Spec(
-    "prune",
-    "Remove what the rules of [retention], or those of the project's dialect, no longer keep: checkpoints "
-    "by trigger and number, finished runs by age, archived runs by number. Unfinished runs stay, and so does "
-    "the newest checkpoint of every run.\n\n"
-    "A removed run stays in the trash for 30 days, where `leftoff undelete` can bring it back; then it is "
-    "deleted, and its disk space is freed. --empty-trash does that now. Others can keep working meanwhile.\n\n"
-    "--protocol-files does something else: it takes the files of the project's dialect out of the project, "
-    "before you share it for example. The store keeps everything, and the next commit of a run writes its "
-    "files again.",
-    options=(
-        Opt("--dry-run", None, "say what would be removed and why, but change nothing"),
-        Opt("--empty-trash", None, "also delete everything in the trash now"),
-        Opt("--protocol-files", None, "only remove the files of the project's dialect"),
-    ),
-    examples="""  leftoff prune --dry-run
-  leftoff prune --empty-trash
-  leftoff prune --json""",
-)
-
 
 def run_prune(args: Args, ctx: Context) -> int:
     if args.protocol_files and args.empty_trash:
-        raise Usage("--protocol-files and --empty-trash cannot be combined.", hint=f"usage: {PRUNE.line()}")
+        raise args.spec.wrong("--protocol-files and --empty-trash cannot be combined.")
     if args.protocol_files:
         done = withdraw_files(ctx.project, dry=args.dry_run)
     else:
@@ -187,15 +133,6 @@ def _prune_line(about: dict[str, Any], dry: bool) -> str:
 
 # -- fsck
 
-FSCK = Spec(
-    "fsck",
-    "Check every page, record, version and blob of the store.",
-    options=(Opt("--repair", None, "move damaged data to .leftoff/quarantine and keep the rest"),),
-    examples="""  leftoff fsck            check the project's store
-  leftoff fsck --json     the same, for a program
-  leftoff fsck --repair   set damaged data aside""",
-)
-
 
 def run_fsck(args: Args, ctx: Context) -> int:
     report = fsck(ctx.project, repair=args.repair)
@@ -243,27 +180,13 @@ def _now_clean(report: FsckReport) -> str:
 
 # -- store
 
-STORE = Spec(
-    "store",
-    "Show what the project's store is (info), bring its schema up to date (migrate), back it up into a new folder "
-    "while others write (backup), or copy everything from one store into another that is empty (copy): a folder, or "
-    "postgresql://USER@HOST/DATABASE?project=NAME. Ids and history are kept, a copy that was cut short continues, and "
-    "in the end the new store is checked. Nobody may drive a run while a store is copied.",
-    usage="info | migrate | backup FOLDER | copy FROM TO",
-    least=1,
-    most=3,
-    examples="""  leftoff store info
-  leftoff store migrate
-  leftoff store backup /other/disk/2026-01-31
-  leftoff store copy .leftoff 'postgresql://me@db.example.org/work?project=site'""",
-)
 _STORE_WORDS = {"info": 1, "migrate": 1, "backup": 2, "copy": 3}
 
 
 def run_store(args: Args, ctx: Context) -> int:
     what, *places = args.rest
     if _STORE_WORDS.get(what) != len(args.rest):
-        raise Usage(f"`leftoff store` does not take {' '.join(args.rest)!r}.", hint=f"usage: {STORE.line()}")
+        raise args.spec.wrong(f"`leftoff store` does not take {' '.join(args.rest)!r}.")
     if what == "copy":
         with _CopyProgress(ctx) as progress:
             done = stores.copy(ctx.project, places[0], places[1], progress.tell)
@@ -327,26 +250,10 @@ class _CopyProgress:
 
 # -- trust
 
-TRUST = Spec(
-    "trust",
-    "Show what this project would run, and what would lead outside its folder: settings in leftoff.toml, "
-    "and workflows of runs that came from elsewhere. Then ask whether you trust that. The answer is kept "
-    "in your own folder, by content: whatever changes is asked about again. What you do not trust is not "
-    "used.",
-    options=(
-        Opt("--list", None, "only show what you have trusted, in every project"),
-        Opt("--revoke", None, "stop trusting anything of this project"),
-        Opt("--yes", None, "trust it without asking"),
-    ),
-    examples="""  leftoff trust
-  leftoff trust --yes
-  leftoff trust --revoke""",
-)
-
 
 def run_trust(args: Args, ctx: Context) -> int:
     if args.list + args.revoke + args.yes > 1:
-        raise Usage("--list, --revoke and --yes cannot be combined.", hint=f"usage: {TRUST.line()}")
+        raise args.spec.wrong("--list, --revoke and --yes cannot be combined.")
     if args.list:
         return _list_trust(ctx)
     return _revoke_trust(ctx) if args.revoke else _give_trust(ctx)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import (
-    CURRENT,
     Args,
     Opt,
-    Spec,
     assignments,
     number,
     step_path,
@@ -26,33 +24,6 @@ from leftoff.operations.reports import usage_errors
 from leftoff.operations.runs import run_and_step
 
 # -- start
-
-START = Spec(
-    "start",
-    "Start a run and print its id. Report on it with step, set, note and so on.\n\n"
-    "This is always a new run; an unfinished run of the same workflow and branch is mentioned on stderr. "
-    "With --resume, that run is continued instead: steps that were running or had failed will run again, "
-    "and new steps and variables are added.",
-    usage="WORKFLOW",
-    least=1,
-    most=1,
-    options=(
-        Opt("--resume", None, "continue the unfinished run of that workflow (or --run-id), if there is one"),
-        Opt("--title", "T", "what this run is about"),
-        Opt("--steps", "a,b,c", "its steps, in order"),
-        Opt("--total", "N", "how many steps it will have, if their names are not known yet"),
-        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)", filled=True),
-        Opt("--var", "K=V", "a variable, as in `leftoff set`", many=True),
-        Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
-        Opt("--session", "ID", "the agent session that drives the run from now on"),
-        Opt("--issue", "N", "the issue it is for; `#N` then names the run"),
-        Opt("--task", "ID", "the task it is for"),
-        Opt("--agent", "NAME", "who is working on it"),
-    ),
-    examples="""  run=$(leftoff start convert-pdfs --title "Nature trail" --steps collect,convert,publish)
-  leftoff start convert-pdfs --resume
-  leftoff start migrate --issue 42 --run-id migrate-42 --var target=v2""",
-)
 
 
 def run_start(args: Args, ctx: Context) -> int:
@@ -130,17 +101,6 @@ def _tell_started(started: Started, ctx: Context) -> None:
 
 # -- pause
 
-PAUSE = Spec(
-    "pause",
-    "Pause the current run: a checkpoint is saved and the run stays unfinished. `leftoff resume` "
-    "continues it.",
-    usage="[RUN]",
-    most=1,
-    options=(Opt("--note", "N", "what to remember when the run resumes"), *CURRENT),
-    examples="""  leftoff pause
-  leftoff pause --note "waiting for the review\"""",
-)
-
 
 def run_pause(args: Args, ctx: Context) -> int:
     ctx.name_run()
@@ -156,21 +116,6 @@ def run_pause(args: Args, ctx: Context) -> int:
 # -- finish
 
 ENDINGS = ("completed", "failed", "abandoned")
-
-FINISH = Spec(
-    "finish",
-    "End the current run. Unfinished steps do not prevent that: they are listed on stderr and stay as "
-    "they are.",
-    usage="[RUN]",
-    most=1,
-    options=(
-        Opt("--status", "S", f"{ENDINGS[0]} (the default), {ENDINGS[1]} or {ENDINGS[2]}", choices=ENDINGS),
-        Opt("--summary", "S", "the result in a few words"),
-        *CURRENT,
-    ),
-    examples="""  leftoff finish --summary "12 pages published"
-  leftoff finish --status abandoned""",
-)
 
 
 def run_finish(args: Args, ctx: Context) -> int:
@@ -190,17 +135,6 @@ def run_finish(args: Args, ctx: Context) -> int:
 
 
 # -- stop
-
-STOP = Spec(
-    "stop",
-    "Stop a run from another shell: its driver saves a checkpoint, ends the processes of its steps and "
-    "releases the run. Steps that were running will run again; `leftoff resume` continues.",
-    usage="[RUN]",
-    most=1,
-    options=CURRENT,
-    examples="""  leftoff stop                            the only run that is running
-  leftoff stop dev-story-20260102-030405""",
-)
 
 
 _MOST_STEPS = 6
@@ -229,21 +163,6 @@ def _stopped(done: Stopped) -> str:
 # -- approve
 
 _NOTE = Opt("--note", "N", "why, for the record")
-
-APPROVE = Spec(
-    "approve",
-    "Approve a step that is waiting for a decision: the step completes, and its result is the choice.\n\n"
-    "RUN and STEP can be left out when only one is waiting. A decision is never guessed: if several steps "
-    "are waiting, or the step offers several options, you are asked; without a terminal the command exits "
-    "with 2 and lists them. Who decided what is recorded. This works while the run is being driven and "
-    "while it is paused. Repeating a decision changes nothing; changing it is refused.",
-    usage="[RUN] [STEP]",
-    most=2,
-    options=(Opt("--choice", "X", "which of the step's options"), _NOTE, *CURRENT),
-    examples="""  leftoff approve
-  leftoff approve dev-story-20260131-090500 sign-off
-  leftoff approve @ sign-off --choice roundtable --note "talk about the cache first\"""",
-)
 
 
 def run_approve(args: Args, ctx: Context) -> int:
@@ -275,34 +194,12 @@ def _decided(done: Decided) -> str:
 
 # -- reject
 
-REJECT = Spec(
-    "reject",
-    "Reject a step that is waiting for a decision: the step fails with an error of type `rejected` that "
-    "says who rejected it and why. Works from anywhere, like `leftoff approve`.",
-    usage="[RUN] [STEP]",
-    most=2,
-    options=(_NOTE, *CURRENT),
-    examples="""  leftoff reject dev-story-20260131-090500 sign-off
-  leftoff reject @ sign-off --note "the cache is not thought through\"""",
-)
-
 
 def run_reject(args: Args, ctx: Context) -> int:
     return _decide(args, ctx, REJECTED)
 
 
 # -- unblock
-
-UNBLOCK = Spec(
-    "unblock",
-    "Mark what blocks a run as resolved: its blocked steps, or the one you name, become pending again and "
-    "their errors are cleared. A checkpoint records who did it.",
-    usage="[RUN] [STEP]",
-    most=2,
-    options=CURRENT,
-    examples="""  leftoff unblock                         everything in the only run that is blocked
-  leftoff unblock release-1 build""",
-)
 
 
 def run_unblock(args: Args, ctx: Context) -> int:

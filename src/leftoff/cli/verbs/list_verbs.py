@@ -8,29 +8,16 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.layout import facts, wrapped
-from leftoff.cli.options import CURRENT, Args, Opt, Spec, count
+from leftoff.cli.options import Args, count
 from leftoff.cli.run_parts import run_list, waits
 from leftoff.cli.screen import Screen, rows_of
 from leftoff.cli.text import Line, clean, clean_lines, size, step_name
-from leftoff.errors import Usage
-from leftoff.model.times import ago, lasted, millis
+from leftoff.clock import ago, lasted, millis
 from leftoff.operations.run_list import Wanted, check_statuses, list_runs
 from leftoff.operations.status import Status, board, status
 
 # -- status
 
-STATUS = Spec(
-    "status",
-    "Show the project, its store, the branch, the current run and every unfinished run.",
-    options=(
-        Opt("--watch", None, "keep showing it, until Ctrl-C"),
-        Opt("--markdown", None, 'print the table "Active Checkpoints" of the sitebuilder protocol'),
-        *CURRENT,
-    ),
-    examples="""  leftoff status
-  leftoff status --watch
-  leftoff status --markdown""",
-)
 
 EVERY_S = 1.0  # between two drawings of a page whose times go on
 
@@ -38,7 +25,7 @@ EVERY_S = 1.0  # between two drawings of a page whose times go on
 def run_status(args: Args, ctx: Context) -> int:
     if args.markdown and (args.watch or args.json):
         other = "--watch" if args.watch else "--json"
-        raise Usage(f"--markdown and {other} cannot be combined.", hint=f"usage: {STATUS.line()}")
+        raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
     ctx.project.update_page()
     if args.markdown:
         ctx.out(clean_lines(board(ctx.project)))
@@ -197,27 +184,6 @@ def _redraw(ctx: Context) -> None:
 # -- ls
 
 NEWEST = 50
-
-LS = Spec(
-    "ls",
-    f"List runs, most recently updated first: the newest {NEWEST} that are not archived.",
-    options=(
-        Opt(
-            "--status",
-            "S",
-            "only these, separated by commas: running, paused, blocked, failed, completed, abandoned",
-        ),
-        Opt("--workflow", "W", "only runs of this workflow"),
-        Opt("--branch", "B", "only runs of this branch", filled=True),
-        Opt("--all", None, "every run"),
-        Opt("--long", None, "show how much disk space each run takes"),
-        Opt("--limit", "N", f"at most N runs (default: {NEWEST})"),
-    ),
-    examples="""  leftoff ls                           the newest runs
-  leftoff ls --status running,failed   those that are running or failed
-  leftoff ls --long                    with what each takes on disk
-  leftoff ls --all --json              every run, for a program""",
-)
 
 
 def run_ls(args: Args, ctx: Context) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import Args, Opt, Spec
+from leftoff.cli.options import Args
 from leftoff.cli.text import Line
 from leftoff.cli.verbs import SAME, VERBS
 from leftoff.engine.config.caller import CALLER
@@ -19,27 +19,6 @@ from leftoff.operations.upkeep.init import Initialized
 
 # -- init
 
-INIT = Spec(
-    "init",
-    "Create the store of this project and print what else is worth doing. Nothing is asked, and nothing "
-    "else is written; an existing store stays as it is. No verb needs this: the first write creates the "
-    "store.\n\n"
-    "With --dialect, leftoff.toml records that the project follows a protocol, and its files are kept in "
-    "sync from then on.",
-    options=(
-        Opt(
-            "--dialect",
-            "D",
-            "keep the files of this protocol in sync: bmad, crunch, dotagent, sitebuilder or claude",
-        ),
-        Opt("--utils", None, "also write the scripts that the protocol names (claude: .claude/utils/*.sh)"),
-    ),
-    examples="""  leftoff init
-  leftoff init --dialect claude --utils
-  leftoff init --dialect bmad
-  leftoff init --project ~/site
-  leftoff init --json""",
-)
 
 _TOML = """\
 # leftoff.toml: what differs from the defaults (docs/settings.md)
@@ -100,16 +79,6 @@ def _indented(text: str) -> list[str]:
 
 # -- demo
 
-DEMO = Spec(
-    "demo",
-    "Run a workflow of five steps, kill it with SIGKILL in the third, resume it, and look at what was "
-    "kept. It takes a few seconds, works in a temporary folder and leaves nothing behind. With --serve it is "
-    "shown in your browser afterwards, until Ctrl-C.",
-    options=(Opt("--serve", None, "show it in a browser afterwards (needs the extra `web`)"),),
-    examples="""  leftoff demo
-  leftoff demo --serve    and open the page
-  leftoff demo --json     what happened, for a program""",
-)
 KILLED_IN = "analyse"
 
 
@@ -274,17 +243,6 @@ def _lines_of(child: Any) -> Iterator[str]:
 
 # -- help
 
-HELP = Spec(
-    "help",
-    "Explain leftoff, or one verb.",
-    usage="[VERB]",
-    most=1,
-    options=(Opt("--all", None, "every verb, grouped by what it is for"),),
-    examples="""  leftoff help
-  leftoff help --all
-  leftoff help fsck""",
-)
-
 
 def run_help(args: Args, ctx: Context) -> int:
     from leftoff.cli.explain import explain, no_verb
@@ -298,17 +256,6 @@ def run_help(args: Args, ctx: Context) -> int:
 
 # -- completion
 
-COMPLETION = Spec(
-    "completion",
-    "Print a script that makes the shell complete verbs, options, runs and steps. SHELL is bash, zsh or "
-    "fish.",
-    usage="SHELL",
-    least=1,
-    most=1,
-    examples="""  eval "$(leftoff completion bash)"            in ~/.bashrc
-  source <(leftoff completion zsh)             in ~/.zshrc, after compinit
-  leftoff completion fish | source             in ~/.config/fish/config.fish""",
-)
 _MOST_WORDS = 100
 
 
@@ -319,11 +266,11 @@ def run_completion(args: Args, ctx: Context) -> int:
         if found:
             ctx.out("\n".join(found))
         return 0
-    from leftoff.cli.completion.scripts import SCRIPTS
+    from leftoff.cli.completion import SHELLS, completion_script
 
-    if wanted not in SCRIPTS:
+    if wanted not in SHELLS:
         raise Usage(f"There is no completion for {wanted!r}.", hint="It is for bash, zsh or fish.")
-    script = SCRIPTS[wanted]()
+    script = completion_script(wanted)
     if args.json:
         ctx.emit({"shell": wanted, "script": script})
     else:

@@ -7,7 +7,7 @@ import webbrowser
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import Args, Opt, Spec
+from leftoff.cli.options import Args
 from leftoff.cli.text import clean
 from leftoff.engine.config.project import find_project
 from leftoff.engine.read.info import RunInfo
@@ -19,28 +19,6 @@ from leftoff.operations.upkeep.stores import projects_beside
 from leftoff.operations.watching.supervision import Supervision
 
 # -- serve
-
-SERVE = Spec(
-    "serve",
-    "Show all runs in a browser, live, and decide there what is waiting for you. The address that is printed "
-    "carries a token: whoever has it sees and decides what you can.\n\n"
-    "It is served to this machine alone. --host opens it to others, who must ask for it under a name that "
-    "--allow-host gives. Several folders are shown on one page. It needs the extra `web`: pip install "
-    "'leftoff[web]'.",
-    usage="[DIR…]",
-    most=None,
-    options=(
-        Opt("--port", "N", "the port (default: 8765; 0: any that is free)"),
-        Opt("--host", "ADDRESS", "the address to listen at (default: 127.0.0.1)", filled=True),
-        Opt("--allow-host", "NAME", "a name under which others may ask for the page", many=True, filled=True),
-        Opt("--base-path", "PATH", "the path below which a proxy shows the page, like /leftoff", filled=True),
-        Opt("--read-only", None, "nothing can be changed from the page"),
-        Opt("--open", None, "open the page in a browser"),
-    ),
-    examples="""  leftoff serve --open
-  leftoff serve ~/one ~/two --read-only
-  leftoff serve --host 0.0.0.0 --allow-host build.example.org""",
-)
 
 
 def run_serve(args: Args, ctx: Context) -> int:
@@ -142,21 +120,6 @@ def _tell_address(ctx: Context, args: Args, url: str) -> None:
 
 # -- supervise
 
-SUPERVISE = Spec(
-    "supervise",
-    "Watch all runs of the store and report each change once: a run goes quiet, stalls, dies, waits for a "
-    "person, is blocked, fails or ends. [supervise] in leftoff.toml can run a command or post to a URL "
-    "for each.\n\n"
-    "With --restart, runs of workflow files whose driver died are resumed if nothing stands in the way, "
-    "with growing pauses.",
-    options=(
-        Opt("--once", None, "look once, report what changed since the last look, and exit"),
-        Opt("--restart", None, "resume runs that died, where the verdict is resume or warn"),
-    ),
-    examples="""  leftoff supervise
-  leftoff supervise --once --json         from cron
-  leftoff supervise --restart""",
-)
 
 URL_S = 10.0
 COMMAND_S = 60.0

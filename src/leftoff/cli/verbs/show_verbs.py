@@ -7,18 +7,17 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.layout import facts, wrapped
-from leftoff.cli.options import CURRENT, Args, Opt, Spec, number
+from leftoff.cli.options import Args, number
 from leftoff.cli.run_parts import bar, error_in_words, failure_lines, status_line
 from leftoff.cli.screen import Screen
 from leftoff.cli.tally import took
 from leftoff.cli.text import Line, clean, columns, crop, pad, printable, size, step_name, tidy, value, width
+from leftoff.clock import lasted, millis
 from leftoff.engine.read import turns
 from leftoff.engine.read.logs import Log
 from leftoff.engine.read.turns import other_errors
 from leftoff.engine.steps.approvals import how
-from leftoff.errors import Usage
 from leftoff.model.ids import as_word, given_step, shown_step
-from leftoff.model.times import lasted, millis
 from leftoff.model.words import AS_WRITTEN
 from leftoff.operations.checkpoints import show
 from leftoff.operations.reports import usage_errors
@@ -32,26 +31,6 @@ PARTS = ("steps", "variables", "artifacts", "files")
 _FOR_A_PART = ("approval",)  # of the other records: a run may have a million of them
 
 _GRAPH = ("context", "graph")  # which step needs which: the file says it better
-SHOW = Spec(
-    "show",
-    "Show a run as it is now, or as it was at a checkpoint: steps, variables, artifacts, files and "
-    "records.\n\n"
-    "REF is a run, RUN@SEQ, RUN~N, a checkpoint id, #ISSUE, a workflow or title, or `latest`; @ is the "
-    "current run.",
-    usage="[REF]",
-    most=1,
-    options=(
-        Opt("--steps", None, "only its steps"),
-        Opt("--variables", None, "only its variables"),
-        Opt("--artifacts", None, "only its artifacts"),
-        Opt("--files", None, "only the files it tracks"),
-        *CURRENT,
-    ),
-    examples="""  leftoff show                  the current run
-  leftoff show latest --steps   how far the latest run got
-  leftoff show @~1              the current run, one checkpoint back
-  leftoff show 3f9a --json      a checkpoint, for a program""",
-)
 
 NARROW = 40  # columns: below, a step's symbol must do
 
@@ -69,7 +48,7 @@ STEP_LOOK = {
 def run_show(args: Args, ctx: Context) -> int:
     parts = [part for part in PARTS if getattr(args, part)]
     if len(parts) > 1:
-        raise Usage(f"--{parts[0]} and --{parts[1]} cannot be combined.", hint=f"usage: {SHOW.line()}")
+        raise args.spec.wrong(f"--{parts[0]} and --{parts[1]} cannot be combined.")
     whole = None if args.json or not parts or args.variables else _FOR_A_PART
     found = show(ctx.project, ctx.caller, ctx.word, whole)
     if args.json:
@@ -393,31 +372,12 @@ def pairs(shown: list[tuple[str, str]], screen: Screen, between: str = "  ") -> 
 
 # -- logs
 
-LOGS = Spec(
-    "logs",
-    "Show what the steps of a run printed: the latest attempt at each, in order. With STEP, only that "
-    "step and the ones below it. Piped, the output is passed on byte for byte; on a terminal, control "
-    "characters are escaped.",
-    usage="[RUN] [STEP]",
-    most=2,
-    options=(
-        Opt("--failed", None, "only steps that failed"),
-        Opt("--attempt", "N", "the Nth attempt instead of the newest"),
-        Opt("-f", None, "keep following while the run is being driven; Ctrl-C ends it"),
-        *CURRENT,
-    ),
-    examples="""  leftoff logs                     of the current run
-  leftoff logs latest --failed     why it failed
-  leftoff logs @ convert/post-20   of one step
-  leftoff logs -f                  as it is printed""",
-)
-
 
 def run_logs(args: Args, ctx: Context) -> int:
     from leftoff.operations.watching.logs import document
 
     if args.f and args.json:
-        raise Usage("-f and --json cannot be combined.", hint=f"usage: {LOGS.line()}")
+        raise args.spec.wrong("-f and --json cannot be combined.")
     logs = which(args, ctx)
     if args.f:
         return follow(logs, ctx)

@@ -7,38 +7,26 @@ from collections.abc import Callable
 from typing import Any
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import CURRENT, Args, Opt, Spec, json_or_file, read_text
+from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.prompts import YES, answer
 from leftoff.cli.text import clean, columns
+from leftoff.clock import ago
 from leftoff.dialects.bmad_events import parse
 from leftoff.dialects.claude import phases, project_of, status_word, why_ask
 from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
 from leftoff.dialects.document_text import dump_json as dump
 from leftoff.dialects.loose_values import shown
 from leftoff.errors import NotFound, Usage
-from leftoff.model.times import ago
 from leftoff.model.typed import json_value
 from leftoff.operations.protocols.bmad import take_event
 from leftoff.operations.transfer import DialectHere, Import, Imported, dialects, export, import_runs
 
 # -- export
 
-EXPORT = Spec(
-    "export",
-    "Write a run to one portable file: every checkpoint, record and captured file. Others can keep "
-    "writing meanwhile.",
-    usage="[RUN]",
-    most=1,
-    options=(Opt("-o", "FILE", "the file to write; an existing one is replaced", needed=True), *CURRENT),
-    examples="""  leftoff export site-20260131-090500 -o site.leftoff
-  leftoff export @ -o run.leftoff            the current run
-  leftoff export latest -o /backup/run.leftoff --json""",
-)
-
 
 def run_export(args: Args, ctx: Context) -> int:
     if args.o == "-":
-        raise Usage("A bundle is written to a file, not to stdout.", hint=f"usage: {EXPORT.line()}")
+        raise args.spec.wrong("A bundle is written to a file, not to stdout.")
     done = export(ctx.project, ctx.caller, ctx.word, args.o)
     if args.json:
         ctx.emit(done.to_json())
@@ -52,34 +40,10 @@ def run_export(args: Args, ctx: Context) -> int:
 
 # -- import
 
-IMPORT = Spec(
-    "import",
-    "Import runs: bundles written by `leftoff export`, with the same ids and digests, and the checkpoint "
-    "files of a known protocol (`leftoff dialects` lists them). A folder is searched for both.\n\n"
-    "Repairs are reported, unreadable files are rejected with a reason, and no run is imported half. A "
-    "file that changed since it was last imported adds a checkpoint to its run, never a second run.",
-    usage="PATH…",
-    least=1,
-    most=None,
-    options=(
-        Opt(
-            "--dialect",
-            "D",
-            "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude, generic",
-        ),
-        Opt("--dry-run", None, "check the files and say what would happen, but write nothing"),
-        Opt("--strict", None, "reject files that need repairs; exit 4 if anything was rejected"),
-    ),
-    examples="""  leftoff import site.leftoff
-  leftoff import .
-  leftoff import _bmad-output --dialect bmad --dry-run
-  leftoff import .claude/checkpoints --strict --json""",
-)
-
 
 def run_import(args: Args, ctx: Context) -> int:
     if any("\0" in path or not path for path in args.rest):
-        raise Usage("An empty name is not a file.", hint=f"usage: {IMPORT.line()}")
+        raise args.spec.wrong("An empty name is not a file.")
     agree = _agrees if args.dialect is None and ctx.can_ask() else None
     wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
     outcome = import_runs(ctx.project, wanted)
@@ -115,14 +79,6 @@ def _became(entry: dict[str, Any], dry: bool) -> str:
 
 
 # -- dialects
-
-DIALECTS = Spec(
-    "dialects",
-    "List the protocols whose checkpoint files leftoff reads and writes, and their files in this project. "
-    "`leftoff import .` imports them; `leftoff init --dialect NAME` keeps them in sync from then on.",
-    examples="""  leftoff dialects
-  leftoff dialects --json""",
-)
 
 
 def run_dialects(args: Args, ctx: Context) -> int:
@@ -162,24 +118,6 @@ def _dialect_files(each: DialectHere) -> str:
 
 # -- compat
 
-COMPAT = Spec(
-    "compat",
-    "The scripts of the protocols, on top of the store. From the claude protocol: save-checkpoint TYPE "
-    "JSON (or - for stdin) prints the path, load-checkpoint TYPE [PROJECT] prints the JSON, "
-    "list-checkpoints [TYPE] prints one row each, cleanup-checkpoints [DAYS] removes older ones. "
-    "bmad-event reads the elements checkpoint-save, checkpoint-update and checkpoint-close of "
-    "workflow.xml on stdin and carries them out.",
-    usage="save-checkpoint|load-checkpoint|list-checkpoints|cleanup-checkpoints|bmad-event [ARG…]",
-    least=1,
-    most=3,
-    options=CURRENT,
-    examples="""  leftoff compat save-checkpoint implement '{"project_name": "dark_mode", "current_phase": 2}'
-  leftoff compat load-checkpoint implement dark_mode
-  leftoff compat list-checkpoints
-  leftoff compat cleanup-checkpoints 7
-  leftoff compat bmad-event""",
-)
-
 
 def run_compat(args: Args, ctx: Context) -> int:
     utilities: dict[str, tuple[int, int, Callable[[Context, list[str]], int]]] = {
@@ -195,10 +133,7 @@ def run_compat(args: Args, ctx: Context) -> int:
     least, most, work = utilities[name]
     if not least <= len(rest) <= most:
         many = f"{least}" if least == most else f"{least} to {most}"
-        raise Usage(
-            f"`leftoff compat {name}` takes {many} argument{'s' * (most != 1)}.",
-            hint=f"usage: {COMPAT.line()}",
-        )
+        raise args.spec.wrong(f"`leftoff compat {name}` takes {many} argument{'s' * (most != 1)}.")
     return work(ctx, rest)
 
 

@@ -270,7 +270,7 @@ def _is_trusted(folder: str, item: Item) -> bool:
 
 
 def _path_of(folder: str, item: Item) -> str:
-    from leftoff.model.hashing import sha256
+    from leftoff.model.digest import sha256
 
     about = repr((os.path.realpath(folder), item.key, item.value, item.target))
     name = sha256(about.encode("utf-8", "surrogateescape")).hexdigest()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.definition import KEY
-from leftoff.engine.read.state import facts_of, proved_version
+from leftoff.engine.read.state import DEFINITION, facts_of, proved_version
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms, add_version, commit_in
 from leftoff.engine.write.head import gone
@@ -36,7 +35,7 @@ def is_there(view: View, row: RunRow, seq: int) -> bool:
         return False
     if row.status != "running":
         return True
-    return view.row(row.run, "context", KEY) is None and row.card.get("program") is None
+    return view.row(row.run, "context", DEFINITION) is None and row.card.get("program") is None
 
 
 def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
@@ -60,7 +59,7 @@ def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guar
 def _pause(wanted: dict[tuple[str, str], Record]) -> None:
     """A run that was running then, and goes on only when it is driven, by a runner or by its program: nobody drives it
     now. Of any other, whoever reports works on it."""
-    driven = ("context", KEY) in wanted or ("run", "program") in wanted
+    driven = ("context", DEFINITION) in wanted or ("run", "program") in wanted
     status = wanted.get(("run", "status"))
     if driven and status is not None and status.stored == _RUNNING:
         wanted["run", "status"] = Record("run", "status", status.seq, sha256(_PAUSED).digest(), _PAUSED)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from leftoff.clock import by_time, iso
 from leftoff.engine.read import turns
-from leftoff.engine.read.quoting import LINE, named, quoted, short, shown, tame, word
+from leftoff.engine.read.quoting import LINE, as_json, named, quoted, short, tame, word
 from leftoff.engine.read.show import inner_steps
 from leftoff.engine.read.state import Beginning
 from leftoff.engine.steps.approvals import how
@@ -181,7 +181,7 @@ def _step(record: dict[str, Any]) -> str:
     elif record["status"] == "skipped":
         line += " (skipped)"
     if record["result"] is not None:
-        line += f" → {shown(record['result'], 120)}"
+        line += f" → {as_json(record['result'], 120)}"
     return line
 
 
@@ -254,10 +254,10 @@ def _errors(leaves: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
 
 def _message(error: Any) -> str:
     if not isinstance(error, dict):
-        return f": {shown(error)}" if error is not None else ""
+        return f": {as_json(error)}" if error is not None else ""
     kind, message = error.get("type"), error.get("message")
     if message is None:
-        return f": {shown(error)}"
+        return f": {as_json(error)}"
     name = f" ({word(kind)})" if kind and kind not in ("failed", "blocked") else ""
     return f"{name}: {quoted(message)}"
 
@@ -268,8 +268,8 @@ def _variables(variables: dict[str, Any]) -> list[str]:
 
 def _shown(value: Any) -> str:
     if type(value) is not Beginning:
-        return shown(value)
-    return f"{shown(value)[:LINE].removesuffix(']')}… ({value.of:,} entries)"
+        return as_json(value)
+    return f"{as_json(value)[:LINE].removesuffix(']')}… ({value.of:,} entries)"
 
 
 def _notes(records: dict[str, Any]) -> list[str]:

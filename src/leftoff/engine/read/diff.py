@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.state import Reader, seen, seen_step
+from leftoff.engine.read.state import Reader, seen_step
+from leftoff.model.values import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,8 +168,8 @@ def _values(reader: Reader) -> dict[str, Any]:
 
 def _seen(these: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
     """As people see them, unless that would hide what changed: a list that became a tuple."""
-    out = {key: seen(value) for key, value in these.items()}
-    alike = (key for key in out if key in others and same(out[key], seen(others[key])))
+    out = {key: readable(value) for key, value in these.items()}
+    alike = (key for key in out if key in others and same(out[key], readable(others[key])))
     return {**out, **{key: these[key] for key in alike}}
 
 

@@ -7,11 +7,11 @@ checkpoints that say so.
 
 from __future__ import annotations
 
+from leftoff.clock import millis
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.step_page import StepsWanted, step_page
 from leftoff.host import ALIVE
 from leftoff.model.fields import Fields
-from leftoff.model.times import millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.clock import iso
+from leftoff.clock import iso, millis
 from leftoff.engine.read.state import Reader
 from leftoff.engine.retention.disk import attempts_folder
 from leftoff.engine.steps.approvals import is_rejected
@@ -22,10 +22,9 @@ from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
 from leftoff.files import is_led_away, write_private
 from leftoff.host import ALIVE, UNKNOWN
+from leftoff.model.digest import sha256
 from leftoff.model.fields import Fields
-from leftoff.model.hashing import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
-from leftoff.model.times import millis
 from leftoff.model.versions import counts_of
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.model.changes import step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, holes, payload
-from leftoff.model.digest import MASK, sum_of, term
-from leftoff.model.values import after, blob_about, blob_of, gather, index_key, is_typed, item_prefix
+from leftoff.model.digest import MASK, Row, sum_of, term
+from leftoff.model.values import after, blob_about, blob_of, gather, index_key, item_prefix, readable
+from leftoff.model.versions import Version
 from leftoff.model.words import REPAIRED
-from leftoff.store.rows import Record, misplaced
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, NoReturn
-
-    from leftoff.model.digest import Row
-    from leftoff.model.versions import Version
-    from leftoff.store.base import Store, View
+from leftoff.store.base import Store, View
+from leftoff.store.rows import Record, RunRow, misplaced
 
 _SPREAD = (LIST, DICT)
 PROVED = 10_000  # records that are added up before they are shown: a tenth of what showing them takes
+DEFINITION = "definition"  # in the collection `context`: the workflow file that a run executes
 
 
 class Value:
@@ -34,32 +31,8 @@ class Value:
         self.seq = seq
 
 
-class Beginning(list):  # type: ignore[type-arg]
-    """The first entries of a long list, and of how many."""
-
-    def __init__(self, entries: Iterable[Any], of: int) -> None:
-        super().__init__(entries)
-        self.of = of
-
-
-def seen(value: Any) -> Any:
-    """A variable's value as people see it."""
-    if not is_typed(value):
-        return value
-    from leftoff.model.shown import shown
-
-    return shown(value)
-
-
-def seen_step(record: dict[str, Any]) -> dict[str, Any]:
-    """A step's record, with what Python code returned as people see it."""
-    if "result" not in record or ("typed" not in record and "digest" not in record):
-        return record
-    return {**record, "result": seen(record["result"])}
-
-
 class Lost(Value):
-    """A value whose bytes are damaged or gone. The others can be read; whoever looks at this one is told."""
+    """A value whose bytes are damaged or gone: reading it raises. The others can be read."""
 
     __slots__ = ("error",)
 
@@ -74,8 +47,29 @@ class Lost(Value):
     holes = plain
 
 
+class Beginning(list):  # type: ignore[type-arg]
+    """The first entries of a long list, and of how many."""
+
+    def __init__(self, entries: Iterable[Any], of: int) -> None:
+        super().__init__(entries)
+        self.of = of
+
+
+def seen_step(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a step's record with the result of Python code as people see it."""
+    if "result" not in record or ("typed" not in record and "digest" not in record):
+        return record
+    return {**record, "result": readable(record["result"])}
+
+
+def met(about: Any) -> bool | None:
+    """Return whether a criterion is met: ``true`` or ``{"met": true}``, and so for false; None if it is not said."""
+    value = about.get("met") if isinstance(about, dict) else about
+    return value if isinstance(value, bool) else None
+
+
 def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
-    """The version, or a clear word on why it cannot be read."""
+    """Return a version, or raise an error that says why it cannot be read."""
     version = view.version(run, seq)
     if version is not None:
         return version
@@ -84,30 +78,17 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
     newest = bounds[1] if bounds else 0
     if not 0 < seq < newest:
         raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {newest}.")
-    before, after = view.around(run, seq)
-    left = ", ".join(f"{run_id}@{near}" for near in (before, after) if near is not None)
+    left = ", ".join(f"{run_id}@{near}" for near in view.around(run, seq) if near is not None)
     if view.row(run, "context", REPAIRED) is not None:
         why = "a repair could not bring it back, or it was pruned"
         raise NoCheckpoint(f"Version {seq} of run {run_id} is gone: {why}. Still there around it: {left}.")
-    _refuse_lost(view, run, run_id, seq)
     raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned. Still there around it: {left}.")
-
-
-def _refuse_lost(view: View, run: int, run_id: str, seq: int) -> None:
-    """A prune drops what is no checkpoint in its order, before anything else: where an older such version is there,
-    none has dropped this one."""
-    if any(version.id is None for version in view.versions(run, sealed=False, before=seq, limit=PROVED)):
-        raise Corrupt(
-            f"Version {seq} of run {run_id} is lost: no prune has dropped it.",
-            where=f"run {run_id}@{seq}",
-            hint="`leftoff fsck` shows whether the store is damaged, or a repair has left it out.",
-        )
 
 
 def proved_version(
     view: View, run: int, run_id: str, seq: int
 ) -> tuple[Version, dict[tuple[str, str], Record]]:
-    """A version with all of its records, which add up to its digest: what is made of them must not lack any."""
+    """Return a version with all of its records, checked against its digest so that none is missing."""
     version = need_version(view, run, run_id, seq)
     found = _proved(view, run, run_id, version)
     assert found is not None
@@ -117,7 +98,8 @@ def proved_version(
 def _proved(
     view: View, run: int, run_id: str, version: Version, most: float = float("inf")
 ) -> dict[str, dict[str, Record]] | None:
-    """The records that a version saw, by collection, added up; ``None`` where there are more than ``most``."""
+    """Return the records of a version by collection, checked against its digest; ``None`` if there are more than
+    ``most``."""
     total, number = 0, 0
     out: dict[str, dict[str, Record]] = {}
     for collection in view.collections(run, past=True):
@@ -135,7 +117,7 @@ def _proved(
 
 
 def whole(store: Store, view: View, stored: bytes, what: str) -> bytes:
-    """Stored bytes; those that are a blob themselves are read from it, as the snapshot that has them knows it."""
+    """Return stored bytes; if they are a blob, its content, as the snapshot of the view knows it."""
     if stored[:1] == BLOB and len(stored) == 33:
         row = view.blob(stored[1:])
         if row is None:
@@ -146,7 +128,7 @@ def whole(store: Store, view: View, stored: bytes, what: str) -> bytes:
 
 
 def facts_of(store: Store, view: View, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
-    """What the store keeps beside a step: its status and order; ``None`` for any other record."""
+    """Return the columns that the store has for a step, its status and order; ``None`` for any other record."""
     if collection != "step":
         return None
     return step_facts(key, payload(whole(store, view, stored, f"step/{key}"), f"step/{key}"))
@@ -169,7 +151,7 @@ class Reader:
         self._then: dict[str, dict[str, Record]] | None = {} if seq is not None else None  # once it is proved
 
     def raw(self, collection: str) -> dict[str, Record]:
-        """Stored records by key, in key order."""
+        """Return stored records by key, in key order."""
         if self._seq is None:
             return {record.key: record for record in self.view.records(self.run, collection)}
         if self._then == {}:  # a page of history in another's place would hide records
@@ -181,74 +163,80 @@ class Reader:
         return {key: found[key] for key in sorted(found)}
 
     def keys(self, collection: str) -> list[str]:
-        """The keys of a collection, in order; of the newest version without reading what is under them."""
+        """Return the keys of a collection, in order; of the newest version without reading the values."""
         if self._seq is None:
             return sorted(self.view.hashes(self.run, collection))
         return list(self.raw(collection))
 
     def bulk(self, collection: str) -> tuple[list[Row], int]:
-        """Key, hash and bytes of all records of a collection, in key order; and their part of the digest."""
+        """Return key, hash and bytes of all records of a collection in key order, and their part of the digest."""
         if self._seq is None:
             return self.view.bulk(self.run, collection)
         rows = [(record.key, record.hash, record.stored) for record in self.raw(collection).values()]
         return rows, sum_of(collection, rows)
 
     def part(self, collection: str) -> int:
-        """What the records of a collection add to the digest, all of them checked."""
+        """Return what the records of a collection add to the digest, all of them checked."""
         return self.view.part(self.run, collection) if self._seq is None else self.bulk(collection)[1]
 
     def collections(self) -> list[str]:
         return self.view.collections(self.run, past=self._seq is not None)
 
     def values(self, collection: str) -> dict[str, Value]:
-        """The values of a collection by key, in key order; variables are put together from their items."""
+        """Return the values of a collection by key, in key order; variables are put together from their items."""
         records = self.raw(collection)
-        if collection == "variable" and any(r.stored in _SPREAD for r in records.values()):
-            return self._variables(records)
-        return {key: self._value(record) for key, record in records.items()}
+        items: dict[str, list[Record]] = {}
+        if collection == "variable" and any(record.stored in _SPREAD for record in records.values()):
+            for item in self.raw("item").values():
+                items.setdefault(item.key.partition("/")[0] + "/", []).append(item)
+        return {key: self._value(record, items.get(item_prefix(key), [])) for key, record in records.items()}
 
     def value(self, collection: str, key: str) -> Value | None:
-        """One value of the newest version, without reading the others."""
-        record = (
-            self.view.record(self.run, collection, key)
-            if self._seq is None
-            else self.raw(collection).get(key)
-        )
+        """Return one value; of the newest version without reading the others."""
+        now = self._seq is None
+        record = self.view.record(self.run, collection, key) if now else self.raw(collection).get(key)
         if record is None:
             return None
+        items: Iterable[Record] = ()
         if record.stored in _SPREAD and collection == "variable":
             prefix = item_prefix(key)
-            if self._seq is None:
-                items: Iterable[Record] = self.view.records(self.run, "item", prefix, after(prefix))
+            if now:
+                items = self.view.records(self.run, "item", prefix, after(prefix))
             else:
-                items = (r for r in self.raw("item").values() if r.key.startswith(prefix))
-            return self._gathered(record, items)
-        return self._value(record)
+                items = (item for item in self.raw("item").values() if item.key.startswith(prefix))
+        return self._value(record, items)
+
+    def record(self, collection: str, key: str | None) -> dict[str, Any]:
+        """Return a copy of one record that is an object; an empty dict if there is none."""
+        found = self.value(collection, key) if key is not None else None
+        return dict(found.plain) if found is not None and isinstance(found.plain, dict) else {}
 
     def plain(self, collection: str) -> dict[str, Any]:
-        """Values as people and templates see them: a variable that is no JSON as the JSON that comes nearest to it."""
+        """Return values as people and templates see them: a variable that is not JSON as the nearest JSON."""
         found = {key: value.plain for key, value in self.values(collection).items()}
-        return {key: seen(value) for key, value in found.items()} if collection == "variable" else found
+        return {key: readable(value) for key, value in found.items()} if collection == "variable" else found
 
     def beginnings(self, most: int) -> dict[str, Any]:
-        """The variables as people see them; of a long list of the newest version, only so many entries are read."""
+        """Return the variables as people see them; of a long list of the newest version, read only so many entries."""
         if self._seq is not None:
             return self.plain("variable")
-        records = self.raw("variable")
-        return {key: self._beginning(key, record, most) for key, record in records.items()}
-
-    def _beginning(self, key: str, record: Record, most: int) -> Any:
-        prefix = item_prefix(key)
-        last = self.view.last_key(self.run, "item", prefix, after(prefix)) if record.stored == LIST else None
-        total = int(last[len(prefix) :]) + 1 if last else 0
-        if total <= most:
-            found = self.value("variable", key)
-            return seen(found.plain) if found is not None else None
-        items = self.view.records(self.run, "item", prefix, index_key(prefix, most))
-        return Beginning(seen(self._gathered(record, items).plain), total)
+        out: dict[str, Any] = {}
+        for key, record in self.raw("variable").items():
+            prefix, total = item_prefix(key), 0
+            if record.stored == LIST and (
+                last := self.view.last_key(self.run, "item", prefix, after(prefix))
+            ):
+                total = int(last[len(prefix) :]) + 1
+            if total > most:
+                items = self.view.records(self.run, "item", prefix, index_key(prefix, most))
+                out[key] = Beginning(readable(self._value(record, items).plain), total)
+            else:
+                found = self.value("variable", key)
+                out[key] = readable(found.plain) if found is not None else None
+        return out
 
     def redacted_variables(self) -> list[str]:
-        """The variables in which something is redacted; entries are looked at one by one."""
+        """Return the variables in which something is redacted."""
         heads: dict[str, str] = {}
         out: set[str] = set()
         for key, record in self.raw("variable").items():
@@ -264,7 +252,7 @@ class Reader:
         return sorted(out)
 
     def plain_of(self, collection: str, rows: Iterable[Row]) -> dict[str, Any]:
-        """Rows that were read already (of any collection but variables), decoded; `Corrupt` where one is lost."""
+        """Decode rows that were read already (of any collection but variables); raise ``Corrupt`` if one is lost."""
         out = {}
         for key, hash, stored in rows:
             if stored[:1] == JSON:
@@ -273,53 +261,45 @@ class Reader:
                 out[key] = self._value(Record(collection, key, 0, hash, stored)).plain
         return out
 
-    def _variables(self, records: dict[str, Record]) -> dict[str, Value]:
-        items: dict[str, list[Record]] = {}
-        for record in self.raw("item").values():
-            items.setdefault(record.key.partition("/")[0], []).append(record)
-        out = {}
-        for key, record in records.items():
-            if record.stored in _SPREAD:
-                out[key] = self._gathered(record, items.get(item_prefix(key)[:-1], []))
-            else:
-                out[key] = self._value(record)
-        return out
-
-    def _gathered(self, head: Record, items: Iterable[Record]) -> Value:
-        newest = head.seq
-        pairs = []
-        try:
-            for item in items:
-                newest = max(newest, item.seq)
-                pairs.append((item.key, self._whole(item)))
-            plain, paths = gather(head.key, head.stored, pairs)
-        except Corrupt as error:
-            return Lost(error, newest)
-        return Value(plain, paths, newest)
-
     def _whole(self, record: Record) -> bytes:
         where = f"{record.collection}/{record.key} of run {self.run_id}"
         return whole(self._store, self.view, record.stored, where)
 
-    def _value(self, record: Record) -> Value:
+    def _value(self, record: Record, items: Iterable[Record] = ()) -> Value:
+        """Decode a record. ``items``: those of a variable that is spread."""
         where = f"{record.collection}/{record.key} of run {self.run_id}"
+        newest = record.seq
         try:
-            stored = self._whole(record)
-            if blob_of(stored) is not None:
-                plain, paths = blob_about(stored, where), []
+            if record.stored in _SPREAD and record.collection == "variable":
+                pairs = []
+                for item in items:
+                    newest = max(newest, item.seq)
+                    pairs.append((item.key, self._whole(item)))
+                plain, paths = gather(record.key, record.stored, pairs)
             else:
-                plain, paths = payload(stored, where), holes(stored)
+                stored = self._whole(record)
+                if blob_of(stored) is not None:
+                    plain, paths = blob_about(stored, where), []
+                else:
+                    plain, paths = payload(stored, where), holes(stored)
         except Corrupt as error:
-            return Lost(error, record.seq)
-        return Value(plain, paths, record.seq)
+            return Lost(error, newest)
+        return Value(plain, paths, newest)
 
 
 def read(store: Store, run: int, run_id: str, collection: str, seq: int | None = None) -> dict[str, Value]:
-    """One collection of a run in a snapshot of its own."""
+    """Read one collection of a run in a snapshot of its own."""
     return store.read(lambda view: Reader(store, view, run, run_id, seq).values(collection))
 
 
-def met(about: Any) -> bool | None:
-    """Whether a criterion is met: ``true`` or ``{"met": true}``, and so for false; None where it is not said."""
-    value = about.get("met") if isinstance(about, dict) else about
-    return value if isinstance(value, bool) else None
+def definition_of(store: Store, row: RunRow, seq: int | None = None) -> dict[str, Any] | None:
+    """Return ``path``, ``digest`` and ``text`` of the workflow file that a run executes; ``None`` if it has none.
+
+    The text is ``None`` if it was not stored, because it held a secret. ``seq``: at that version.
+    """
+    known = store.read(
+        lambda view: Reader(store, view, row.run, row.run_id, seq).record("context", DEFINITION)
+    )
+    if not isinstance(known.get("digest"), str):
+        return None
+    return known if isinstance(known.get("text"), str) else {**known, "text": None}

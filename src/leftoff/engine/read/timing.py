@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from leftoff.clock import millis
 from leftoff.engine.read.show import inner_steps
 from leftoff.engine.read.state import read
-from leftoff.model.times import millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from leftoff.clock import ago
 from leftoff.engine.resume.checks import run
 from leftoff.engine.resume.checks.own import EngineChecks
 from leftoff.engine.resume.finding import WARN, check_codes
 from leftoff.engine.resume.verdict import verify
 from leftoff.errors import CannotResume
-from leftoff.model.times import ago
 from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False

@@ -6,9 +6,9 @@ age; archives by number. Whatever a rule says, a run in progress stays, and so d
 
 from __future__ import annotations
 
+from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
-from leftoff.model.times import DAY_MS
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 
 TYPE_CHECKING = False

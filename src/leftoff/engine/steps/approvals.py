@@ -11,7 +11,7 @@ store.
 
 from __future__ import annotations
 
-from leftoff.clock import iso
+from leftoff.clock import iso, millis
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import wait
 from leftoff.engine.steps.reports import StepReport, refuse_approval, step_changes
@@ -21,7 +21,6 @@ from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.model.codec import sha256, text
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word
-from leftoff.model.times import millis
 from leftoff.model.words import FINISHED, STEP_ENDED
 
 TYPE_CHECKING = False

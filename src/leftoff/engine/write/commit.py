@@ -200,9 +200,13 @@ def add_version(tx: Tx, apply: Apply, run_id: str, epoch: int, terms: Terms, sea
     if apply.card_changed:
         set_card(tx, apply.run)
     if seal is not None:
-        version.checkpoint = checkpoint_id(run_id, seq, digest)
-        version.trigger, version.step, version.note = seal.trigger, seal.step, seal.note
-        version.aliases = seal.aliases
+        version = version._replace(
+            checkpoint=checkpoint_id(run_id, seq, digest),
+            trigger=seal.trigger,
+            step=seal.step,
+            note=seal.note,
+            aliases=seal.aliases,
+        )
     tx.add_version(apply.run, version, terms.token)
     for name in version.aliases:
         tx.add_alias(apply.run, seq, name)
@@ -211,7 +215,7 @@ def add_version(tx: Tx, apply: Apply, run_id: str, epoch: int, terms: Terms, sea
 
 def set_card(tx: Tx, run: int, *, hidden: bool = False) -> None:
     """Bring the listing's copy of the `run` records up to date."""
-    from leftoff.model.card import card_of
+    from leftoff.model.versions import card_of
 
     columns, card = card_of((record.key, record.stored) for record in tx.records(run, "run"))
     tx.set_card(run, columns, card, hidden=hidden)

@@ -66,7 +66,7 @@ def give_up(project: Project, row: RunRow, note: str | None = None) -> None:
 
 def forsake(project: Project, row: RunRow) -> list[str]:
     """End what a dead driver left running of a run that is given up; the steps."""
-    from leftoff.engine.read.definition import definition_of
+    from leftoff.engine.read.state import definition_of
 
     if definition_of(project.store, row) is None:
         return []

@@ -9,9 +9,9 @@ from leftoff import seams
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening, is_taken
-from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.logs import failures
+from leftoff.engine.read.state import definition_of, read
 from leftoff.engine.read.which import twins
 from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
@@ -118,7 +118,7 @@ def definition_of_twin(
     where: dict[str, Any] = {"branch": caller.branch, "status": UNFINISHED}
     for row in project.store.read(lambda view: view.list_runs(where, 50)):
         try:
-            workflow = load(path, given={*given, *names_of(project.store, row)})
+            workflow = load(path, given={*given, *read(project.store, row.run, row.run_id, "variable")})
         except BadDefinition:
             continue
         if workflow.name == row.workflow:
@@ -319,7 +319,9 @@ def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
     from leftoff.workflow.definition.parse import check_given
 
     check_agents(project, found.new, fresh=False)
-    check_given(found.new, request.variables, names_of(project.store, request.target.row))
+    row = request.target.row
+    known = read(project.store, row.run, row.run_id, "variable")
+    check_given(found.new, request.variables, known)
     return found
 
 

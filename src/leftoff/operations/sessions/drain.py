@@ -18,7 +18,7 @@ from leftoff.engine.workspace import edits
 from leftoff.errors import BadSettings, Corrupt, LeftoffError, NeedsPerson, StoreUnavailable, Unsupported
 from leftoff.files import failure
 from leftoff.host import GONE, Process, this_process
-from leftoff.model.hashing import sha256
+from leftoff.model.digest import sha256
 from leftoff.operations.sessions import hook_log
 from leftoff.operations.sessions.hook_events import Event
 from leftoff.operations.sessions.recording import EVENTS, record

@@ -16,7 +16,7 @@ from leftoff import log
 from leftoff.errors import StoreUnavailable, Usage
 from leftoff.files import make_folder, write_private
 from leftoff.model.codec import decode, text
-from leftoff.model.hashing import sha256
+from leftoff.model.digest import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

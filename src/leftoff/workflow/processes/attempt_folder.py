@@ -17,8 +17,8 @@ import stat
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.files import failure, sync_folder
 from leftoff.model.codec import decode, sha256, text
+from leftoff.model.digest import long_sha256
 from leftoff.model.fields import Fields
-from leftoff.model.hashing import long_sha256
 
 LOG, EXIT, VARS, RESULT, ITEMS = "log", "exit", "vars", "result", "items"
 SCRIPT, ARGS = "script-", "args"  # input that is too long for a command line

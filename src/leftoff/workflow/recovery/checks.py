@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leftoff.clock import millis
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.origin import may_run
 from leftoff.engine.resume.checks.provider import CheckProvider
@@ -18,7 +19,6 @@ from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
 from leftoff.model.ids import shown_step, step_word
-from leftoff.model.times import millis
 from leftoff.workflow.definition.changes import compare
 from leftoff.workflow.recovery.attempts import (
     ADOPT,

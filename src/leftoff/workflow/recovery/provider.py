@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.trust import outside
 from leftoff.engine.lifecycle.origin import source_of
-from leftoff.engine.read.definition import definition_of, names_of
+from leftoff.engine.read.state import definition_of, read
 from leftoff.errors import Corrupt, Unsupported
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def definitions_of(project: Project, request: ResumeRequest) -> Definitions | No
         return None
     from leftoff.workflow.definition.of_run import Definitions
 
-    given = {*request.variables, *names_of(store, target.row, seq)}
+    given = {*request.variables, *read(store, target.row.run, target.row.run_id, "variable", seq)}
     strange = _leads_out(project, str(known.get("path") or "")) and _is_from_elsewhere(project, target.row)
     return Definitions(known, project.folder, given, request.workflow, strange=strange)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
-from leftoff.engine.read.definition import definition_of
+from leftoff.engine.read.state import definition_of
 from leftoff.engine.steps.lifecycle import put_back, steps_in
 from leftoff.engine.workspace.git import remember_git
 from leftoff.engine.write.commit import Seal, Terms

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leftoff.clock import millis
 from leftoff.engine.steps.approvals import how
 from leftoff.errors import StoreUnavailable
 from leftoff.model.ids import step_word
-from leftoff.model.times import millis
 from leftoff.store.base import View
 from leftoff.store.watch import NO_FILE, Watch
 from leftoff.workflow.run.entries import ApprovalsExpire

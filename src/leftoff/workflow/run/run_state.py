@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.read.state import Reader, seen
+from leftoff.engine.read.state import Reader
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import Mark, marks
 from leftoff.model.ids import shown_step
+from leftoff.model.values import readable
 from leftoff.store.base import Store, View
 from leftoff.workflow.definition.graph import Graph
 from leftoff.workflow.definition.model import Step, Workflow
@@ -98,7 +99,9 @@ class RunState:
         """Return the variables by name. A redacted one is missing unless this process was given its value."""
         if self._variables is None:
             found = self.store.read(lambda view: self.reader(view).values("variable"))
-            self._variables = {name: seen(value.plain) for name, value in found.items() if not value.holes}
+            self._variables = {
+                name: readable(value.plain) for name, value in found.items() if not value.holes
+            }
             redacted = (name for name, value in found.items() if value.holes)
             self._variables.update({name: self.overlay[name] for name in redacted if name in self.overlay})
         return self._variables

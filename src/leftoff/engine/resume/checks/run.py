@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.clock import iso
+from leftoff.clock import ago, iso, millis
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.read.state import met
 from leftoff.engine.resume.finding import WARN, Finding
@@ -10,7 +10,6 @@ from leftoff.engine.write.lease import describe, stands_in_the_way, state, unsee
 from leftoff.errors import Corrupt, NotFound
 from leftoff.model.frozen import marks, place_of
 from leftoff.model.ids import shown_step
-from leftoff.model.times import ago, millis
 from leftoff.model.words import ONCE_MORE, REPAIRED
 
 TYPE_CHECKING = False

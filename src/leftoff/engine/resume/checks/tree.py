@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.config.git_head import is_commit
-from leftoff.engine.read.definition import KEY as DEFINITION
+from leftoff.engine.read.state import DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
 from leftoff.engine.workspace.file_state import TICK_NS
 from leftoff.engine.workspace.git import DIRTY, dirty_paths, git_command, git_environment
