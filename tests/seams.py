@@ -17,7 +17,7 @@ SEAMS = {
     "documents.read": "leftoff.dialects.import_documents.read",
     "places.read_document": "leftoff.dialects.import_documents.read_document",
     "retention.plan": "leftoff.dialects.retention.plan",
-    "fork._in_blobs": "leftoff.engine.lifecycle.fork._in_blobs",
+    "fork.copied_records": "leftoff.engine.lifecycle.fork.copied_records",
     "sessions.drop_talk": "leftoff.engine.lifecycle.sessions.drop_talk",
     "Reader.plain": "leftoff.engine.read.state.Reader.plain",
     "approvals.decide": "leftoff.engine.steps.approvals.decide",

@@ -27,15 +27,15 @@ if sys.argv[1] == "no-mark":
     restoring.Restorer._seal = lambda self, row, found, trigger, mark: seal(
         self, row, found, "manual" if trigger == "rollback_begin" else trigger, None)
 elif sys.argv[1] == "in-place":
-    def write(self, at, entry, now):
+    def write(at, name, chunks, mode, new):
         import os
-        with open(os.path.join(self.project, at.path), "wb") as file:
-            for chunk in self.store.load_blob(restoring.blob_hash(entry.want.hash)):
+        with open(at.path, "wb") as file:
+            for chunk in chunks:
                 for byte in range(0, len(chunk), 1000):
                     file.write(chunk[byte:byte + 1000])
                     file.flush()
-        os.link(at.name, restoring._temp(at.path), src_dir_fd=at.folder, dst_dir_fd=at.folder)
-    restoring._Writer._write = write
+        os.link(at.name, name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
+    restoring.write_new = write
 elif sys.argv[1] == "not-saved":
     from leftoff.engine.workspace.tracking import Found
     restoring.Restorer._before = lambda self, row, plan: Found([], [])
@@ -79,7 +79,6 @@ class Situation:
             (folder / name).mkdir()
             (folder / name / "x").write_text("in a folder\n")
         (folder / "new/inner").mkdir(parents=True)
-        (folder / "new").chmod(0o700)
         (folder / "new/inner/file").write_text("made since\n")
         succeed("save", cwd=folder)
         (folder / "small").write_text("by hand, never recorded\n")

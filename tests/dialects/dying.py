@@ -14,7 +14,7 @@ from typing import Any
 from leftoff.clock import SYSTEM
 from leftoff.dialects import sync_base
 from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.workspace.paths import Place
+from leftoff.engine.workspace.project_files import Place
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from tests.dialects.rivals import followed

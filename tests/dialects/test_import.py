@@ -11,8 +11,6 @@ import pytest
 
 import leftoff
 from leftoff.dialects.import_documents import Importer
-from leftoff.engine.lifecycle import bulk_import
-from leftoff.store.pace import Pace
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, SITEBUILDER
 from tests.dialects.files import (
@@ -102,46 +100,6 @@ def taken_in(project: Path, into: str) -> leftoff.Store:
     importer = Importer(store._store, str(project), None, 1_765_000_000_000, lambda path, error: None)
     importer.write(importer.read([str(project / ".claude")], None))
     return store
-
-
-def test_a_long_history_is_the_same_in_batches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written in many transactions, every version is what it is when written in one: its id says so."""
-    crunch(project)
-    steps = {f"batch_4_t{n}": {"status": "pending"} for n in range(600)}
-    last = {**later(CRUNCH["full"]), "execution_graph": {"node_states": steps}}
-    put(
-        project / CRUNCH_PLACE / "CP-enrich-20250115-c0de.yaml",
-        {**last, "checkpoint_id": "CP-enrich-20250115-c0de"},
-    )
-    with taken_in(project, "whole") as whole:
-        monkeypatch.setattr(bulk_import, "LARGE", 0)
-        monkeypatch.setattr(bulk_import, "SLICE", 5)
-        monkeypatch.setattr(Pace, "batch", lambda pace, work: pace._store.write(lambda tx: work(tx, 7)))
-        with taken_in(project, "batches") as batches:
-            expected = [version.to_json() for version in whole.get("crunch-42").history()]
-            assert 3 == len(expected)
-            assert expected == [version.to_json() for version in batches.get("crunch-42").history()]
-
-
-def test_a_long_history_that_is_cut_short(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of it is seen, nothing stays behind, and the next import takes it in."""
-    crunch(project)
-    monkeypatch.setattr(bulk_import, "LARGE", 0)
-    tries: list[int] = []
-
-    def broken(pace: Any, work: Any) -> Any:
-        written = pace._store.write(lambda tx: work(tx, 7))
-        tries.append(1)
-        if len(tries) == 1:
-            raise OSError("no more")
-        return written
-
-    monkeypatch.setattr(Pace, "batch", broken)
-    with pytest.raises(OSError, match="no more"):
-        taken_in(project, "store")
-    with taken_in(project, "store") as store:
-        assert ["crunch-42"] == [run.run_id for run in store.list()]
-        assert 2 == len(store.get("crunch-42").history())
 
 
 def test_a_new_checkpoint_of_a_known_run(project: Path) -> None:

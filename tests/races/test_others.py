@@ -114,7 +114,7 @@ def test_the_source_is_pruned_while_it_is_forked(project: Path, seam: Seam) -> N
         with here(project) as other:
             other.store.prune(target(other, NOBODY, "r").row.run, [3])
 
-    seam.after(SEAMS["fork._in_blobs"], prune)
+    seam.after(SEAMS["fork.copied_records"], prune)
     with here(project) as here_, pytest.raises(NoCheckpoint, match="pruned"):
         fork(here_, NOBODY, Fork("r@3", run_id="copy"))
     with here(project) as here_:

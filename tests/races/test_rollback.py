@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.workspace.restore_plan import RestorePlan
+from leftoff.engine.workspace.restoring import RestorePlan
 from leftoff.operations.files import Restore, Rollback, restore, rollback
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes

@@ -15,10 +15,10 @@ KILLED = """
 import os, sys
 from leftoff.engine.workspace import restoring
 real = restoring._Writer.put
-def put(self, entry, folders):
+def put(self, entry):
     if entry.path == "b":
         os._exit(9)
-    return real(self, entry, folders)
+    return real(self, entry)
 restoring._Writer.put = put
 from leftoff.cli.dispatch import dispatch
 sys.exit(dispatch(sys.argv[1:]))

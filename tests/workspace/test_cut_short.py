@@ -15,13 +15,13 @@ HOOKED = """
 import os, sys
 from leftoff.engine.workspace import restoring
 real, count = restoring._Writer.put, [int(sys.argv[1])]
-def put(self, entry, folders):
+def put(self, entry):
     if not count[0]:
         if sys.argv[2] == "kill":
             os._exit(9)
         if sys.argv[2] == "fail":
             raise restoring.Interrupted(entry.path, "cannot be restored: Operation not permitted")
-    real(self, entry, folders)
+    real(self, entry)
     count[0] -= 1
     if not count[0] and sys.argv[2] == "write":
         with open(os.path.join(self.project, "f4"), "w") as file:

@@ -14,7 +14,7 @@ import leftoff
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.workspace.issue_tracker import set_state
-from leftoff.engine.workspace.paths import check_path, given_path, place
+from leftoff.engine.workspace.project_files import check_path, given_path, place
 from leftoff.errors import CannotResume, Invalid
 from tests.cli.command import call, succeed
 from tests.cli.runs import started

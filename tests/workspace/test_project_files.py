@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
 import threading
@@ -16,8 +15,7 @@ import pytest
 
 from leftoff.dialects import sync_base
 from leftoff.engine.workspace import project_files
-from leftoff.engine.workspace.paths import Place
-from leftoff.engine.workspace.project_files import ProjectFiles
+from leftoff.engine.workspace.project_files import Place, ProjectFiles
 from leftoff.errors import Invalid, UnsafePath
 
 WRITES: dict[str, Callable[[ProjectFiles, str], None]] = {
@@ -149,21 +147,21 @@ def test_swapped_while_it_is_written(
 ) -> None:
     """Between the look and the rename, a link takes the place: it is replaced, or left behind, and never followed."""
     (project / "d/victim").write_text("old")
-    fill = project_files._fill
+    write = project_files.write_new
 
     def swapped(*words: object) -> None:
-        fill(*words)  # type: ignore[arg-type]
+        write(*words)  # type: ignore[arg-type]
         if what == "file":
             (project / "d/victim").unlink()
             (project / "d/victim").symlink_to(outside / "victim")
         else:
             (project / "d").rename(project / "moved")
             (project / "d").symlink_to(outside)
-        monkeypatch.setattr(project_files, "_fill", None)
+        monkeypatch.setattr(project_files, "write_new", None)
 
-    monkeypatch.setattr(project_files, "_fill", swapped)
+    monkeypatch.setattr(project_files, "write_new", swapped)
     ProjectFiles(str(project)).replace("d/victim", b"new")
-    assert project_files._fill is None  # it was swapped
+    assert project_files.write_new is None  # it was swapped
     assert {"victim": "untouched"} == whole(outside)
     assert "new" == (project / ("d" if what == "file" else "moved") / "victim").read_text()
 
@@ -212,19 +210,6 @@ def test_removing_follows_nothing(project: Path, outside: Path) -> None:
     assert ({"victim": "untouched"}, ["mine"]) == (whole(outside), os.listdir(project))
 
 
-# -- a file is made beside the one that it replaces
-
-
-def test_what_a_writer_who_died_left_is_taken_away(project: Path) -> None:
-    """Of a file and of a link: the next write of the same uses the same name."""
-    (project / "d/.page.leftoff").write_text("hal")
-    (project / "d/.now.leftoff").symlink_to("old")
-    ProjectFiles(str(project)).replace("d/page", b"new")
-    ProjectFiles(str(project)).link("d/now", "target")
-    assert ["now", "page"] == sorted(os.listdir(project / "d"))
-    assert "new" == (project / "d/page").read_text()
-
-
 def test_who_is_still_writing_is_left_alone(project: Path) -> None:
     """Two who write the same file at once: each is whole, the later one stays, nothing is left over."""
     other = ProjectFiles(str(project))
@@ -252,47 +237,3 @@ def test_two_who_set_a_link_at_once(project: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "rename", later)
     ProjectFiles(str(project)).link("d/now", "first")
     assert (["now"], "first") == (os.listdir(project / "d"), os.readlink(project / "d/now"))
-
-
-def test_a_new_file_that_is_taken_for_one_that_was_left(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before it is locked itself: who locked it takes it away, and nobody else does."""
-    flock, left = fcntl.flock, []
-
-    def first(fd: int, kind: int) -> None:
-        monkeypatch.setattr(fcntl, "flock", flock)
-        left.append(os.open(project / "d/.page.leftoff", os.O_RDONLY))
-        flock(left[0], kind)
-        flock(fd, kind)
-
-    monkeypatch.setattr(fcntl, "flock", first)
-    ProjectFiles(str(project)).replace("d/page", b"new")
-    os.close(left[0])
-    assert {"page": "new", ".page.leftoff": ""} == whole(project / "d")
-
-
-def test_a_file_system_without_locks(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is written under a name of its own, and nothing is left over."""
-
-    def unknown(*_: object) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", unknown)
-    ProjectFiles(str(project)).replace("d/page", b"new")
-    assert {"page": "new"} == whole(project / "d")
-
-
-@pytest.mark.parametrize("there", ["link", "folder", "pipe"])
-def test_something_else_under_that_name(project: Path, outside: Path, there: str) -> None:
-    """It stays as it is, and is not written to."""
-    name = project / "d/.page.leftoff"
-    if there == "link":
-        name.symlink_to(outside / "victim")
-    elif there == "folder":
-        name.mkdir()
-    else:
-        os.mkfifo(name)
-    ProjectFiles(str(project)).replace("d/page", b"new")
-    assert [".page.leftoff", "page"] == sorted(os.listdir(project / "d"))
-    assert {"victim": "untouched"} == whole(outside)

@@ -40,7 +40,6 @@ def two_states(cwd: Path) -> tuple[str, Any, Any]:
     (cwd / "link").symlink_to("../elsewhere")
     (cwd / "goes").unlink()
     (cwd / "new/folder").mkdir(parents=True)
-    (cwd / "new").chmod(0o700)
     (cwd / "new/folder/file").write_text("new\n")
     succeed("track", "text", "tool", "bytes", "link", "goes", "new/folder/file", cwd=cwd)
     return checkpoint, then, tree(cwd)

@@ -36,8 +36,7 @@ from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
     from leftoff.api.store import Store
-    from leftoff.engine.workspace.restore_plan import RestorePlan
-    from leftoff.engine.workspace.restoring import Restorer
+    from leftoff.engine.workspace.restoring import RestorePlan, Restorer
 
 T = TypeVar("T")
 NO_ARGUMENTS = facts({}, None)
@@ -281,7 +280,7 @@ class Run(RunView):
 
     def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
         """Single files as they were at a version; those that had to be restored or deleted."""
-        from leftoff.engine.workspace.paths import given_path
+        from leftoff.engine.workspace.project_files import given_path
 
         version = self._version(ref)
         names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]

@@ -332,13 +332,13 @@ class Importer:
         """Create the new runs in one transaction; one by one, if another process imported one of them meanwhile."""
         try:
             if waiting:
-                create_runs(self.store, [(each.run_id, history) for each, history in waiting], self.now)
+                create_runs(self.store, [(each.run_id, history) for each, history in waiting])
         except Conflict:
             for each, history in waiting:
                 with rejecting(each.path, self.reject):
                     each.new = self._row(each.run_id) is None
                     if each.new:
-                        create_runs(self.store, [(each.run_id, history)], self.now)
+                        create_runs(self.store, [(each.run_id, history)])
                     else:
                         self._update(each)
         for each, _ in waiting:

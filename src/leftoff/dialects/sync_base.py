@@ -24,8 +24,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from leftoff.dialects.sync_secrets import SecretFilter
-from leftoff.engine.workspace.paths import Place
-from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, read_at, replace_at, write_new
+from leftoff.engine.workspace.project_files import (
+    Place,
+    ProjectFiles,
+    mode_at,
+    read_at,
+    replace_at,
+    write_new,
+)
 from leftoff.errors import UnsafePath
 from leftoff.files import lock_within, make_private
 from leftoff.lock_holder import held_by_another

@@ -186,7 +186,7 @@ def compare(
     the last checkpoint and now. Now is what lies there. ``paths``: only these files, and nothing else."""
     from leftoff.engine.read.diff import diff
     from leftoff.engine.read.find import Target
-    from leftoff.engine.workspace.paths import given_path
+    from leftoff.engine.workspace.project_files import given_path
     from leftoff.operations.runs import target
 
     left = target(project, caller, old)

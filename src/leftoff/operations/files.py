@@ -1,43 +1,43 @@
-"""Files of a run: tracking them, reading them as they were, bringing them back."""
+"""Files of a run: track them, read them as they were, bring them back."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.diff import file_records
-from leftoff.engine.read.find import Target
+from leftoff.engine.read.find import Target, need_only_carrier
+from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import Deciding, Fit
+from leftoff.engine.resume.continue_run import go_back
+from leftoff.engine.steps.artifacts import Captured
+from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT, FileThen
+from leftoff.engine.workspace.project_files import check_path, given_path
+from leftoff.engine.workspace.restoring import Agree, RestoreOutcome, RestorePlan, Restorer, last_good
+from leftoff.engine.workspace.tracking import look_at_git, track_given
+from leftoff.engine.write.commit import Guard
+from leftoff.engine.write.report import Reported
 from leftoff.errors import LeftoffError, NotFound, Usage
-from leftoff.model.fields import Fields
+from leftoff.host import Process
+from leftoff.model.changes import ChangeSet
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import check_free, current, current_row, guard_of, report_on, session_of
 from leftoff.operations.runs import info, say_active_again, target
+from leftoff.store.base import Tx
+from leftoff.store.rows import RunRow
 
 _SHOWN = 5
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
-    from leftoff.engine.config.caller import Caller
-    from leftoff.engine.config.project import Project
-    from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.steps.artifacts import Captured
-    from leftoff.engine.workspace.file_versions import FileThen
-    from leftoff.engine.workspace.restore_plan import PlanEntry, RestorePlan
-    from leftoff.engine.workspace.restoring import Agree, RestoreOutcome, Restorer
-    from leftoff.engine.write.commit import Guard
-    from leftoff.engine.write.report import Reported
-    from leftoff.host import Process
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store, Tx
-    from leftoff.store.rows import RunRow
-
-    EndSteps = Callable[[str, dict[str, list[Process]]], bool]
+EndSteps = Callable[[str, dict[str, list[Process]]], bool]
 
 
-class Tracking(Fields):
+@dataclass
+class Tracking:
     """The commit, and the files that are in it."""
 
     report: Reported
@@ -49,10 +49,8 @@ class Tracking(Fields):
 
 
 def track(project: Project, caller: Caller, paths: list[str], *, git: bool = False) -> Tracking:
-    """Remember files as they are now, all in one commit. ``git``: every file that git calls dirty."""
-    from leftoff.engine.workspace.tracking import look_at_git, track_given
-
-    looked = current_row(project, caller)  # nothing is kept for a run that is not there
+    """Record files as they are now, all in one commit. ``git``: every file that git calls dirty."""
+    looked = current_row(project, caller)  # before anything is stored for a run that does not exist
     workspace = project.workspace()
     found = look_at_git(workspace, looked, always=True) if git else track_given(workspace, looked, paths)
 
@@ -64,13 +62,10 @@ def track(project: Project, caller: Caller, paths: list[str], *, git: bool = Fal
 
 
 def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> FileThen:
-    """A file as a version has it. ``path``: relative to the project, or with ./ to the current folder."""
-    from leftoff.engine.workspace.file_versions import FileThen
-    from leftoff.engine.workspace.paths import check_path, given_path
-
+    """Return a file as a version has it. ``path``: relative to the project, or with ./ to the current folder."""
     here = path.startswith(("./", "../", "/"))
     path = given_path(project.folder, path) if here else check_path(path, "REF:PATH")
-    found = target(project, caller, ref)  # of an archived run, that opens another store
+    found = target(project, caller, ref)
     try:
         return FileThen(project.store, project.folder, found, path)
     except NotFound:
@@ -79,15 +74,29 @@ def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> Fil
         raise
 
 
-def restorer(project: Project, caller: Caller, target: Target, guard: Guard | None = None) -> Restorer:
-    """Who brings files back. ``guard``: of whoever drives the run himself."""
-    from leftoff.engine.workspace.restoring import Restorer
+def _refuse_version(project: Project, caller: Caller, word: str, example: str) -> None:
+    """Raise ``Usage`` if a word names a version: then the file is missing."""
+    try:
+        found = target(project, caller, word)
+    except LeftoffError:
+        return
+    raise Usage(
+        f"A file is missing: {word} names a version of {found.row.run_id}.",
+        hint=f"Name the file as well: {example.format(word)}",
+    )
 
+
+# -- single files
+
+
+def restorer(project: Project, caller: Caller, target: Target, guard: Guard | None = None) -> Restorer:
+    """Return what brings files back to a version. ``guard``: of the process that drives the run."""
     now, guard = project.clock.now, guard or guard_of(caller)
     return Restorer(project.store, project.folder, project.redactor, now, target, caller.session, guard)
 
 
-class Restore(Fields):
+@dataclass
+class Restore:
     """Single files, as they were at a version; named from the current folder. Without a REF: as they were at the
     latest checkpoint that has them."""
 
@@ -95,7 +104,8 @@ class Restore(Fields):
     paths: list[str]
 
 
-class Restored(Fields):
+@dataclass
+class Restored:
     """The run, how many files were named, and what was done."""
 
     run: RunInfo
@@ -107,69 +117,31 @@ class Restored(Fields):
 
 
 def restore_request(project: Project, caller: Caller, words: list[str]) -> Restore:
-    """What `[REF] PATH…` means: the first of several words is a REF, unless a file of that name is there or known."""
-    from leftoff.engine.workspace.paths import given_path
-
+    """Read `[REF] PATH…`: the first of several words is a REF, unless a file of that name is there or known."""
     first, *others = words
     if os.path.lexists(first):
         return Restore(None, words)
-    known = _current(project, caller)
-    path = None if "@" in first or "~" in first else given_path(project.folder, first)
-    if (
-        path is not None
-        and known is not None
-        and path in file_records(project.store, known.run, known.run_id, known.seq)
-    ):
-        return Restore(None, words)
-    if not others:
-        _refuse_version(project, caller, first, "leftoff restore {} PATH")
-        return Restore(None, words)
-    return Restore(first, others)
-
-
-def _current(project: Project, caller: Caller) -> RunRow | None:
-    """The run that is meant where no REF says which, if there is one; nothing is said of it yet."""
-    try:
-        return current_row(project, caller, "reads")
-    except NotFound:
-        return None
-
-
-def _refuse_version(project: Project, caller: Caller, word: str, example: str) -> None:
-    """Whoever names a version alone has forgotten the files."""
-    try:
-        found = target(project, caller, word)
-    except LeftoffError:
-        return
-    raise Usage(
-        f"A file is missing: {word} names a version of {found.row.run_id}.",
-        hint=f"Name the file as well: {example.format(word)}",
-    )
-
-
-def _latest_with(store: Store, row: RunRow, paths: list[str]) -> Target:
-    """A run at its latest checkpoint that has all of these files."""
-    wanted = set(paths)
-    for version in store.read(lambda view: view.versions(row.run, sealed=True)):
-        known = file_records(store, row.run, row.run_id, version.seq)
-        if all(path in known and known[path].get("status") != "deleted" for path in wanted):
-            return Target(row, version)
-    named = paths[0] if len(paths) == 1 else f"all of {', '.join(paths)}"
-    raise NotFound(
-        f"No checkpoint of {row.run_id} has {named}.",
-        hint=f"`leftoff show {row.run_id} --files` lists what it has; `leftoff track PATH` remembers a file.",
-    )
+    if "@" not in first and "~" not in first:
+        path = given_path(project.folder, first)
+        try:
+            known = current_row(project, caller, "reads")
+        except NotFound:
+            known = None
+        if known is not None and path in file_records(project.store, known.run, known.run_id, known.seq):
+            return Restore(None, words)
+    if others:
+        return Restore(first, others)
+    _refuse_version(project, caller, first, "leftoff restore {} PATH")
+    return Restore(None, words)
 
 
 def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
-    """Bring single files back. ``NotFound`` where one cannot be as it was; the others are restored."""
-    from leftoff.engine.workspace.paths import given_path
-
+    """Bring single files back. Raise ``NotFound`` if one cannot be as it was; the others are restored."""
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
     which = current(project, caller) if request.ref is not None else None
     found = target(project, caller, request.ref, which)
     if request.ref is None:
-        found = _latest_with(project.store, found.row, paths)
+        found = _latest_with(project, found.row, paths)
     ref = request.ref or f"{found.row.run_id}@{found.seq}"
     if request.ref is None:
         project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
@@ -181,26 +153,42 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     return Restored(info(project, found.row), len(paths), done)
 
 
-def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
-    """Files that should be as they were, and cannot be. ``rest``: what was done all the same."""
-    from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT
+def _latest_with(project: Project, row: RunRow, paths: list[str]) -> Target:
+    """Return a run at its latest checkpoint that has all of these files."""
+    for version in project.store.read(lambda view: view.versions(row.run, sealed=True)):
+        known = file_records(project.store, row.run, row.run_id, version.seq)
+        if all(path in known and known[path].get("status") != "deleted" for path in paths):
+            return Target(row, version)
+    named = paths[0] if len(paths) == 1 else f"all of {', '.join(paths)}"
+    raise NotFound(
+        f"No checkpoint of {row.run_id} has {named}.",
+        hint=f"`leftoff show {row.run_id} --files` lists what it has; `leftoff track PATH` remembers a file.",
+    )
 
+
+def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
+    """Return the error for files that cannot be as they were. ``rest``: what was done all the same."""
     names = "; ".join(f"{entry.path} ({entry.why})" for entry in plan.lost[:_SHOWN])
     more = f" and {len(plan.lost) - _SHOWN} more" if len(plan.lost) > _SHOWN else ""
     return NotFound(f"Not restored from {ref}: {names}{more}.", hint=f"{WHY_NOT_KEPT} {rest}")
 
 
-class Rollback(Fields):
+# -- a whole version
+
+
+@dataclass
+class Rollback:
     """Where to go back to. ``good``: the newest checkpoint, up to there, without a failed step or an unmet criterion.
-    ``files``: tracked files are what they were, too."""
+    ``files``: restore tracked files, too."""
 
     ref: str | None = None
     good: bool = False
     files: bool = False
 
 
-class RolledBack(Fields):
-    """The run, the version that it is back at, and what was done with files. ``done``: False where somebody said no."""
+@dataclass
+class RolledBack:
+    """The run, the version that it is back at, and what was done with files. ``done``: False if the user said no."""
 
     run: RunInfo
     target: Target
@@ -209,27 +197,26 @@ class RolledBack(Fields):
 
     @property
     def changed(self) -> bool:
-        """Not where the run was there already, and every file as it was then."""
-        return (
-            self.outcome is not None and self.outcome.completed
-        ) or self.run.row.seq != self.target.row.seq
+        """Return False if the run was there already, and every file as it was then."""
+        completed = self.outcome is not None and self.outcome.completed
+        return completed or self.run.row.seq != self.target.row.seq
 
     @property
     def lost(self) -> NotFound | None:
-        """That no file could be brought back, though some are not as they were."""
+        """Return an error if no file could be brought back, though some are not as they were."""
         plan = self.outcome.plan if self.outcome is not None and self.done else None
         if plan is None or not plan.lost or plan.touched:
             return None
-        return _lost(
-            plan, f"{self.run.run_id}@{self.target.seq}", "The run itself is back there; no file was changed."
-        )
+        ref = f"{self.run.run_id}@{self.target.seq}"
+        return _lost(plan, ref, "The run itself is back there; no file was changed.")
 
     def to_json(self) -> dict[str, Any]:
         files = {"files": self.outcome.to_json()} if self.outcome is not None else {}
         return {**self.run.to_json(), **files}
 
 
-class RollbackPlan(Fields):
+@dataclass
+class RollbackPlan:
     """Where a rollback would go, what it would do with files if it is asked to, which steps it would end first."""
 
     target: Target
@@ -238,26 +225,18 @@ class RollbackPlan(Fields):
 
 
 def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
-    """Look, and do nothing."""
-    from leftoff.engine.workspace.restore_plan import make_restore_plan
+    """Return what a rollback would do. Nothing is changed."""
     from leftoff.operations.execution.stop import left_running
 
     found = _back_to(project, caller, request)
-    plan = (
-        make_restore_plan(project.store, project.folder, found, project.redactor) if request.files else None
-    )
+    plan = restorer(project, caller, found).plan(None) if request.files else None
     return RollbackPlan(found, plan, left_running(project, found.row))
 
 
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
-    """Where a rollback goes."""
-    from leftoff.engine.read.find import need_only_carrier
-    from leftoff.engine.workspace.restore_plan import last_good
-
     fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
-    found = target(project, caller, request.ref, Deciding(caller, project.now, fit))
-    if request.ref is not None:
-        ref = request.ref
+    found, ref = target(project, caller, request.ref, Deciding(caller, project.now, fit)), request.ref
+    if ref is not None:
         project.store.read(lambda view: need_only_carrier(view, ref, found))
     project.move_to_worktree(found.row)
     return last_good(project.store, found) if request.good else found
@@ -266,8 +245,8 @@ def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
 def rollback(
     project: Project, caller: Caller, request: Rollback, end_steps: EndSteps, agree: Agree
 ) -> RolledBack:
-    """Go back to an older version of a run. ``end_steps``: whether those of its steps are ended that run without a
-    driver; nothing is put back under the hands of one that still writes."""
+    """Go back to an older version of a run. ``end_steps``: asks whether steps that run without a driver are ended;
+    nothing is restored while one of them still writes."""
     from leftoff.operations.execution.stop import end_processes, left_running
     from leftoff.operations.execution.workflow_file import is_driven
 
@@ -279,23 +258,11 @@ def rollback(
             return RolledBack(info(project, found.row), found, done=False)
         if running:
             end_processes(project, found.row)
-    if not request.files:
-        _rollback_records(project, caller, found)
-        say_active_again(project, found.row)
-        return RolledBack(info(project, found.row), found)
-    outcome = restorer(project, caller, found).rollback(agree)
+    outcome = None
+    if request.files:
+        outcome = restorer(project, caller, found).rollback(agree)
+    else:
+        session = session_of(project, caller)
+        go_back(project.store, found, project.now, session=session, guard=guard_of(caller))
     say_active_again(project, found.row)
-    return RolledBack(info(project, found.row), found, outcome, outcome.done)
-
-
-def _rollback_records(project: Project, caller: Caller, target: Target) -> None:
-    """The run's records are what they were at a version, as a new checkpoint; its files stay as they are."""
-    from leftoff.engine.resume.continue_run import go_back
-
-    session = session_of(project, caller)
-    go_back(project.store, target, project.now, session=session, guard=guard_of(caller))
-
-
-def difference(project: Project, plan: RestorePlan, entry: PlanEntry) -> str:
-    """What somebody changed in a file that a plan would overwrite or delete."""
-    return plan.difference(project.folder, entry, project.redactor)
+    return RolledBack(info(project, found.row), found, outcome, outcome is None or outcome.done)

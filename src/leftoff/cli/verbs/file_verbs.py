@@ -7,15 +7,13 @@ import sys
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean, step_name, visible
-from leftoff.engine.workspace.restore_plan import PlanEntry, RestorePlan
-from leftoff.engine.workspace.restoring import RestoreOutcome
+from leftoff.engine.workspace.restoring import PlanEntry, RestoreOutcome, RestorePlan
 from leftoff.host import Process
 from leftoff.model.ids import split_path
 from leftoff.model.words import FINISHED
 from leftoff.operations.files import (
     Rollback,
     RolledBack,
-    difference,
     file_at,
     plan_rollback,
     restore,
@@ -107,7 +105,7 @@ def _plan_only(ctx: Context, wanted: Rollback) -> int:
     found = plan_rollback(ctx.project, ctx.caller, wanted)
     run_id = found.target.row.run_id
     if ctx.args.json:
-        files = {"files": _plan_document(ctx, found.files)} if found.files is not None else {}
+        files = {"files": _plan_document(found.files)} if found.files is not None else {}
         ctx.emit({"run_id": run_id, "seq": found.target.seq, **files})
         return 0
     ctx.say(f"leftoff: run {run_id} would go back to version {found.target.seq}.")
@@ -182,16 +180,16 @@ def _show_plan(ctx: Context, plan: RestorePlan, most: int | None = None) -> None
 
 
 def _show_changes(ctx: Context, plan: RestorePlan) -> None:
-    for text in _differences(ctx, plan.changed[:_MOST_LINES], plan).values():
+    for text in _differences(plan.changed[:_MOST_LINES], plan).values():
         ctx.say(text.expandtabs())
 
 
-def _differences(ctx: Context, entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
-    return {entry.path: difference(ctx.project, plan, entry) for entry in entries}
+def _differences(entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
+    return {entry.path: plan.difference(entry) for entry in entries}
 
 
-def _plan_document(ctx: Context, plan: RestorePlan) -> dict[str, object]:
+def _plan_document(plan: RestorePlan) -> dict[str, object]:
     """A plan as JSON, with what somebody changed as diffs."""
     out: dict[str, object] = plan.to_json()
-    out["diffs"] = _differences(ctx, plan.changed, plan)
+    out["diffs"] = _differences(plan.changed, plan)
     return out

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.config.trust import Item
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.workspace.workspace import Workspace
+    from leftoff.engine.workspace.tracking import Workspace
     from leftoff.errors import NotFound
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
@@ -373,7 +373,7 @@ class Project:
 
     def workspace(self, at: int | None = None, redactor: Redactor | None = None) -> Workspace:
         """The project's files as they are now. ``at``: the moment that records of them name."""
-        from leftoff.engine.workspace.workspace import Workspace
+        from leftoff.engine.workspace.tracking import Workspace
 
         at = self.now if at is None else at
         redactor = redactor or self.redactor

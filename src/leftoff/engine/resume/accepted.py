@@ -9,8 +9,7 @@ import os
 
 from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.workspace.issue_tracker import put_issue, take_issue
-from leftoff.engine.workspace.tracking import Found, track
-from leftoff.engine.workspace.workspace import Workspace
+from leftoff.engine.workspace.tracking import Found, Workspace, files_of, track
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as report_to
@@ -36,9 +35,9 @@ def keep_accepted(project: Project, report: Report, answers: Answers) -> None:
     """What the run goes on in spite of is how it shall be from now on."""
     world = report.world
     if any(finding.code == "files.half_restored" for finding in report.findings):
-        from leftoff.engine.workspace.restoring import forget_restore
+        from leftoff.engine.workspace.restoring import discard_new_files
 
-        forget_restore(world.store, world.project, world.row)
+        discard_new_files(world.project, files_of(world.store, world.row))
     kept = [finding for finding in report.findings if answers.keep(finding)]
     if world.is_head and kept:
         _take_in(world, kept, project.now, project.redactor)

@@ -11,7 +11,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.engine.workspace.file_state import hash_file, hashed, open_file, take
-from leftoff.engine.workspace.paths import is_own
+from leftoff.engine.workspace.project_files import is_own
 from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.values import blob_stored
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.workspace.workspace import Workspace
+    from leftoff.engine.workspace.tracking import Workspace
     from leftoff.model.changes import ChangeSet
     from leftoff.store.rows import BlobRow
 

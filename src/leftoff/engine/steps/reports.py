@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.steps.artifacts import Captured
-    from leftoff.engine.workspace.workspace import Workspace
+    from leftoff.engine.workspace.tracking import Workspace
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow

@@ -10,19 +10,18 @@ from leftoff.clock import by_time
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.artifacts import Captured, relative
 from leftoff.engine.workspace.file_state import recorded
-from leftoff.engine.workspace.paths import is_own
+from leftoff.engine.workspace.project_files import is_own
 from leftoff.engine.workspace.tracking import (
     BEFORE,
     FileTracker,
     Found,
+    Workspace,
     keep_first,
-    look_again,
     look_at_git,
+    look_at_known,
     next_status,
-    tracked_of,
     withheld_outputs,
 )
-from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.digest import long_sha256 as sha256
@@ -162,6 +161,4 @@ def changed(workspace: Workspace, row: RunRow | None, until: int | None) -> Foun
     except NotFound:
         if row is None:
             return None
-        tracker = tracked_of(workspace, row)
-        tracker.limit(tracker.known.values())
-        return look_again(tracker, row.created_at)
+        return look_at_known(workspace, row)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from leftoff.clock import by_time
-from leftoff.engine.workspace.paths import Place, place
+from leftoff.engine.workspace.project_files import Place, place
 from leftoff.errors import StoreUnavailable
 from leftoff.model.digest import long_sha256 as sha256
 

@@ -26,7 +26,7 @@ from leftoff.engine.workspace.file_state import (
     shown_mode,
 )
 from leftoff.engine.workspace.git import repository
-from leftoff.engine.workspace.paths import check_path, place
+from leftoff.engine.workspace.project_files import check_path, place
 from leftoff.engine.workspace.tracking import MARK
 from leftoff.errors import Corrupt, NotFound, UnsafePath
 from leftoff.store.base import Store, View

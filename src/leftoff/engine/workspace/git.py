@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch, git_head, is_commit
-from leftoff.engine.workspace.paths import is_own
+from leftoff.engine.workspace.project_files import is_own
 from leftoff.errors import StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.rows import RunRow

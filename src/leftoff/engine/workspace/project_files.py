@@ -1,29 +1,30 @@
-"""Every write below a project's folder goes through here: mirrors, pages, messages, settings, restored files.
+"""Paths inside a project, and every write below its folder: protocol files, pages, settings, restored files.
 
-A project may have come from anybody. So no part of a path is followed through a symbolic link (``paths.place``), only
-plain files are written to, and a file that its owner made read-only stays as it is. Each of these is ``UnsafePath``. A
-file is replaced whole, by a rename within the folder that was opened: a link that somebody puts there meanwhile is
-replaced, and not followed.
+A project or a record may come from another user. So a path is checked before it is used, and no part of it is followed
+through a symbolic link: a file is reached through the descriptor of its folder, which is opened part by part. Only
+plain files are written to, and a read-only file stays as it is. Each of these is ``UnsafePath``. A file is replaced as
+a whole, by a rename within the opened folder, so that a link that appears there meanwhile is replaced, not followed.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import shutil
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 
-from leftoff.engine.workspace.paths import Place, check_path, place
 from leftoff.errors import Invalid, UnsafePath
 from leftoff.files import sync
 
 PRIVATE = 0o600
+RESTORE_TEMP = ".leftoff-restore-"  # starts the name of a new file that is not renamed to its place yet
+_OWN = (".git", ".leftoff")  # never tracked, never restored
+_STORE = ("store.db", "store.db-wal", "store.db-shm", "lock", "blobs", "restore.lock")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_LOCK = fcntl.LOCK_EX | fcntl.LOCK_NB
 _KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFLNK: "a symbolic link",
@@ -35,6 +36,135 @@ _KINDS = {
 }
 
 
+# -- paths
+
+
+def check_path(path: object, what: str = "A record") -> str:
+    """Return the path of a record if it stays inside the project; else raise ``Invalid``."""
+    if not isinstance(path, str) or not path or "\0" in path:
+        why = "no path"
+    elif os.path.isabs(path) or os.path.normpath(path) != path or path.split("/")[0] in ("..", "."):
+        why = f"the path {path!r}, which is not inside the project"
+    elif is_own(path):
+        why = f"the path {path!r}, and files of git and leftoff are left alone"
+    else:
+        return path
+    raise Invalid(f"{what} has {why}.", hint="No file was touched.")
+
+
+def is_own(path: str) -> bool:
+    """Return whether a path belongs to git or to leftoff, also on a file system that ignores case."""
+    return any(part.lower() in _OWN or part.startswith(RESTORE_TEMP) for part in path.split("/"))
+
+
+def refuse_store(project: str, store: str, paths: Iterable[str]) -> None:
+    """Raise ``Invalid`` if a path is the store's: its folder may have any name in the project, or be the project."""
+    own = os.path.relpath(os.path.realpath(store), os.path.realpath(project)).lower()
+    below = "" if own == "." else own + "/"
+    for path in paths:
+        name = path.lower()
+        inside = name.startswith(below) and (below or name.split("/")[0] in _STORE)
+        if inside or name + "/" == below:
+            raise Invalid(
+                f"{path} is left alone: it belongs to leftoff's store.", hint="No file was touched."
+            )
+
+
+def given_path(project: str, given: str) -> str:
+    """Return how records name a file that the user names from the current folder; ``Invalid`` if it is outside.
+
+    Links on the way are followed. The file itself may be a link.
+    """
+    folder, name = os.path.split(os.path.abspath(given))
+    inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(project))
+    if inside.split("/")[0] == "..":
+        if os.path.relpath(os.path.join(folder, name), os.path.abspath(project)).split("/")[0] != "..":
+            raise _behind(given, hint="Nothing was recorded, and no file was touched.")
+        raise Invalid(
+            f"{given} is outside the project.", hint=f"The project is {project}. Nothing was changed."
+        )
+    if is_own(inside):
+        raise Invalid(f"{given} is left alone: it belongs to git or to leftoff.", hint="Nothing was changed.")
+    return inside
+
+
+class Place:
+    """Where a file is or will be: the descriptor of its folder, and its name in there. Use it in a ``with``."""
+
+    def __init__(self, path: str, folder: int) -> None:
+        self.path = path
+        self.folder = folder
+        self.name = path.rpartition("/")[2]
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.folder)
+
+    def lstat(self) -> os.stat_result | None:
+        """Return what is there, without following a link; ``None``: nothing."""
+        try:
+            return os.lstat(self.name, dir_fd=self.folder)
+        except FileNotFoundError:
+            return None
+
+
+def place(project: str, path: str, *, make: bool = False) -> Place | None:
+    """Open the folder of a path inside the project, which ``make`` creates; ``None`` if that folder is not there.
+
+    Raise ``UnsafePath`` if a symbolic link is on the way, ``NotADirectoryError`` if a file is.
+    """
+    fd = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        parts = path.split("/")[:-1]
+        for at, part in enumerate(parts):
+            so_far = "/".join(parts[: at + 1])
+            if part in ("", ".", ".."):
+                raise UnsafePath(f"{so_far} is not a plain path.", hint="No file was touched.")
+            try:
+                below = os.open(part, _FOLDER, dir_fd=fd)
+            except FileNotFoundError:
+                if not make:
+                    return None
+                with suppress(FileExistsError):  # another process just made it, or put something else there
+                    os.mkdir(part, dir_fd=fd)
+                    os.fsync(fd)
+                below = os.open(part, _FOLDER, dir_fd=fd)
+            except OSError as error:
+                kind = os.lstat(part, dir_fd=fd).st_mode
+                if stat.S_ISLNK(kind):
+                    raise _behind(so_far) from None
+                if not stat.S_ISDIR(kind):
+                    raise NotADirectoryError(errno.ENOTDIR, "Not a directory", so_far) from None
+                raise error
+            os.close(fd)
+            fd = below
+        return Place(path, os.dup(fd))
+    finally:
+        os.close(fd)
+
+
+def is_behind_link(project: str, path: str) -> bool:
+    """Return whether a folder on the way to a path is a symbolic link by now."""
+    above = path
+    while above := os.path.dirname(above):
+        if os.path.islink(os.path.join(project, above)):
+            return True
+    return False
+
+
+def _behind(path: str, hint: str = "") -> UnsafePath:
+    return UnsafePath(
+        f"{path} is, or is behind, a symbolic link, which leftoff does not follow.",
+        hint=hint
+        or "No file was touched. Put a folder in the place of the link, or leave the files behind it alone.",
+    )
+
+
+# -- files by their paths
+
+
 class ProjectFiles:
     """The files below one folder, by their paths from there."""
 
@@ -44,9 +174,9 @@ class ProjectFiles:
     def open(self, path: str) -> Place:
         """Return where a file is or will be, and make its folders."""
         try:
-            at = place(self.root, check_path(path, "What is to be written"), make=[])
+            at = place(self.root, check_path(path, "What is to be written"), make=True)
         except NotADirectoryError as error:
-            raise _no_folder(error) from None
+            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
         assert at is not None
         return at
 
@@ -56,8 +186,6 @@ class ProjectFiles:
             return place(self.root, check_path(path, "What is to be read"))
         except (Invalid, UnsafePath, OSError):
             return None
-
-    # -- reading
 
     def stat(self, path: str) -> os.stat_result | None:
         """Return the stat of what is there, without following a link."""
@@ -91,14 +219,12 @@ class ProjectFiles:
         with at:
             return [(one.name, one.stat(follow_symlinks=False)) for one in os.scandir(at.folder)]
 
-    # -- writing
-
     def check(self, path: str, *, write: bool = True) -> None:
         """Raise ``UnsafePath`` if a file cannot be written; without ``write``, only if it is not a plain file."""
         try:
             at = place(self.root, check_path(path, "What is to be written"))
         except NotADirectoryError as error:
-            raise _no_folder(error) from None
+            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
         if at is not None:
             with at:
                 mode_at(at, write=write)
@@ -117,19 +243,11 @@ class ProjectFiles:
         """Add to a file, which is made if there is none."""
         with self.open(path) as at:
             mode_at(at)
-            try:
-                fd = os.open(at.name, _APPEND, PRIVATE, dir_fd=at.folder)
-            except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENXIO):
-                    mode_at(at)
-                raise
-            try:
-                mode = os.fstat(fd).st_mode
-                if not stat.S_ISREG(mode):
-                    raise _not_plain(path, mode)
-                write_all(fd, data)
-            finally:
-                os.close(fd)
+            fd = os.open(at.name, _APPEND, PRIVATE, dir_fd=at.folder)
+            with os.fdopen(fd, "ab") as file:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):  # it was replaced just now
+                    raise _not_plain(path, os.fstat(fd).st_mode)
+                file.write(data)
 
     def link(self, path: str, target: str) -> None:
         """Write a symbolic link, in the place of an older one."""
@@ -137,19 +255,10 @@ class ProjectFiles:
             st = at.lstat()
             if st is not None and not stat.S_ISLNK(st.st_mode):
                 raise UnsafePath(f"{path} is {_KINDS[stat.S_IFMT(st.st_mode)]}, where leftoff keeps a link.")
-            if st is not None and os.readlink(at.name, dir_fd=at.folder) == target:
-                return
-            temp = _temp_name(at)
-            try:  # a link cannot be locked: its folder is, for as long as that is open
-                fcntl.flock(at.folder, _LOCK)
-                os.readlink(temp, dir_fd=at.folder)
-                os.unlink(temp, dir_fd=at.folder)
-            except FileNotFoundError:
-                pass
-            except OSError:
-                temp = _temp_name(at, os.urandom(4).hex())
-            os.symlink(target, temp, dir_fd=at.folder)
-            _rename(at, temp)
+            if st is None or os.readlink(at.name, dir_fd=at.folder) != target:
+                temp = _temp_name(at)
+                os.symlink(target, temp, dir_fd=at.folder)
+                _rename(at, temp)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a link itself, if it is there."""
@@ -162,6 +271,8 @@ class ProjectFiles:
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder with all that is in it; a link in its place stays."""
+        import shutil  # slow to import
+
         at = self._look(path)
         if at is not None:
             with at:
@@ -208,79 +319,31 @@ def read_at(at: Place) -> bytes | None:
 
 def replace_at(at: Place, chunks: Iterable[bytes], mode: int | None, new: int = PRIVATE) -> None:
     """Write a whole file in the place of another. ``new``: its permissions if there is no mode."""
-    temp, fd = _make_temp(at, PRIVATE if mode is not None else new)
-    try:
-        _fill(at, temp, fd, chunks, mode)
-        _rename(at, temp)
-    finally:
-        os.close(fd)
+    temp = _temp_name(at)
+    write_new(at, temp, chunks, mode, new)
+    _rename(at, temp)
 
 
-def write_new(at: Place, name: str, chunks: Iterable[bytes], mode: int | None, new: int = PRIVATE) -> int:
-    """Write a whole file under a name in the folder, and sync it; return its inode. ``new``: as above."""
+def write_new(at: Place, name: str, chunks: Iterable[bytes], mode: int | None, new: int = PRIVATE) -> None:
+    """Write a whole file under a name in the folder, and sync it. ``new``: as above."""
     fd = os.open(name, _NEW, PRIVATE if mode is not None else new, dir_fd=at.folder)
     try:
-        _fill(at, name, fd, chunks, mode)
-        return os.fstat(fd).st_ino
-    finally:
-        os.close(fd)
-
-
-def _fill(at: Place, name: str, fd: int, chunks: Iterable[bytes], mode: int | None) -> None:
-    try:
-        for chunk in chunks:
-            write_all(fd, chunk)
-        if mode is not None and os.fstat(fd).st_mode & 0o7777 != mode:  # some file systems have only one mode
-            os.fchmod(fd, mode)
-        sync(fd)
+        with os.fdopen(fd, "wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            if (
+                mode is not None and os.fstat(fd).st_mode & 0o7777 != mode
+            ):  # some file systems have only one mode
+                os.fchmod(fd, mode)
+            sync(fd)
     except BaseException:
         os.unlink(name, dir_fd=at.folder)
         raise
 
 
-def _make_temp(at: Place, mode: int) -> tuple[str, int]:
-    """Create a temporary file next to a place, locked while it is open.
-
-    Its name is always the same, so that the next writer removes what a killed one left. If another writer holds it, or
-    something else has that name, it gets a random name.
-    """
-    temp = _temp_name(at)
-    try:
-        fd = os.open(temp, _READ, dir_fd=at.folder)  # what a killed writer left
-    except OSError:
-        pass
-    else:
-        if stat.S_ISREG(os.fstat(fd).st_mode) and _lock(at, temp, fd):
-            os.unlink(temp, dir_fd=at.folder)
-        os.close(fd)
-    try:
-        fd = os.open(temp, _NEW, mode, dir_fd=at.folder)
-    except FileExistsError:
-        pass
-    else:
-        if _lock(at, temp, fd):
-            return temp, fd
-        os.close(fd)
-    temp = _temp_name(at, os.urandom(4).hex())
-    return temp, os.open(temp, _NEW, mode, dir_fd=at.folder)
-
-
-def _lock(at: Place, name: str, fd: int) -> bool:
-    """Lock a file without waiting; return whether that worked and it still has its name."""
-    try:
-        fcntl.flock(fd, _LOCK)
-        return os.path.samestat(os.fstat(fd), os.lstat(name, dir_fd=at.folder))
-    except (BlockingIOError, FileNotFoundError):
-        return False
-    except OSError:  # a file system without locks
-        os.unlink(name, dir_fd=at.folder)
-        return False
-
-
-def write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+def _temp_name(at: Place) -> str:
+    return f".{at.name[:60]}.{os.urandom(4).hex()}.leftoff"
 
 
 def _rename(at: Place, temp: str) -> None:
@@ -290,14 +353,6 @@ def _rename(at: Place, temp: str) -> None:
         os.unlink(temp, dir_fd=at.folder)
         raise
     sync(at.folder)
-
-
-def _temp_name(at: Place, own: str = "") -> str:
-    return f".{at.name[:60]}.{own}.leftoff" if own else f".{at.name[:60]}.leftoff"
-
-
-def _no_folder(error: OSError) -> UnsafePath:
-    return UnsafePath(f"{error.filename} is a file, where a folder is needed.")
 
 
 def _not_plain(path: str, mode: int) -> UnsafePath:

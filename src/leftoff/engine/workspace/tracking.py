@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import stat as bits
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
+from leftoff.engine.config.settings import Capture
 from leftoff.engine.read.state import Reader
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.file_state import (
     ABSENT,
@@ -31,9 +33,8 @@ from leftoff.engine.workspace.file_state import (
     written_at,
 )
 from leftoff.engine.workspace.git import Dirty, Repo, dirty_paths, remember_git, repository
-from leftoff.engine.workspace.paths import given_path, is_behind_link, place, refuse_store
-from leftoff.engine.workspace.workspace import Workspace
-from leftoff.errors import CannotResume, Invalid, NotFound, StoreUnavailable
+from leftoff.engine.workspace.project_files import given_path, is_behind_link, place, refuse_store
+from leftoff.errors import Invalid, NotFound, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow, RunRow
@@ -49,7 +50,18 @@ BEFORE = "before "  # and a path, a key of `context`: the file as it was before 
 BY_GIT = {"by": "git"}  # of a file that is known only because git calls it dirty
 _OTHERS = 200  # runs that are searched for who changed a file
 _STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured", "seen")
-_FOUND = frozenset(("path", "captured_at", "folders", WAS, WITHHELD, *_STEADY))  # what capturing finds out
+_FOUND = frozenset(("path", "captured_at", WAS, WITHHELD, *_STEADY))  # what capturing finds out
+
+
+class Workspace(NamedTuple):
+    """The files of a project at a moment. ``capture``: how much of them is copied (``None``: all)."""
+
+    store: Store
+    folder: str
+    redactor: Redactor
+    capture: Capture | None
+    at: int
+    say: Callable[[str], None] | None = None  # reports to the user
 
 
 class FileTracker:
@@ -300,18 +312,6 @@ def track(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
     return Found(out, [])
 
 
-def look_again(tracker: FileTracker, since: int) -> Found:
-    """Capture the files that differ from what a run knows of them. ``since``: when the run began."""
-    out = []
-    for path, about in tracker.known.items():
-        try:
-            if not present(tracker.project, path, about).same(recorded(about)):
-                out.append(_capture_other(tracker, path, False, since))
-        except (StoreUnavailable, CannotResume):  # it cannot be read, or is behind a link by now
-            continue
-    return Found(out, [])
-
-
 def look_at_git(
     workspace: Workspace, row: RunRow | None, *, always: bool = False, until: int | None = None
 ) -> Found:
@@ -384,6 +384,11 @@ def for_checkpoint(workspace: Workspace, row: RunRow) -> Found:
     """Capture what changed of the files that a run knows; with `[capture] git`, all that is dirty."""
     if workspace.capture is not None and workspace.capture.git:
         return look_at_git(workspace, row)
+    return look_at_known(workspace, row)
+
+
+def look_at_known(workspace: Workspace, row: RunRow) -> Found:
+    """Capture the files that differ from what a run knows of them."""
     known = files_of(workspace.store, row)
     entries = {path: about for path, about in known.items() if "hash" in about or "target" in about}
     seen = look(workspace.folder, entries, modes=True)

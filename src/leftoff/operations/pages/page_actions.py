@@ -20,7 +20,7 @@ from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import REJECT, waiting
-from leftoff.engine.workspace.restore_plan import RestorePlan
+from leftoff.engine.workspace.restoring import RestorePlan
 from leftoff.engine.write.audit import Audit
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report as write_report

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
-    from leftoff.engine.workspace.paths import Place
+    from leftoff.engine.workspace.project_files import Place
 
 HEADING = TITLE.encode()
 _TRIES = 5
