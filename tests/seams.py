@@ -11,7 +11,7 @@ SEAMS = {
     "UnansweredCommit.ask": "leftoff.api.run_buffer.UnansweredCommit.ask",
     "RunSteps._trace": "leftoff.api.run_steps.RunSteps._trace",
     "dispatch._run": "leftoff.cli.dispatch._run",
-    "events._discard_stdout": "leftoff.cli.events._discard_stdout",
+    "events.discard": "leftoff.cli.events.discard",
     "documents.TOGETHER": "leftoff.dialects.import_documents.TOGETHER",
     "documents.create_runs": "leftoff.dialects.import_documents.create_runs",
     "documents.read": "leftoff.dialects.import_documents.read",

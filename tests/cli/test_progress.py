@@ -454,7 +454,7 @@ def test_a_reader_that_left_ends_the_talk(clock: Stopped) -> None:
             raise BrokenPipeError(32, "gone")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SEAMS["events._discard_stdout"], lambda: None)
+        patch.setattr(SEAMS["events.discard"], lambda fd: None)
         watcher = PlainLines(STORY, Gone(), clock)
         feed(watcher, story(), clock)
         watcher.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
@@ -14,19 +14,6 @@ from leftoff.engine.config.caller import Caller
 from leftoff.errors import NeedsPerson
 from leftoff.model import codec
 from leftoff.operations import Project
-
-
-class Answer(Protocol):
-    """A result of an operation, which every face shows as the same document."""
-
-    def to_json(self) -> dict[str, Any]: ...
-
-
-class Changed(Protocol):
-    """A result that names the variables whose values were not stored, because they look like secrets."""
-
-    @property
-    def redacted(self) -> Sequence[str]: ...
 
 
 class Context:
@@ -83,13 +70,13 @@ class Context:
         return not self.args.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
     def pick(self, question: str, listed: Sequence[tuple[str, str, str, int]]) -> str | None:
-        """Ask which of several is meant; ``None`` if there is nobody to ask."""
+        """Ask which of several is meant; ``None`` if the command cannot ask."""
         from leftoff.cli.prompts import pick
 
         return pick(question, listed, self.project.now) if self.can_ask() else None
 
     def confirm(self, what: str, *, hint: str) -> bool:
-        """Return whether to do it: by --yes or by asking. Raise ``NeedsPerson`` if there is nobody to ask."""
+        """Return whether to do it: by --yes or by asking. Raise ``NeedsPerson`` if the command cannot ask."""
         if self.args.yes:
             return True
         if not self.can_ask():
@@ -109,10 +96,15 @@ class Context:
         """Return stdout, as a page sees it."""
         return Screen(sys.stdout, self.project.now)
 
-    def answer(self, found: Answer) -> int:
-        """End a verb: print the result with --json; return exit code 0."""
+    def answer(self, found: Any, text: str | None = None, said: str | None = None) -> int:
+        """End a verb: print the result as JSON with --json, else ``text`` on stdout and ``said`` on stderr."""
         if self.args.json:
-            self.emit(found.to_json())
+            self.emit(found if isinstance(found, dict) else found.to_json())
+            return 0
+        if text is not None:
+            self.out(text)
+        if said is not None:
+            self.say(said)
         return 0
 
     def emit(self, document: Any) -> None:
@@ -127,9 +119,9 @@ class Context:
         """Print a message for people on stderr."""
         say(f"{text}\n")
 
-    def say_redacted(self, done: Changed) -> None:
-        """Report the secrets that were not stored."""
-        for key in done.redacted:
+    def say_redacted(self, keys: Sequence[str]) -> None:
+        """Report the variables whose values were not stored, because they look like secrets."""
+        for key in keys:
             self.say(
                 f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md)."
             )

@@ -8,21 +8,26 @@ import sys
 from leftoff import log
 from leftoff.cli.context import Context
 from leftoff.cli.options import COMMON, parse
+from leftoff.cli.text import clean, columns, discard, out, printable, safe_json
 from leftoff.cli.verbs import SAME, VERBS, load_verb, spec_of
+from leftoff.clock import SYSTEM, ago
 from leftoff.errors import MOST_LISTED, BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
+from leftoff.model.codec import text
 
-LONGEST = 1000  # characters of a line that tells an error
-FILES = 32  # that may be open besides those that were when we began: what cannot be opened would look as if not there
+LONGEST = 1000  # characters of one line of an error
+FILES = 32  # files that a verb may open: one that cannot be opened would look as if it did not exist
 _MORE_FILES = "Raise the limit (`ulimit -n`), or close what keeps so many open; then try again."
 
 
 def dispatch(words: list[str]) -> int:
-    if sys.stdout is None or sys.stderr is None or sys.stdin is None:
-        _open_closed()
+    """Run the command; return its exit code."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:  # it is closed: nothing that is opened later may take its place
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - it stays open
     if sys.stdout.encoding != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     log.begin()
-    as_json = "--json" in _before_dashes(words)
     try:
         _check_limit()
         return _run(words)
@@ -30,23 +35,20 @@ def dispatch(words: list[str]) -> int:
         sys.stderr.write("\n")
         return 130
     except BrokenPipeError:  # the reader had enough, as with `| head -1`
-        give_up(1)
+        discard(1)
         return 0
     except Exception as error:
-        if isinstance(
-            error.__cause__, KeyboardInterrupt
-        ):  # Ctrl-C while a class was made, as Python wraps it
+        if isinstance(error.__cause__, KeyboardInterrupt):  # how Python wraps Ctrl-C while a class is made
             return 130
         if log.debugging():
             raise
         known = error if isinstance(error, LeftoffError) else _unforeseen(error)
-        tell(known, as_json=as_json)
+        _report(known, as_json="--json" in _before_dashes(words))
         return known.exit_code
 
 
 def _check_limit() -> None:
-    """``StoreUnavailable`` where hardly a file can be opened. One question: whoever leaves files open for us to inherit
-    leaves the first numbers."""
+    """Raise ``StoreUnavailable`` if hardly any file can be opened. Inherited files have the lowest numbers."""
     try:
         os.close(first := os.dup(2))
     except OSError:
@@ -57,21 +59,62 @@ def _check_limit() -> None:
         raise StoreUnavailable(told, hint=f"Nothing was changed. {_MORE_FILES}")
 
 
-def _open_closed() -> None:
-    """Called with a standard stream closed: nothing that is opened later may take its place."""
-    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - it stays open
+def _run(words: list[str]) -> int:
+    at = 0  # the verb is the first word that is neither an option nor the value of a common one
+    while at < len(words) and words[at].startswith("-"):
+        name, given, _ = words[at].partition("=")
+        at += 2 if COMMON.get(name, (None,))[0] is not None and not given else 1
+    if at >= len(words):
+        return _without_verb(words)
+    verb = SAME.get(words[at], words[at])
+    if verb not in VERBS:
+        from leftoff.cli.explain import no_verb
+
+        raise no_verb(words[at])
+    log.doing = f"leftoff {verb}"
+    rest = words[:at] + words[at + 1 :]
+    options = _before_dashes(rest)
+    if "--help" in options or "-h" in options:
+        from leftoff.cli.explain import explain
+
+        return explain(verb, as_json="--json" in options)
+    args = parse(spec_of(verb), rest)
+    ctx = Context(args)
+    try:
+        return load_verb(verb)(args, ctx)
+    finally:
+        ctx.close()
 
 
-def give_up(fd: int) -> None:
-    """A stream that takes nothing any more: what Python still has for it goes nowhere, without a word at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+def _before_dashes(words: list[str]) -> list[str]:
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _without_verb(words: list[str]) -> int:
+    """Print the version, or which verbs there are."""
+    as_json = "--json" in words
+    if "--version" in words or "-V" in words:
+        from leftoff._version import __version__
+
+        print(f'{{"version":"{__version__}"}}' if as_json else f"leftoff {__version__}", flush=True)
+        return 0
+    known = (*COMMON, "--help", "-h")
+    unknown = [w for w in words if w.startswith("-") and w.partition("=")[0] not in known]
+    if unknown:
+        raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help --all` lists the verbs.")
+    if words and not {"--help", "-h"} & set(words):
+        raise Usage("There is no verb.", hint="`leftoff help --all` lists the verbs.")
+    from leftoff.cli.explain import explain
+
+    explain(None, as_json=as_json)
+    return 0 if words else 2
+
+
+# -- errors
 
 
 def _unforeseen(error: Exception) -> LeftoffError:
-    """What no verb expects: a folder that is gone, an output that cannot be written, an error of ours."""
+    """Return the error to report for one that no verb expects: a folder that is gone, a full disk, a bug."""
     import errno
 
     if isinstance(error, FileNotFoundError) and error.filename is None:
@@ -94,98 +137,28 @@ def _unforeseen(error: Exception) -> LeftoffError:
     )
 
 
-def _run(words: list[str]) -> int:
-    at = _verb_at(words)
-    if at is None:
-        return _help(words)
-    verb = SAME.get(words[at], words[at])
-    if verb not in VERBS:
-        from leftoff.cli.explain import no_verb
-
-        raise no_verb(words[at])
-    log.doing = f"leftoff {verb}"
-    rest = words[:at] + words[at + 1 :]
-    if "--help" in _before_dashes(rest) or "-h" in _before_dashes(rest):
-        from leftoff.cli.explain import explain
-
-        return explain(verb, as_json="--json" in _before_dashes(rest))
-    args = parse(spec_of(verb), rest)
-    ctx = Context(args)
-    try:
-        return load_verb(verb)(args, ctx)
-    finally:
-        ctx.close()
-
-
-def _verb_at(words: list[str]) -> int | None:
-    """Where the verb is: the first word that is no option, nor the value of a common one."""
-    index = 0
-    while index < len(words):
-        word = words[index]
-        if not word.startswith("-"):
-            return index
-        name, given, _ = word.partition("=")
-        index += 2 if COMMON.get(name, (None,))[0] is not None and not given else 1
-    return None
-
-
-def _before_dashes(words: list[str]) -> list[str]:
-    return words[: words.index("--")] if "--" in words else words
-
-
-def _help(words: list[str]) -> int:
-    """What is said without a verb: the version, or which verbs there are."""
-    as_json = "--json" in words
-    if "--version" in words or "-V" in words:
-        from leftoff._version import __version__
-
-        print(f'{{"version":"{__version__}"}}' if as_json else f"leftoff {__version__}", flush=True)
-        return 0
-    known = (*COMMON, "--help", "-h")
-    unknown = [w for w in words if w.startswith("-") and w.partition("=")[0] not in known]
-    if unknown:
-        raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help --all` lists the verbs.")
-    if words and not {"--help", "-h"} & set(words):
-        raise Usage("There is no verb.", hint="`leftoff help --all` lists the verbs.")
-    from leftoff.cli.explain import explain
-
-    explain(None, as_json=as_json)
-    return 0 if words else 2
-
-
-def _short(line: str) -> str:
-    """What somebody gave may be endless; what is wrong with it is not."""
-    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
-
-
-def _listed(error: LeftoffError) -> list[str]:
-    """What it could have been, as a table."""
-    if not error.listed:
-        return []
-    from leftoff.cli.text import clean, columns
-    from leftoff.clock import SYSTEM, ago
-
-    now, some = SYSTEM.now(), error.listed[:MOST_LISTED]
-    rows = [(f"  {clean(name)}", clean(what), clean(status), ago(at, now)) for name, what, status, at in some]
+def _report(error: LeftoffError, *, as_json: bool) -> None:
+    """Print what is wrong, then what to do; with --json also as a document on stdout."""
+    parts = [f"leftoff: {error.message}"]
+    now = SYSTEM.now()
+    rows = [
+        (f"  {clean(name)}", clean(what), clean(status), ago(at, now))
+        for name, what, status, at in error.listed[:MOST_LISTED]
+    ]
     more = len(error.listed) - len(rows)
-    return columns(rows) + ([f"  and {more} more"] if more > 0 else [])
-
-
-def tell(error: LeftoffError, *, as_json: bool) -> None:
-    """What is wrong, then what to do; with --json also as a document on stdout."""
-    from leftoff.cli.text import clean, out, printable, safe_json
-
-    parts = [f"leftoff: {error.message}", *_listed(error), *([error.hint] if error.hint else [])]
+    parts += (
+        columns(rows) + ([f"  and {more} more"] if more > 0 else []) + ([error.hint] if error.hint else [])
+    )
     if isinstance(error, BadDefinition):  # one line per problem
         parts = [line for part in parts for line in part.split("\n")]
-    parts += error.paste.splitlines()
+    lines = [clean(part) for part in (*parts, *error.paste.splitlines())]
+    half = LONGEST // 2
+    lines = [line if len(line) <= LONGEST else f"{line[:half]} … {line[-half:]}" for line in lines]
     try:
-        sys.stderr.write(printable("".join(f"{_short(clean(part))}\n" for part in parts)))
+        sys.stderr.write(printable("".join(f"{line}\n" for line in lines)))
     except OSError:
-        give_up(2)
+        discard(2)
     if as_json:
-        from leftoff.model.codec import text
-
         hint = f"{error.hint}\n{error.paste}" if error.paste else error.hint
         about = {"code": error.code, "message": printable(error.whole), "hint": printable(hint)}
         try:
@@ -195,4 +168,4 @@ def tell(error: LeftoffError, *, as_json: bool) -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        give_up(1)
+        discard(1)

@@ -30,7 +30,7 @@ from leftoff.cli.screen import (
     wrapped,
 )  # fmt: skip
 from leftoff.cli.tally import Event, Group, Info, Running, Tally, roughly, took, whole
-from leftoff.cli.text import Line, clean, clean_lines, pad, printable, say, step_name, tidy, width
+from leftoff.cli.text import Line, clean, clean_lines, discard, pad, printable, say, step_name, tidy, width
 from leftoff.clock import Clock, iso
 from leftoff.engine.steps.approvals import ask_again, how
 from leftoff.log import debugging
@@ -123,7 +123,7 @@ class Observer:
                 self.lost = error.strerror or str(error)
             if error.errno != errno.ENOSPC:  # there may be room again for the next line
                 self._silent = True
-                _discard_stdout()
+                discard(1)
         except Exception as error:
             if debugging():
                 raise
@@ -133,17 +133,6 @@ class Observer:
                 say(f"leftoff: progress can no longer be shown ({what}); the run continues.\n")
             except OSError:
                 pass
-
-
-def _discard_stdout() -> None:
-    """Discard what Python has buffered for stdout, so that it does not complain at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-    except OSError:
-        pass
-    finally:
-        os.close(nowhere)
 
 
 class JsonLines(Observer):

@@ -114,7 +114,7 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
     if done.outcome == resuming.AGREED:
         return _agreed(ctx, done, answerer)
     if done.changes is not None:
-        ctx.say_redacted(done.changes)
+        ctx.say_redacted(done.changes.redacted)
     if done.outcome == resuming.PROGRAM:
         return _program(ctx, row)
     return _show_brief(ctx, row)

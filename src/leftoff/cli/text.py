@@ -7,6 +7,7 @@ cleans text itself only if it measures it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -147,6 +148,11 @@ def say(text: str) -> None:
     """Talk on stderr, for people: harmless, wherever it goes."""
     sys.stderr.write(printable(clean_lines(text)))
     sys.stderr.flush()
+
+
+def discard(fd: int) -> None:
+    """Discard what Python still has for a stream that takes nothing any more, so that it does not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
 
 _TAB = "    "

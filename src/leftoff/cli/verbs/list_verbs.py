@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, count
-from leftoff.cli.run_parts import run_list, waits
-from leftoff.cli.screen import Region, Screen, facts, rows_of, wrapped
-from leftoff.cli.text import Line, clean, clean_lines, size, step_name
+from leftoff.cli.screen import Column, Region, Screen, facts, rows_of, table, wrapped
+from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
+from leftoff.engine.read.info import RunInfo
 from leftoff.operations.run_list import Wanted, check_statuses, list_runs
 from leftoff.operations.status import Status, board, status
 
+EVERY_S = 1.0  # between two drawings of a page that shows relative times
+NEWEST = 50  # runs that `ls` lists
+BAR = 10  # columns of a progress bar
+ROOMY = 100  # columns of a terminal that has room for the number of steps as well
+
+# status: symbol, style
+RUN_LOOK = {
+    "running": ("●", "busy"), "paused": ("◌", "dim"), "blocked": ("■", "warn"), "failed": ("✗", "bad"),
+    "completed": ("✓", "good"), "abandoned": ("–", "dim"),
+}  # fmt: skip
+# health that is worth a word of its own: style
+HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad", "archived": "dim"}
+
+
 # -- status
-
-
-EVERY_S = 1.0  # between two drawings of a page whose times go on
 
 
 def run_status(args: Args, ctx: Context) -> int:
@@ -39,130 +50,95 @@ def run_status(args: Args, ctx: Context) -> int:
 
 
 def status_page(found: Status, screen: Screen) -> list[Line]:
-    lines = _status_facts(found, screen)
+    lines = facts(_status_facts(found, screen), screen.columns)
+    warnings = []
     for short in found.half_restored.values():
-        complete = "" if short.busy else f" `{short.command}` completes it."
-        lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
-    for problem in found.problems:
-        told = f"Files out of sync: {clean(problem)}"
-        lines += [[], *wrapped([(told, "warn")], screen.columns)]
+        warnings.append(short.told() + ("" if short.busy else f" `{short.command}` completes it."))
+    warnings += [f"Files out of sync: {problem}" for problem in found.problems]
+    for warning in warnings:
+        lines += [[], *wrapped([(clean(warning), "warn")], screen.columns)]
     if found.runs:
         return [*lines, [], *run_list(found.runs, screen)]
     return [*lines, [], [("No run is unfinished.", "dim")]]
 
 
-def _status_facts(found: Status, screen: Screen) -> list[Line]:
-    """Where this is, and what is current."""
+def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
+    """Return where this is, and what is current."""
+    current = found.current
     git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
     here = "" if found.exists else " (not created yet: the first `leftoff start` does)"
-    return facts(
-        [
-            ("project", [(clean(found.project), "")]),
-            ("store", [(clean(found.store), ""), (here, "dim")]),
-            ("branch", [(clean(found.branch), ""), (git, "dim")]),
-            ("current", _current(found)),
-            *(
-                ("saved", _checkpoint(run_id, found, screen.now))
-                for run_id, about in found.checkpoints.items()
-                if about["aliases"]
-            ),
-            *_trash_facts(found),
-            *_spool_facts(found),
-            *(
-                ("time", [(_time_used(known), ""), (f"  {run_id}" if found.current is None else "", "dim")])
-                for run_id, known in found.times.items()
-                if known["used"] or known["estimated"] is not None
-            ),
-        ],
-        screen.columns,
-    )
-
-
-def _checkpoint(run_id: str, found: Status, now: int) -> Line:
-    """The newest checkpoint of a run, by the name that its protocol gives it."""
-    about = found.checkpoints[run_id]
-    when = ago(millis(about["created_at"]) or now, now)
-    told = f" {about['trigger']}, {when}" + ("" if about["can_resume"] else ", cannot be resumed")
-    whose = f"  {run_id}" if found.current is None else ""
-    return [(clean(about["aliases"][0]), "id"), (told, ""), (whose, "dim")]
-
-
-def _trash_facts(found: Status) -> list[tuple[str, Line]]:
-    """What can still be brought back, if anything."""
-    runs, taken = found.trash
-    told = f"{runs} {'run' if runs == 1 else 'runs'}, {size(taken)}; `leftoff undelete` lists what can be brought back"
-    return [("trash", [(told, "dim")])] if runs else []
-
-
-def _spool_facts(found: Status) -> list[tuple[str, Line]]:
-    """What agents told while the store was out of reach, if anything."""
-    told = f"{found.waiting} events of agents; the next one in this folder brings them along"
-    return [("waiting", [(told, "warn")])] if found.waiting else []
-
-
-def _current(found: Status) -> Line:
-    if found.current is None:
-        return [(clean(found.why_none) if found.exists else "none", "dim")]
-    step = found.current.current_step or found.current.next_step
-    where = "waiting at" if waits(found.current) else "at" if found.current.current_step else "next:"
-    return [
-        (found.current.run_id, "id"),
-        (f", {clean(found.current.status)}, {found.current.percent}%", ""),
-        (f", {where} {step_name(step)}" if step else "", "warn" if where == "waiting at" else "dim"),
+    out: list[tuple[str, Line]] = [
+        ("project", [(clean(found.project), "")]),
+        ("store", [(clean(found.store), ""), (here, "dim")]),
+        ("branch", [(clean(found.branch), ""), (git, "dim")]),
     ]
-
-
-def _time_used(known: dict[str, float | None]) -> str:
-    """Used, against what was estimated."""
-    used, total, left = (lasted(int((known[key] or 0) * 1000)) for key in ("used", "estimated", "left"))
-    return f"{used} used" + (
-        f" of an estimated {total}, about {left} left" if known["estimated"] is not None else ""
-    )
-
-
-# -- watching
+    if current is None:
+        out.append(("current", [(clean(found.why_none) if found.exists else "none", "dim")]))
+    else:
+        step = current.current_step or current.next_step
+        where = "waiting at" if _waits(current) else "at" if current.current_step else "next:"
+        at = (f", {where} {step_name(step)}" if step else "", "warn" if _waits(current) else "dim")
+        about = f", {clean(current.status)}, {current.percent}%"
+        out.append(("current", [(current.run_id, "id"), (about, ""), at]))
+    for run_id, saved in found.checkpoints.items():
+        if saved["aliases"]:  # the name that its protocol gives it
+            when = ago(millis(saved["created_at"]) or screen.now, screen.now)
+            told = f" {saved['trigger']}, {when}" + ("" if saved["can_resume"] else ", cannot be resumed")
+            whose = f"  {run_id}" if current is None else ""
+            out.append(("saved", [(clean(saved["aliases"][0]), "id"), (told, ""), (whose, "dim")]))
+    runs, taken = found.trash
+    if runs:
+        many = f"{runs} {'run' if runs == 1 else 'runs'}, {size(taken)}"
+        out.append(("trash", [(f"{many}; `leftoff undelete` lists what can be brought back", "dim")]))
+    if found.waiting:
+        told = f"{found.waiting} events of agents; the next one in this folder brings them along"
+        out.append(("waiting", [(told, "warn")]))
+    for run_id, known in found.times.items():
+        used, total, left = (lasted(int((known[key] or 0) * 1000)) for key in ("used", "estimated", "left"))
+        if known["used"] or known["estimated"] is not None:
+            estimated = (
+                f" of an estimated {total}, about {left} left" if known["estimated"] is not None else ""
+            )
+            whose = f"  {run_id}" if current is None else ""
+            out.append(("time", [(f"{used} used{estimated}", ""), (whose, "dim")]))
+    return out
 
 
 def _watch_status(args: Args, ctx: Context) -> int:
-    """Until it is interrupted: redrawn on a terminal; elsewhere one page, with --json one event, for each change."""
+    """Watch until Ctrl-C: redrawn on a terminal; elsewhere one page, with --json one event, for each change."""
     try:
-        if args.json:
-            _watch_events(ctx)
-        elif ctx.screen().fancy:
+        if not args.json and ctx.screen().fancy:
             _redraw(ctx)
-        else:
-            for found in _moments(ctx):
+        for found in _moments(ctx):
+            if args.json:
+                ctx.emit({"event": "status", **found.to_json()})
+            else:
                 screen = ctx.screen()
                 screen.show([*status_page(found, screen), []])
     except KeyboardInterrupt:
         if args.json:
-            found = status(ctx.project, ctx.caller)
-            ctx.emit({"event": "end", "run": found.current.to_json() if found.current is not None else None})
+            current = status(ctx.project, ctx.caller).current
+            ctx.emit({"event": "end", "run": current.to_json() if current is not None else None})
         return 130
     return 0
 
 
-def _watch_events(ctx: Context) -> None:
-    for found in _moments(ctx):
-        ctx.emit({"event": "status", **found.to_json()})
-
-
 def _moments(ctx: Context) -> Iterator[Status]:
-    """The state of things whenever it is another one."""
+    """Yield the status whenever it has changed."""
     from leftoff.operations.watching.changes import watch
 
     last: Any = None
     with watch(ctx.project) as changes:
         for _ in changes.follow():
             found = status(ctx.project, ctx.caller)
-            known = {**found.to_json(), "time": None, "times": None}  # that goes on is no news
+            known = {**found.to_json(), "time": None, "times": None}  # time that passes is not a change
             if known != last:
                 last = known
                 yield found
 
 
 def _redraw(ctx: Context) -> None:
-    """Drawn each second, as its times go on; the store is asked when something happened."""
+    """Draw the page each second, because of its relative times; ask the store only when something happened."""
     from leftoff.operations.watching.changes import News, watch
 
     region = Region(sys.stdout)
@@ -182,36 +158,111 @@ def _redraw(ctx: Context) -> None:
 
 # -- ls
 
-NEWEST = 50
-
 
 def run_ls(args: Args, ctx: Context) -> int:
-    status = statuses(args.status)
+    wanted = [word.strip() for word in args.status.split(",")] if args.status is not None else None
+    check_statuses(wanted or [])
     limit = count("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
     every = args.all and limit is None
     found = list_runs(
-        ctx.project, Wanted(status, args.workflow, args.branch, limit, archived=every, sizes=args.long)
+        ctx.project, Wanted(wanted, args.workflow, args.branch, limit, archived=every, sizes=args.long)
     )
     if args.json:
         return ctx.answer(found)
     if found.aside:
         ctx.say(f"{found.aside} archived; --all lists them, too.")
-    if not found.runs and not found.archived:
-        narrowed = any((status, args.workflow, args.branch))
-        if not found.aside:
-            ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
-        return 0
-    screen = ctx.screen()
-    screen.show(run_list([*found.runs, *found.archived], screen, found.sizes))
-    if found.more:
-        ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
+    if found.runs or found.archived:
+        screen = ctx.screen()
+        screen.show(run_list([*found.runs, *found.archived], screen, found.sizes))
+        if found.more:
+            ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
+    elif not found.aside:
+        narrowed = any((wanted, args.workflow, args.branch))
+        ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
     return 0
 
 
-def statuses(given: str | None) -> list[str] | None:
-    """The words of --status, checked."""
-    if given is None:
-        return None
-    words = [word.strip() for word in given.split(",")]
-    check_statuses(words)
-    return words
+# -- a list of runs
+
+
+def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
+    """Return a table of runs. ``sizes``: the bytes that each takes, by id, if that is to be shown."""
+    size_head = ["SIZE"] if sizes else []
+    known = sizes or {}
+    if not screen.fancy:
+        rows = [
+            ("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *size_head, "TITLE")
+        ]
+        for run in runs:
+            step = "-" if run.row.is_archived else run.current_step or run.next_step or "-"
+            updated = screen.when(run.updated_at) if run.updated_at else "-"
+            taken = [size(known.get(run.run_id, 0))] if known else []
+            how_far = (
+                clean(run.status),
+                _health(run),
+                _done(run),
+                f"{run.percent}%",
+                step_name(step),
+                updated,
+            )
+            rows.append((run.run_id, *how_far, clean(run.branch), *taken, clean(run.title or run.workflow)))
+        return [[(line, "")] for line in columns(rows)]
+    heads = [
+        Column("RUN", least=16, folds=True),
+        Column("TITLE", rank=2, least=12),
+        Column("BRANCH", rank=3, least=6),
+        Column("STATUS"),
+        Column("PROGRESS"),
+        Column("STEP", rank=4, least=10),
+        *(Column(name, right=True) for name in size_head),
+        Column("UPDATED", right=True),
+    ]
+    on_main = all(run.branch == "main" for run in runs)
+    cells: list[list[Line]] = []
+    for run in runs:
+        step_cell: Line = []
+        if run.current_step and not run.row.is_archived:
+            name = step_name(run.current_step)
+            step_cell = [(f"◔ {name}", "warn") if _waits(run) else (name, "busy")]
+        elif run.next_step and not run.row.is_archived:
+            step_cell = [(f"→ {step_name(run.next_step)}", "dim")]
+        counted = (f" {_done(run)}" if screen.columns >= ROOMY else "", "dim")
+        cells.append(
+            [
+                [(run.run_id, "id")],
+                [(clean(run.title or run.workflow), "")],
+                [] if on_main else [(clean(run.branch), "")],
+                status_line(run.status, _health(run)),
+                [*bar(run.percent, run.status), (f" {run.percent:3d}%", ""), counted],
+                step_cell,
+                *([[(size(known.get(run.run_id, 0)), "")]] if known else []),
+                [(screen.when(run.updated_at) if run.updated_at else "-", "dim")],
+            ]
+        )
+    return table(heads, cells, screen.columns)
+
+
+def _health(run: RunInfo) -> str:
+    return "archived" if run.row.is_archived else run.health
+
+
+def _done(run: RunInfo) -> str:
+    return f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
+
+
+def _waits(run: RunInfo) -> bool:
+    """Return whether the current step waits for a person: nothing runs, and something waits."""
+    return run.steps["waiting"] > 0 and run.steps["running"] == 0
+
+
+def status_line(status: str, health: str) -> Line:
+    symbol, style = RUN_LOOK.get(status, ("?", ""))
+    own: Line = [(f" {health}", HEALTH_LOOK[health])] if health in HEALTH_LOOK else []
+    return [(f"{symbol} {clean(status)}", style), *own]
+
+
+def bar(percent: int, status: str) -> Line:
+    """Return a progress bar."""
+    style = {"completed": "good", "failed": "bad", "blocked": "warn", "abandoned": "dim"}.get(status, "busy")
+    full = percent * BAR // 100
+    return [("━" * full, style), ("━" * (BAR - full), "rest")]

@@ -104,7 +104,7 @@ def run_save(args: Args, ctx: Context) -> int:
 
 def run_set(args: Args, ctx: Context) -> int:
     done = set_variables(ctx.project, ctx.caller, assignments(args.rest))
-    ctx.say_redacted(done)
+    ctx.say_redacted(done.redacted)
     return ctx.answer(done)
 
 
@@ -133,7 +133,7 @@ def run_put(args: Args, ctx: Context) -> int:
         key = step_path(key)
     value = json_or_file(word, "The value")
     done = put_record(ctx.project, ctx.caller, Record(collection, key, value, args.new))
-    ctx.say_redacted(done)
+    ctx.say_redacted(done.redacted)
     return ctx.answer(done)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, number
-from leftoff.cli.run_parts import bar, error_in_words, failure_lines, status_line
 from leftoff.cli.screen import Screen, crop, facts, wrapped
 from leftoff.cli.tally import took
 from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_name, tidy, value, width
+from leftoff.cli.verbs.list_verbs import bar, status_line
 from leftoff.clock import lasted, millis
 from leftoff.engine.read import turns
 from leftoff.engine.read.logs import Log
@@ -22,39 +22,35 @@ from leftoff.operations.checkpoints import show
 from leftoff.operations.reports import usage_errors
 from leftoff.operations.runs import run_and_step
 from leftoff.operations.watching.log_files import LogFile, shown, without_secrets
-from leftoff.operations.watching.logs import RunLogs
+from leftoff.operations.watching.logs import Choice, RunLogs, document, logs_of
 
 # -- show
 
 PARTS = ("steps", "variables", "artifacts", "files")
-_FOR_A_PART = ("approval",)  # of the other records: a run may have a million of them
-
-_GRAPH = ("context", "graph")  # which step needs which: the file says it better
-
-NARROW = 40  # columns: below, a step's symbol must do
+NARROW = 40  # columns: a narrower page shows only the symbol of a step's status
+# Records that the page leaves out: it shows them elsewhere, or a file has them.
+_LEFT_OUT = (("extra", AS_WRITTEN), ("context", "graph"))
+_MOST_FAILURES = 10  # failures that are shown in full
+_MOST_TRACE = 12  # lines of a traceback: its end says most
+_MOST_RESULT = 300  # characters of a result that could not be stored
 
 STEP_LOOK = {
-    "pending": ("○", "dim"),
-    "running": ("●", "busy"),
-    "waiting": ("◔", "warn"),
-    "completed": ("✓", "good"),
-    "failed": ("✗", "bad"),
-    "blocked": ("■", "warn"),
-    "skipped": ("–", "dim"),
-}
+    "pending": ("○", "dim"), "running": ("●", "busy"), "waiting": ("◔", "warn"), "completed": ("✓", "good"),
+    "failed": ("✗", "bad"), "blocked": ("■", "warn"), "skipped": ("–", "dim"),
+}  # fmt: skip
 
 
 def run_show(args: Args, ctx: Context) -> int:
     parts = [part for part in PARTS if getattr(args, part)]
     if len(parts) > 1:
         raise args.spec.wrong(f"--{parts[0]} and --{parts[1]} cannot be combined.")
-    whole = None if args.json or not parts or args.variables else _FOR_A_PART
+    # A run may have a million records: for one part, only approvals are read.
+    whole = None if args.json or not parts or args.variables else ("approval",)
     found = show(ctx.project, ctx.caller, ctx.word, whole)
     if args.json:
-        ctx.emit(found)
-        return 0
+        return ctx.answer(found)
     screen = ctx.screen()
-    lines = show_page(found, screen) if not parts else part_lines(parts[0], found, screen)
+    lines = show_page(found, screen) if not parts else _part_lines(parts[0], found, screen)
     if lines:
         screen.show(lines)
     else:
@@ -63,143 +59,101 @@ def run_show(args: Args, ctx: Context) -> int:
 
 
 def show_page(found: dict[str, Any], screen: Screen) -> list[Line]:
-    """The whole page: what it is, then each part that has anything in it."""
-    lines = [*_title(found, screen), *facts(_about(found, screen), screen.columns)]
+    """Return the whole page: what the run is, then each part that has anything in it."""
+    lines = wrapped([(clean(found["title"] or found["workflow"]), "title")], screen.columns)
+    lines += facts(_about(found, screen), screen.columns)
     for part in PARTS:
-        lines += section(part.capitalize(), part_lines(part, found, screen))
-    lines += _turns(found)
+        lines += _section(part.capitalize(), _part_lines(part, found, screen))
+    known, health = turns.turns_of(found), found["health"]
+    if known:  # what an agent's session was asked
+        for title, told in {
+            "Asked, newest first": turns.asked(known, health),
+            "Where it stopped": turns.stopped(known, health),
+            "Left to do": turns.left(known, found["records"]),
+        }.items():
+            texts = [line.removeprefix("- ") for entry in told for line in entry.split("\n")]
+            lines += _section(title, [[(line, "")] for line in texts])
     for name, records in found["records"].items():
-        if name in ("run", "turn"):
-            continue
         if name == "error":
-            lines += section("Errors", failure_lines(other_errors(found["records"]), found["run_id"]))
-            continue
-        tell = approval if name == "approval" else _record
-        said = {
-            key: record
-            for key, record in records.items()
-            if (name, key) not in (("extra", AS_WRITTEN), _GRAPH)
-        }
-        shown = [(_record_name(key, record, screen), tell(record)) for key, record in said.items()]
-        lines += section(name.capitalize(), pairs(shown, screen))
+            lines += _section("Errors", _failure_lines(other_errors(found["records"]), found["run_id"]))
+        elif name not in ("run", "turn"):
+            tell = _approval if name == "approval" else _record
+            own = {key: record for key, record in records.items() if (name, key) not in _LEFT_OUT}
+            named = [(_record_name(key, record, screen), tell(record)) for key, record in own.items()]
+            lines += _section(name.capitalize(), _pairs(named, screen))
     return lines
 
 
-def _turns(found: dict[str, Any]) -> list[Line]:
-    """What an agent's session was asked, where it stopped, what is left."""
-    known, health = turns.turns_of(found), found["health"]
-    if not known:
-        return []
-
-    parts = {
-        "Asked, newest first": turns.asked(known, health),
-        "Where it stopped": turns.stopped(known, health),
-        "Left to do": turns.left(known, found["records"]),
-    }
-    out: list[Line] = []
-    for title, told in parts.items():
-        shown = [line.removeprefix("- ") for entry in told for line in entry.split("\n")]
-        out += section(title, [[(line, "")] for line in shown])
-    return out
-
-
-def section(title: str, lines: list[Line]) -> list[Line]:
+def _section(title: str, lines: list[Line]) -> list[Line]:
     return [[], [(title, "head")], *([("  ", ""), *line] for line in lines)] if lines else []
 
 
-def part_lines(part: str, found: dict[str, Any], screen: Screen) -> list[Line]:
+def _part_lines(part: str, found: dict[str, Any], screen: Screen) -> list[Line]:
     if part == "steps":
-        return step_lines(found["step_records"], screen, wanted(found))
+        return _step_lines(found, screen)
     if part == "variables":
-        return pairs([(key, value(thing)) for key, thing in found["variables"].items()], screen, " = ")
+        return _pairs([(key, value(thing)) for key, thing in found["variables"].items()], screen, " = ")
     name = "name" if part == "artifacts" else "path"
-    return pairs([(about[name], _file(about, name)) for about in found[part]], screen)
-
-
-def _with_health(status: str, found: dict[str, Any]) -> str:
-    """A run that is over is so in one word."""
-    return status if found["health"] == "finished" else f"{status}, {found['health']}"
-
-
-def _title(found: dict[str, Any], screen: Screen) -> list[Line]:
-    title = clean(found["title"] or found["workflow"])
-    return wrapped([(title, "title")], screen.columns)
+    return _pairs([(about[name], _file(about, name)) for about in found[part]], screen)
 
 
 def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
-    steps = found["steps"]
-    status = clean(found["status"])
+    steps, version, own = found["steps"], found["version"], found["records"].get("run", {})
+    status, health = clean(found["status"]), found["health"]
     done = f"{steps['completed'] + steps['skipped']} of {steps['total']} steps"
+    words = ("running", "waiting", "failed", "blocked", "pending")
+    done += "".join(f", {steps[word]} {word}" for word in words if steps[word])
     git = f" (git: {clean(found['git_branch'])})" if found["git_branch"] else ""
+    bare = status if health == "finished" else f"{status}, {health}"
     drawn = [*bar(found["percent"], found["status"]), (" ", "")] if screen.fancy else []
     out: list[tuple[str, Line]] = [
         ("run", [(found["run_id"], "id")]),
         ("workflow", [(clean(found["workflow"]), "")]),
         ("branch", [(clean(found["branch"]), ""), (git, "dim")]),
-        (
-            "status",
-            status_line(status, found["health"]) if screen.fancy else [(_with_health(status, found), "")],
-        ),
-        ("progress", [*drawn, (f"{found['percent']}%", ""), (f"  {done}{_rest(steps)}", "dim")]),
+        ("status", status_line(status, health) if screen.fancy else [(bare, "")]),
+        ("progress", [*drawn, (f"{found['percent']}%", ""), (f"  {done}", "dim")]),
     ]
-    out += [(name, [(text, "")]) for name, text in _optional(found)]
-    out += [(name, [(_time(found[key], screen), "")]) for name, key in _TIMES if found[key]]
-    return [*out, ("version", _version(found["version"]))]
-
-
-_TIMES = (("created", "created_at"), ("updated", "updated_at"), ("completed", "completed_at"))
-
-
-def _rest(steps: dict[str, int]) -> str:
-    words = ("running", "waiting", "failed", "blocked", "pending")
-    return "".join(f", {steps[word]} {word}" for word in words if steps[word])
-
-
-def _optional(found: dict[str, Any]) -> list[tuple[str, str]]:
-    own = found["records"].get("run", {})
-    out = []
-    for name, thing in (
-        ("step", shown_step(found["current_step"] or "") or None),
-        ("next", shown_step(found["next_step"] or "") or None),
-        ("issue", f"#{found['issue']}" if found["issue"] else None),
-        ("task", own.get("task")),
-        ("agent", own.get("agent")),
-        ("session", found["session_id"]),
-        ("parent", found["parent"]),
-        ("summary", own.get("summary")),
-    ):
-        if thing:
-            out.append((name, clean(str(thing))))
-    return out
-
-
-def _time(text: str, screen: Screen) -> str:
-    ms = millis(text)
-    if not screen.fancy or ms is None:
-        return clean(text)
-    return f"{clean(text[:19].replace('T', ' '))} ({screen.when(ms)})"
-
-
-def _version(version: dict[str, Any]) -> Line:
+    optional = {
+        "step": shown_step(found["current_step"] or ""),
+        "next": shown_step(found["next_step"] or ""),
+        "issue": f"#{found['issue']}" if found["issue"] else None,
+        "task": own.get("task"),
+        "agent": own.get("agent"),
+        "session": found["session_id"],
+        "parent": found["parent"],
+        "summary": own.get("summary"),
+    }
+    out += [(name, [(clean(str(thing)), "")]) for name, thing in optional.items() if thing]
+    for name in ("created", "updated", "completed"):
+        if text := found[f"{name}_at"]:
+            ms = millis(text)
+            if screen.fancy and ms is not None:
+                text = f"{text[:19].replace('T', ' ')} ({screen.when(ms)})"
+            out.append((name, [(clean(text), "")]))
     line: Line = [(f"@{version['seq']}", "id")]
     if version["checkpoint_id"]:
         why = version["trigger"] + (f" of {step_name(version['step'])}" if version["step"] else "")
-        line.append((f", checkpoint {version['checkpoint_id']}, {why}", "dim"))
-        if version["note"]:
-            line.append((f": {clean(version['note'])}", "dim"))
-    return line
+        note = f": {clean(version['note'])}" if version["note"] else ""
+        line.append((f", checkpoint {version['checkpoint_id']}, {why}{note}", "dim"))
+    return [*out, ("version", line)]
 
 
-# -- the parts
-
-
-def step_lines(records: list[dict[str, Any]], screen: Screen, wants: dict[str, list[str]]) -> list[Line]:
-    """A line for each step, indented by its depth; below it, why it failed, or what it wants of a person."""
-    records = _with_phases(records)
+def _step_lines(found: dict[str, Any], screen: Screen) -> list[Line]:
+    """Return a line for each step, indented by its depth; below it, why it failed, or what it wants of a person."""
+    records, wants = _with_phases(found["step_records"]), _wanted(found)
     if not screen.fancy:
-        return _bare_steps(records, wants)
+        rows = []
+        for record in records:
+            error = [_error_in_words(record["error"])] if record["error"] else []
+            about = [*_step_facts(record), *error, *wants.get(record["step"], ())]
+            rows.append((step_name(record["step"]), record["status"], ", ".join(about)))
+        return [[(line, "")] for line in columns(rows)]
     room = screen.columns - 4
-    names = [_step_name(record) for record in records]
+    names = []
+    for record in records:
+        parts = record["step"].split("/")
+        title = f": {clean(str(record['title']))}" if record["title"] else ""
+        names.append(f"{'  ' * (len(parts) - 1)}{step_name(parts[-1])}{title}")
     wide = min(max((width(name) for name in names), default=0), room - 26 if room >= NARROW else room)
     lines: list[Line] = []
     for record, name in zip(records, names, strict=True):
@@ -210,18 +164,14 @@ def step_lines(records: list[dict[str, Any]], screen: Screen, wants: dict[str, l
             line.append(("".join(f"  {word}" for word in _step_facts(record)), "dim"))
         lines.append(line)
         if record["error"]:
-            lines.append(
-                [
-                    ("  " + " " * name.count("  "), ""),
-                    (crop(error_in_words(record["error"]), room - 2), "bad"),
-                ]
-            )
+            indent, why = "  " + " " * name.count("  "), _error_in_words(record["error"])
+            lines.append([(indent, ""), (crop(why, room - 2), "bad")])
         lines += [[("  ", ""), (text, "warn")] for text in wants.get(record["step"], ())]
     return lines
 
 
-def wanted(found: dict[str, Any]) -> dict[str, list[str]]:
-    """What the steps that wait want of a person, and the command for it."""
+def _wanted(found: dict[str, Any]) -> dict[str, list[str]]:
+    """Return what the waiting steps want of a person, and the command for it."""
     asked, run_id = found["records"].get("approval", {}), found["run_id"]
     out = {}
     for record in found["step_records"]:
@@ -229,16 +179,12 @@ def wanted(found: dict[str, Any]) -> dict[str, list[str]]:
         if record["status"] != "waiting":
             continue
         if isinstance(about, dict):
-            out[path] = [
-                clean(f"{about.get('ask') or 'a decision'}{_options(about)}"),
-                clean(how(run_id, path)),
-            ]
+            question = f"{about.get('ask') or 'a decision'}{_options(about)}"
+            out[path] = [clean(question), clean(how(run_id, path))]
         elif record.get("kind") == "manual":
             told = str(record.get("instructions") or "").strip().partition("\n")[0]
-            out[path] = [
-                *([clean(told)] if told else []),
-                clean(f"leftoff step done {as_word(path)} --run {run_id}"),
-            ]
+            command = clean(f"leftoff step done {as_word(path)} --run {run_id}")
+            out[path] = [clean(told), command] if told else [command]
     return out
 
 
@@ -248,60 +194,35 @@ def _options(about: dict[str, Any]) -> str:
     return f" ({', '.join(map(str, options))}{until})" if isinstance(options, list) and options else until
 
 
-def approval(about: Any) -> str:
-    """A question to a person and what came of it."""
+def _approval(about: Any) -> str:
+    """Return a question to a person, and the answer."""
     if not isinstance(about, dict):
         return value(about)
     if about.get("status") == "waiting":
         return clean(f"waiting: {about.get('ask') or ''}{_options(about)}")
     said = str(about.get("choice") or about.get("status"))
-    said += f" by {about['by']}" if about.get("by") else ""
-    said += f", {about['at']}" if about.get("at") else ""
-    said += f": {about['note']}" if about.get("note") else ""
+    for key, before in (("by", " by "), ("at", ", "), ("note", ": ")):
+        said += f"{before}{about[key]}" if about.get(key) else ""
     return clean(f"{said} ({about['ask']})" if about.get("ask") else said)
 
 
 def _with_phases(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A step with others below it is as far as they are, whatever was recorded of itself before they began."""
-    below: dict[str, list[str]] = {}
+    """Derive the status of a pending step from the steps below it."""
+    below: dict[str, set[str]] = {}
     for record in records:
         path = record["step"]
         while "/" in path:
             path = path.rpartition("/")[0]
-            below.setdefault(path, []).append(record["status"])
+            below.setdefault(path, set()).add(record["status"])
     out = []
     for record in records:
-        words = set(below.get(record["step"], ()))
+        words = below.get(record["step"])
         if words and record["status"] == "pending":
             ended = words <= {"completed", "skipped"}
             status = "completed" if ended else "pending" if words == {"pending"} else "running"
             record = {**record, "status": status}
         out.append(record)
     return out
-
-
-def _bare_steps(records: list[dict[str, Any]], wants: dict[str, list[str]]) -> list[Line]:
-    rows = [
-        (
-            step_name(record["step"]),
-            record["status"],
-            ", ".join(
-                [
-                    *_step_facts(record),
-                    *([error_in_words(record["error"])] if record["error"] else []),
-                    *wants.get(record["step"], ()),
-                ]
-            ),
-        )
-        for record in records
-    ]
-    return [[(line, "")] for line in columns(rows)]
-
-
-def _step_name(record: dict[str, Any]) -> str:
-    parts = record["step"].split("/")
-    name = "  " * (len(parts) - 1) + step_name(parts[-1])
-    return f"{name}: {clean(str(record['title']))}" if record["title"] else name
 
 
 def _step_facts(record: dict[str, Any]) -> list[str]:
@@ -317,31 +238,53 @@ def _step_facts(record: dict[str, Any]) -> list[str]:
     return out
 
 
+def _error_in_words(error: Any) -> str:
+    """Return an error on one line: its type and its message."""
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        kind = error.get("type")
+        return clean(f"{kind}: {error['message']}" if isinstance(kind, str) and kind else error["message"])
+    return clean(error) if isinstance(error, str) else value(error)
+
+
+def _failure_lines(errors: dict[str, Any], run_id: str) -> list[Line]:
+    """Return each failure by its step, with its traceback below."""
+    lines: list[Line] = []
+    for step, error in list(errors.items())[:_MOST_FAILURES]:
+        lines.append([(step_name(step), "id"), ("  ", ""), (_error_in_words(error), "bad")])
+        if isinstance(error, dict):
+            trace = str(error.get("traceback") or "").rstrip("\n").split("\n")
+            told = ["  …", *trace[-_MOST_TRACE:]] if len(trace) > _MOST_TRACE else trace
+            if "result" in error:
+                told.append(f"it returned {crop(str(error['result']), _MOST_RESULT)}")
+            lines += [[("  ", ""), (clean(line), "dim")] for line in told if line]
+    if len(errors) > _MOST_FAILURES:
+        lines.append([(f"and {len(errors) - _MOST_FAILURES} more: leftoff logs {run_id} --failed", "dim")])
+    return lines
+
+
 def _file(about: dict[str, Any], name: str) -> str:
     link = isinstance(about.get("target"), str)
-    parts = [clean(str(about.get("status") or "")), "" if link else size(about.get("size"))]
-    if link:
-        parts.append(f"-> {clean(about['target'])}")
+    parts = [str(about.get("status") or ""), f"-> {about['target']}" if link else size(about.get("size"))]
     if name != "path" and about.get("path") not in (None, about[name]):
-        parts.append(clean(str(about["path"])))
+        parts.append(str(about["path"]))
     if about.get("step"):
         parts.append(f"by {step_name(str(about['step']))}")
     if about.get("captured") is False:
         parts.append("not copied")
     if isinstance(about.get("hash"), str) and not link:
-        parts.append(clean(about["hash"])[:19])
-    return "  ".join(part for part in parts if part)
+        parts.append(about["hash"][:19])
+    return "  ".join(clean(part) for part in parts if part)
 
 
 def _record_name(key: str, record: Any, screen: Screen) -> str:
-    """The key of a note is made up; when it was left says more."""
+    """Return the name of a record. A note has a random key, so its time is shown."""
     at = millis(record.get("at")) if isinstance(record, dict) and "text" in record else None
     own = isinstance(record, dict) and record.get("step") == key
     return screen.when(at) if at is not None else shown_step(key) if own else key
 
 
 def _record(record: Any) -> str:
-    """A note or message by its text, a definition by its file, anything else as JSON."""
+    """Return a note or message by its text, a definition by its file, anything else as JSON."""
     if isinstance(record, dict) and {"path", "digest", "text"} <= set(record):
         return clean(f"{record['path']}  {str(record['digest'])[:19]}")
     if isinstance(record, dict) and isinstance(record.get("text"), str):
@@ -350,71 +293,68 @@ def _record(record: Any) -> str:
     return value(record)
 
 
-def pairs(shown: list[tuple[str, str]], screen: Screen, between: str = "  ") -> list[Line]:
-    """Names and values, each on a line; on a terminal aligned, and cut where the line ends."""
+def _pairs(texts: list[tuple[str, str]], screen: Screen, between: str = "  ") -> list[Line]:
+    """Return names and values, each on a line; on a terminal aligned, and cut at the end of the line."""
     if not screen.fancy:
-        return [[(f"{clean(name)}{between}{text}", "")] for name, text in shown]
+        return [[(f"{clean(name)}{between}{text}", "")] for name, text in texts]
     room = screen.columns - 2
-    wide = min(max((width(clean(name)) for name, _ in shown), default=0), max(room // 2, 8))
-    lines: list[Line] = []
-    for name, text in shown:
-        label = crop(clean(name), wide)
-        lines.append(
-            [
-                (pad(label, wide), "id"),
-                (between, "dim"),
-                (crop(text, max(room - wide - len(between), 1)), "value"),
-            ]
-        )
-    return lines
+    wide = min(max((width(clean(name)) for name, _ in texts), default=0), max(room // 2, 8))
+    left = max(room - wide - len(between), 1)
+    return [
+        [(pad(crop(clean(name), wide), wide), "id"), (between, "dim"), (crop(text, left), "")]
+        for name, text in texts
+    ]
 
 
 # -- logs
 
 
 def run_logs(args: Args, ctx: Context) -> int:
-    from leftoff.operations.watching.logs import document
-
     if args.f and args.json:
         raise args.spec.wrong("-f and --json cannot be combined.")
-    logs = which(args, ctx)
+    ref, named = run_and_step(ctx.project, ctx.caller, args.rest)
+    step = usage_errors(lambda: given_step(named.removeprefix("/"))) if named is not None else None
+    logs = logs_of(ctx.project, ctx.caller, ref, Choice(step, number(args.attempt, "--attempt"), args.failed))
     if args.f:
-        return follow(logs, ctx)
+        return _follow(logs, ctx)
     found = logs.find()
     if args.json:
         about = {"run_id": logs.run_id, **({"archived": True} if logs.archived else {})}
-        ctx.emit({**about, "logs": [document(ctx.project, log) for log in found.logs]})
-        return 0
+        return ctx.answer({**about, "logs": [document(ctx.project, log) for log in found.logs]})
     if not found.logs:
-        ctx.say(nothing(logs))
-    for step, why in found.unstarted.items():
-        ctx.say(f"{step_name(step)} failed without having run: {clean(why)}")
+        ctx.say(_no_logs(logs))
+    for name, why in found.unstarted.items():
+        ctx.say(f"{step_name(name)} failed without having run: {clean(why)}")
     page = LogPage(ctx, headed=len(found.logs) > 1)
     for log in found.logs:
         page.show(log, LogFile(log.path or ""), ended=True)
     page.end()
-    if len(found.logs) == 1 and not found.logs[0].there and not found.logs[0].raised:
-        ctx.say(silent(found.logs[0], ctx.project.now))
+    if len(found.logs) == 1 and not (log := found.logs[0]).there and not log.raised:
+        told = f" {clean(str(log.error['message']))}" if log.error and log.error.get("message") else ""
+        ctx.say(f"leftoff: {step_name(log.step)}: {', '.join(_attempt_facts(log, ctx.project.now))}.{told}")
     return 0
 
 
-def silent(log: Log, now: int) -> str:
-    """Of a step without a log: how it ended, and why."""
-    why = f" {clean(str(log.error['message']))}" if log.error and log.error.get("message") else ""
-    return f"leftoff: {step_name(log.step)}: {', '.join(_attempt_facts(log, now))}.{why}"
+def _follow(logs: RunLogs, ctx: Context) -> int:
+    """Print logs until the run is finished or paused, or its driver is gone."""
+    page = LogPage(ctx, headed=True)
+    files: dict[str, LogFile] = {}
+    done: set[str] = set()
+    for found, more in logs.follow():
+        for log in found.logs:
+            token, ended = log.attempt.token, log.ended or not more
+            if token not in done:
+                page.show(log, files.setdefault(token, LogFile(log.path or "")), ended=ended)
+            if ended:
+                done.add(token)
+                files.pop(token, None)
+    page.end()
+    if not done:
+        ctx.say(_no_logs(logs))
+    return 0
 
 
-def which(args: Args, ctx: Context) -> RunLogs:
-    """The logs of the run and the step that are meant."""
-    from leftoff.operations.watching.logs import Choice, logs_of
-
-    ref, named = run_and_step(ctx.project, ctx.caller, args.rest)
-    step = usage_errors(lambda: given_step(named.removeprefix("/"))) if named is not None else None
-    choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
-    return logs_of(ctx.project, ctx.caller, ref, choice)
-
-
-def nothing(logs: RunLogs) -> str:
+def _no_logs(logs: RunLogs) -> str:
     choice = logs.choice
     of = f"Step {step_name(choice.step)} of run {logs.run_id}" if choice.step else f"Run {logs.run_id}"
     if choice.failed:
@@ -430,68 +370,63 @@ def nothing(logs: RunLogs) -> str:
 
 
 class LogPage:
-    """Where logs are shown: under headings where there are several, or on a terminal."""
+    """Print logs, under headings if there are several, or on a terminal."""
 
     def __init__(self, ctx: Context, *, headed: bool) -> None:
-        self.screen = ctx.screen()
-        self.terminal = sys.stdout.isatty()
-        self.headed = headed or self.terminal
+        self._screen = ctx.screen()
+        self._terminal = sys.stdout.isatty()
+        self._headed = headed or self._terminal
         self._redactor = ctx.project.redactor
         self._now = ctx.project.clock.now
-        self._last: str | None = None  # whose lines came last
-        self._seen: set[str] = set()  # who had a heading
+        self._last: str | None = None  # the attempt whose lines came last
+        self._seen: set[str] = set()  # attempts that had a heading
         self._open = False  # whether the last line has no end yet
 
-    def show(self, log: Log, file: LogFile, *, ended: bool) -> bool:
-        """What is new in a log; whether there was anything."""
-        wrote = False
-        for block in file.read(ended=ended):
-            if self._last != log.attempt.token and self.headed:
-                self._heading(log)
-            self._last = log.attempt.token
+    def show(self, log: Log, file: LogFile, *, ended: bool) -> None:
+        """Print what is new in a log."""
+        token = log.attempt.token
+        blocks = file.read(ended=ended)
+        for block in blocks:
+            self._head(log)
             self._write(without_secrets(block, self._redactor))
-            wrote = True
         if ended and log.raised:
-            if self._last != log.attempt.token and self.headed:
-                self._heading(log)
-            self._last = log.attempt.token
+            self._head(log)
             self._write(without_secrets(log.raised.encode("utf-8", "backslashreplace"), self._redactor))
-        if ended and self.headed and log.attempt.token not in self._seen:
-            self._heading(log)  # it printed nothing, or what it printed is gone: also worth knowing
-            self._last = log.attempt.token
-        return wrote
+        if ended and token not in self._seen:  # it printed nothing, or its log is gone: also worth knowing
+            self._head(log)
 
     def end(self) -> None:
-        if self._open and self.terminal:
+        if self._open and self._terminal:
             self._write(b"\n")
         sys.stdout.flush()
 
-    def _heading(self, log: Log) -> None:
-        self._seen.add(log.attempt.token)
-        if self._open:
-            self._write(b"\n")
-        if self._last is not None:
-            self._write(b"\n")
-        about = ", ".join(_attempt_facts(log, self._now()))
-        style = "bad" if log.failed else "dim"
-        self.screen.show(
-            [[("==> ", "dim"), (step_name(log.step), "title"), (f" ({about})", style), (" <==", "dim")]]
-        )
+    def _head(self, log: Log) -> None:
+        """Print a heading if the last lines were of another attempt."""
+        token = log.attempt.token
+        if self._headed and self._last != token:
+            if self._open:
+                self._write(b"\n")
+            if self._last is not None:
+                self._write(b"\n")
+            style, about = "bad" if log.failed else "dim", ", ".join(_attempt_facts(log, self._now()))
+            name = (step_name(log.step), "title")
+            self._screen.show([[("==> ", "dim"), name, (f" ({about})", style), (" <==", "dim")]])
+        self._seen.add(token)
+        self._last = token
 
     def _write(self, block: bytes) -> None:
         self._open = not block.endswith(b"\n")
-        if not self.terminal:
+        if self._terminal:
+            sys.stdout.write(printable("\n".join(map(tidy, shown(block).split("\n")))))
+        else:
             sys.stdout.flush()
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
-            return
-        lines = shown(block).split("\n")
-        sys.stdout.write(printable("\n".join(map(tidy, lines))))
         sys.stdout.flush()
 
 
 def _attempt_facts(log: Log, now: int) -> list[str]:
-    """Which attempt, how it ended, how long it took."""
+    """Return which attempt it is, how it ended, and how long it took."""
     about = log.attempt
     out = [f"attempt {about.number}"]
     if log.elsewhere:
@@ -513,31 +448,3 @@ def _attempt_facts(log: Log, now: int) -> list[str]:
         gone = "its log is gone" if about.log else "no log"
         out.append("has printed nothing yet" if log.is_written else gone)
     return out
-
-
-# -- following
-
-
-def follow(logs: RunLogs, ctx: Context) -> int:
-    """Until the run is finished or paused, or nobody is there who could add anything."""
-    page = LogPage(ctx, headed=True)
-    files: dict[str, LogFile] = {}
-    done: set[str] = set()
-    for found, more in logs.follow():
-        for log in found.logs:
-            _add(log, files, done, page, over=not more)
-    page.end()
-    if not done:
-        ctx.say(nothing(logs))
-    return 0
-
-
-def _add(log: Log, files: dict[str, LogFile], done: set[str], page: LogPage, *, over: bool) -> None:
-    token = log.attempt.token
-    if token in done:
-        return
-    file = files.setdefault(token, LogFile(log.path or ""))
-    page.show(log, file, ended=log.ended or over)
-    if log.ended or over:
-        done.add(token)
-        del files[token]
