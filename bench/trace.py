@@ -53,13 +53,16 @@ def parse(lines: Iterable[str]) -> Iterator[Commit]:
 
 
 def account(commit: Commit, line: str) -> None:
-    """Add one call. A write to the database file itself is a WAL checkpoint; to the WAL's start, a restart."""
+    """Add one call. A write to the database file is a WAL checkpoint, a write to the start of the WAL a restart.
+
+    leftoff also writes the commit number to its lock file. That write is not synced and not counted.
+    """
     if SYNC.search(line):
         commit.syncs += 1
     elif (write := WRITE.search(line)) is not None:
         path, size, offset = write[1], int(write[2]), int(write[3])
-        if not path.endswith("-wal"):
+        if path.endswith("-wal"):
+            commit.wal += size
+            commit.checkpointed = commit.checkpointed or offset == 0
+        elif path.endswith(".db"):
             commit.checkpointed = True
-            return
-        commit.wal += size
-        commit.checkpointed = commit.checkpointed or offset == 0
