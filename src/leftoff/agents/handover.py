@@ -14,12 +14,12 @@ from leftoff.agents.headless.commands import (
 from leftoff.engine.read.quoting import word
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
-from leftoff.operations.checkpoints import told as whole_brief
-from leftoff.operations.handover import session_of_agent
+from leftoff.operations.checkpoints import brief_of as whole_brief
+from leftoff.operations.run_lifecycle import session_of_agent
 
 if TYPE_CHECKING:
+    from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
-    from leftoff.operations import Project
 
 TOLD = (
     "This work was begun by {before} and is handed over to you as run {run_id} of leftoff. Check what is said "

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from leftoff.agents.hooks import codex_daemon, hooks_seen
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.project import Project
 from leftoff.errors import LeftoffError, NeedsPerson
 from leftoff.host import agent_above, orphan
-from leftoff.operations import Project
 from leftoff.operations.sessions import drain as spooling
 from leftoff.operations.sessions import hook_log
 from leftoff.operations.sessions import session as sessions

@@ -12,7 +12,7 @@ from leftoff.agents.install.recipes import Recipe
 from leftoff.agents.install.settings_text import BLANKS, hook_commands, read_json_settings
 from leftoff.clock import iso
 from leftoff.errors import Invalid
-from leftoff.operations.settings.agent_files import SettingsFiles
+from leftoff.operations.agent_files import SettingsFiles
 
 # The events of every session in which the agent was asked something and answered.
 _NEEDED = {

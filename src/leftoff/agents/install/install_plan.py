@@ -19,7 +19,7 @@ from leftoff.agents.install.settings_text import (
     remove_from_toml,
 )
 from leftoff.errors import Invalid
-from leftoff.operations.settings.agent_files import SettingsFiles
+from leftoff.operations.agent_files import SettingsFiles
 
 _NOT_OURS = "it is not as leftoff wrote it, and stays as it is"
 

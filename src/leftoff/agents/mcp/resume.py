@@ -14,17 +14,18 @@ from leftoff.engine.resume.answers import Answerer, check_by_proxy
 from leftoff.engine.resume.finding import NEVER_YES, REFUSE
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.errors import CannotResume, Conflict, NeedsPerson
-from leftoff.operations.checkpoints import brief
-from leftoff.operations.execution.workflow_file import is_driven
+from leftoff.operations.checkpoints import brief_run
 from leftoff.operations.resume.resume import RUNNING, find, resume
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.runs import info, target
+from leftoff.operations.runs import info_of, target
+from leftoff.operations.workflow_runs import is_driven
 
 if TYPE_CHECKING:
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.verdict import Report
     from leftoff.errors import LeftoffError
-    from leftoff.operations import Caller, Project
 
 _FOUND = 500  # characters of a finding, which tells what stands in records
 
@@ -47,9 +48,9 @@ def resume_run(project: Project, caller: Caller, run_id: str | None, accept: lis
         raise not_now(done.report)
     row = done.request.target.row
     return {
-        **info(project, row).to_json(),
+        **info_of(project, row).to_json(),
         "findings": [finding.to_json() for finding in _for_a_model(done.report).findings],
-        "brief": brief(project, caller, row.run_id).text,
+        "brief": brief_run(project, caller, row.run_id)["text"],
     }
 
 

@@ -10,9 +10,8 @@ from leftoff.engine.steps.reports import StepReport
 from leftoff.engine.workspace.git import remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Usage
-from leftoff.operations.lifecycle import Start, start
-from leftoff.operations.reports import current_row, report
-from leftoff.operations.steps import report_step
+from leftoff.operations.run_lifecycle import Start, start
+from leftoff.operations.run_reports import StepChange, current_row, report_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def _save(project: Project, caller: Caller, event: Event) -> Reported:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         bmad_events.save(store, tx, row, changes, event, at)
 
-    return report(project, caller, make, at=at)
+    return report_run(project, caller, make, at=at)
 
 
 def _update(project: Project, caller: Caller, event: Event) -> Reported:
@@ -52,13 +51,17 @@ def _update(project: Project, caller: Caller, event: Event) -> Reported:
     caller.named = row.run_id  # the step is one of this run
     done = StepReport("done", store.read(lambda view: bmad_events.step_at(store, view, row, number)))
 
-    def announce(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> None:
+    change = StepChange(project, caller, done, [output] if output else [])
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        seal = change.put(tx, row, changes)
         if upcoming is not None:
             bmad_events.announce(store, tx, row, changes, upcoming)
         if seal is not None:
             seal.aliases += event.aliases
+        return seal
 
-    return report_step(project, caller, done, [output] if output else [], also=announce)
+    return report_run(project, caller, make, row=change.row, blobs=change.blobs, at=change.at)
 
 
 def _close(project: Project, caller: Caller, event: Event) -> Reported:
@@ -74,7 +77,7 @@ def _close(project: Project, caller: Caller, event: Event) -> Reported:
         remember_git(head, row, changes)
         return Seal("session_end", note=summary, aliases=event.aliases)
 
-    return report(project, caller, make, at=at)
+    return report_run(project, caller, make, at=at)
 
 
 _WORK = {"checkpoint-save": _save, "checkpoint-update": _update, "checkpoint-close": _close}
