@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from leftoff.agents.headless.output import Outcome, feed
-from leftoff.agents.headless.rate_limits import is_limit, wait_told
+from leftoff.agents.output import Outcome, feed
+from leftoff.agents.rate_limits import is_limit, wait_told
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 

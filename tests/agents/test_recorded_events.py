@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.headless.output import Outcome, feed
+from leftoff.agents.output import Outcome, feed
 from tests.agents.hooking import Living, Session
 from tests.cli.command import succeed
 

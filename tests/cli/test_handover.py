@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.agents.headless.commands import Asked, call_of
+from leftoff.agents.commands import Asked, call_of
 from tests.cli.command import call, succeed
 
 

@@ -14,8 +14,8 @@ FACES = ("cli", "agents", "web", "integrations")
 MOST_PARAMETERS = 6
 # Public signatures: Python's verbs and decorators, MCP's tools.
 MANY_PARAMETERS = {
-    "leftoff.agents.mcp.tools.report_step",
-    "leftoff.agents.mcp.tools.start_run",
+    "leftoff.agents.mcp_tools.report_step",
+    "leftoff.agents.mcp_tools.start_run",
     "leftoff.api.store.run",
     "leftoff.api.run.map",
     "leftoff.api.store.start",
@@ -32,8 +32,8 @@ ENVIRONMENT = {
     "leftoff.host",
     "leftoff.log",
     "leftoff.workflow.processes.python_step",
-    "leftoff.agents.hooks.hook_process",  # the variables that Claude Code sets for its hooks
-    "leftoff.agents.hooks.hooks_seen",  # which version of the agent calls
+    "leftoff.agents.hook_process",  # the variables that Claude Code sets for its hooks
+    "leftoff.agents.hook_log",  # which version of the agent calls
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.headless.commands import (
+from leftoff.agents.commands import (
     check_agent,
     custom_agents,
     session_named,

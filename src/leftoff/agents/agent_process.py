@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from leftoff.agents.headless.commands import Call
-from leftoff.agents.headless.output import Outcome, feed
+from leftoff.agents.commands import Call
+from leftoff.agents.output import Outcome, feed
 from leftoff.operations.execution.agent_steps import Rest
 
 NOT_FOUND = 127

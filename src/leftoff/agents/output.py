@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from leftoff.agents.headless.rate_limits import is_limit, wait_told
+from leftoff.agents.rate_limits import is_limit, wait_told
 from leftoff.engine.read.quoting import without_escapes
 
 _REFUSED = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from leftoff.agents.headless.asked import BY_AGENT, check_words, for_agent, own_permission
+from leftoff.agents.asked import BY_AGENT, check_words, for_agent, own_permission
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
 

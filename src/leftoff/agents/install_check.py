@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from leftoff.agents.hooks.hooks_seen import Seen, seen
-from leftoff.agents.install.install_plan import InstallPlan, journal_path
-from leftoff.agents.install.recipes import Recipe
-from leftoff.agents.install.settings_text import BLANKS, hook_commands, read_json_settings
+from leftoff.agents.hook_log import SeenEvent, events_seen
+from leftoff.agents.install_plan import InstallPlan, journal_path
+from leftoff.agents.recipes import Recipe
+from leftoff.agents.settings_text import BLANKS, hook_commands, read_json_settings
 from leftoff.clock import iso
 from leftoff.errors import Invalid
 from leftoff.operations.settings.agent_files import SettingsFiles
@@ -31,7 +31,7 @@ class InstallCheck:
     hooks: int
     current: bool
     missing_commands: list[str]  # what the hooks call that does not exist
-    events: list[Seen]
+    events: list[SeenEvent]
     missing: list[str]
     conditions: str
 
@@ -82,7 +82,7 @@ def check_install(recipe: Recipe, store: str) -> InstallCheck:
         since = os.path.getmtime(journal_path(recipe))
     except OSError:
         since = 0.0
-    events = [one for one in seen(store, recipe.agent) if one.at >= since]
+    events = [one for one in events_seen(store, recipe.agent) if one.at >= since]
     came = {one.event for one in events}
     gone = {command for command in commands if os.path.isabs(command) and not os.access(command, os.X_OK)}
     return InstallCheck(

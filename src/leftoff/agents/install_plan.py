@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
-from leftoff.agents.install.recipes import Recipe
-from leftoff.agents.install.settings_text import (
+from leftoff.agents.recipes import Recipe
+from leftoff.agents.settings_text import (
     BLANKS,
     SettingsEntries,
     add_to_json,

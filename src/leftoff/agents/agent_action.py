@@ -6,7 +6,7 @@ import os
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, custom_agents
+from leftoff.agents.commands import LIMITS, check_agent, check_asked, custom_agents
 from leftoff.errors import Invalid, NotFound
 from leftoff.host import python
 from leftoff.operations import Project
@@ -37,7 +37,7 @@ class Agent(Action):
             custom=custom,
             wait=settings.section("agents").get("wait"),
         )
-        return Command(python("leftoff.agents.headless.agent_step"), exchange(given, folder))
+        return Command(python("leftoff.agents.agent_step"), exchange(given, folder))
 
     def _prompt(self, step: Step, templates: Templates, values: dict[str, Any]) -> str:
         about = step.agent or {}

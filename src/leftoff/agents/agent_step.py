@@ -1,4 +1,4 @@
-"""``python -m leftoff.agents.headless.agent_step``: does an agent step, in a process of its own.
+"""``python -m leftoff.agents.agent_step``: does an agent step, in a process of its own.
 
 It goes on where an earlier try stopped. A session that was begun is resumed by its id; where that is refused, a new one
 begins with the brief. A service that says "not now" is waited for as long as it says, or the next agent takes over.
@@ -15,7 +15,8 @@ import time
 import uuid
 from typing import Any
 
-from leftoff.agents.headless.commands import (
+from leftoff.agents.agent_process import NOT_FOUND, Life, Stopped, Watch, complain
+from leftoff.agents.commands import (
     Asked,
     call_of,
     check_asked,
@@ -25,8 +26,7 @@ from leftoff.agents.headless.commands import (
     session_named,
     templated,
 )
-from leftoff.agents.headless.output import Outcome
-from leftoff.agents.headless.process import NOT_FOUND, Life, Stopped, Watch, complain
+from leftoff.agents.output import Outcome
 from leftoff.clock import iso
 from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
