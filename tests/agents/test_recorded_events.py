@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.output import Outcome, feed
+from leftoff.agents.adapters import adapter
+from leftoff.agents.outcome import Outcome
 from tests.agents.hooking import Living, Session
 from tests.cli.command import succeed
 
@@ -143,7 +144,7 @@ def lived(agent: str, prompt: str) -> tuple[Outcome, dict[str, Any]]:
     about = next(life for life in recorded(agent, "lines") if life["prompt"] == prompt)
     out = Outcome()
     for line in about["lines"]:
-        feed(agent, json.dumps(line), out)
+        adapter(agent, {}).feed(json.dumps(line), out)
     out.warned = about["stderr"]
     out.close(about["exit"])
     return out, about

@@ -53,7 +53,7 @@ def run_install(args: Args, ctx: Context) -> int:
 
 
 def _check_hooks(recipe: Recipe, ctx: Context) -> int:
-    from leftoff.agents.install_check import check_install
+    from leftoff.agents.install_plan import check_install
 
     found = check_install(recipe, ctx.project.store_folder)
     if ctx.args.json:
@@ -152,12 +152,12 @@ def run_brief(args: Args, ctx: Context) -> int:
 
 def run_handover(args: Args, ctx: Context) -> int:
     ctx.need_name()
-    from leftoff.agents.commands import check_agent, custom_agents
+    from leftoff.agents.adapters import adapter, custom_agents
     from leftoff.agents.handover import hand_over
     from leftoff.operations.reports import check_free, current
     from leftoff.operations.runs import whole_run
 
-    usage_errors(lambda: check_agent(args.to, ctx.project.settings.parsed("agents", custom_agents)))
+    usage_errors(lambda: adapter(args.to, ctx.project.settings.parsed("agents", custom_agents)))
     named = ctx.word
     target = whole_run(ctx.project, ctx.caller, named, current(ctx.project, ctx.caller))
     check_free(ctx.project, ctx.caller, target)
