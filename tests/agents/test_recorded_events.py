@@ -164,4 +164,8 @@ def test_the_lines_of_a_turn_that_failed(agent: str, prompt: str, words: str) ->
     """It failed, with the words of the service; one that is overloaded is waited for, one that refuses is not."""
     out, about = lived(agent, prompt)
     assert not out.done(about["exit"]) and words in out.said
-    assert (prompt == BUSY) == out.limited and not out.refused and not out.misused(agent, about["exit"])
+    assert (
+        (prompt == BUSY) == out.limited
+        and not out.refused
+        and not out.misused(about["exit"], adapter(agent, {}).misuses)
+    )
