@@ -42,8 +42,7 @@ from leftoff.operations.run_lifecycle import decide_step, questions_of
 from leftoff.operations.runs import info_of, target
 from leftoff.operations.workflow_runs import Execution, RunRequest
 from leftoff.store.rows import RunRow
-from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.definition.model import Workflow
+from leftoff.workflow.definition.model import Graph, Workflow
 from leftoff.workflow.recovery.resume import Unanswered
 from leftoff.workflow.run.driver import Driver
 

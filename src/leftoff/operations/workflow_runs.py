@@ -40,17 +40,16 @@ from leftoff.operations.store_upkeep import prune_by_itself
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Workflow
-from leftoff.workflow.definition.of_run import Definitions
-from leftoff.workflow.definition.parse import check_given, load
+from leftoff.workflow.definition.parse import Definitions, check_given, load
 from leftoff.workflow.processes.groups import check_seen
 from leftoff.workflow.recovery import stop as stopping
 from leftoff.workflow.recovery.provider import definitions_of
 from leftoff.workflow.recovery.resume import resume as resume_driver
-from leftoff.workflow.run import starting
+from leftoff.workflow.run import driver as driving
 from leftoff.workflow.run.actions import action_of
 from leftoff.workflow.run.driver import Driver, Observer, Setting
-from leftoff.workflow.run.items import check_first
 from leftoff.workflow.run.reuse import Foreseen, Foresight
+from leftoff.workflow.run.run_state import check_first
 
 
 class RunRequest(NamedTuple):
@@ -157,7 +156,7 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)
-    found, level = starting.missing(workflow, project.folder), questions.level("prerequisite.missing")
+    found, level = driving.missing(workflow, project.folder), questions.level("prerequisite.missing")
     what = f"The workflow needs something that is missing: {'; '.join(found)}."
     hint = "Provide it, or continue anyway with --yes."
     if found and level == REFUSE:
@@ -222,7 +221,7 @@ def start_workflow(
         facts={**git, "issue": request.issue, "description": workflow.description or None},
         context=project.surroundings(request.issue, git.get("git_branch")),
     )
-    driver = starting.start(setting, workflow, opening, alone=alone)
+    driver = driving.start(setting, workflow, opening, alone=alone)
     say_outside(project, driver.run_id)
     return driver
 

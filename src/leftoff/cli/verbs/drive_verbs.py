@@ -21,8 +21,7 @@ from leftoff.operations.resume.verdict import verify
 from leftoff.operations.run_reports import step_named
 from leftoff.operations.runs import target
 from leftoff.operations.workflow_runs import RunRequest, check_agents, definition_of_twin, foresee_run
-from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.definition.model import Graph, Step, Workflow
 from leftoff.workflow.definition.parse import review
 
 # -- run
