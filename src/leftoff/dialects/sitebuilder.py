@@ -30,7 +30,7 @@ from leftoff.dialects.draft import (
 )
 from leftoff.dialects.loose_values import Rejected, run_words, shown, step_words
 from leftoff.dialects.protocol import Dialect, same
-from leftoff.dialects.sitebuilder_status import updated
+from leftoff.dialects.status_table import with_tasks
 from leftoff.dialects.sync import Sync
 from leftoff.engine.read.state import DEFINITION
 from leftoff.engine.workspace.git import DIRTY
@@ -334,9 +334,8 @@ class Sitebuilder(Dialect):
             "status": document["status"],
         }
         path = f"{root}/STATUS.md"
-        there = (sync.base.read(path) or b"").decode("utf-8", "surrogateescape")
         known = [about["row"] for about in sync.base.runs.values() if "row" in about]
-        sync.put_bytes(path, updated(there, known, sync.clock()).encode("utf-8", "surrogateescape"))
+        sync.put_bytes(path, with_tasks(sync.base.read(path) or b"", known, sync.clock()))
 
     @staticmethod
     def _message(sync: Sync, root: str, document: dict[str, Any]) -> None:
