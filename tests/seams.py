@@ -16,7 +16,7 @@ SEAMS = {
     "documents.create_runs": "leftoff.dialects.import_documents.create_runs",
     "documents.read": "leftoff.dialects.import_documents.read",
     "places.read_document": "leftoff.dialects.import_documents.read_document",
-    "retention.plan": "leftoff.dialects.retention.plan",
+    "retention.plan": "leftoff.dialects.project_retention.plan",
     "fork.copied_records": "leftoff.engine.lifecycle.fork.copied_records",
     "sessions.drop_talk": "leftoff.engine.lifecycle.sessions.drop_talk",
     "Reader.plain": "leftoff.engine.read.state.Reader.plain",
