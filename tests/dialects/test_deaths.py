@@ -114,7 +114,7 @@ def judge(project: Path, name: str) -> None:
     else:
         check(now["interruption_safe"] is True, "nobody is writing any more")
     folder = (project / FILES[name]).parent
-    strays = {path.name for path in folder.iterdir()} - {
+    strays = {path.name for path in folder.iterdir() if not path.name.startswith(".workflow-status.md.")} - {
         "state.json",
         "workflow-status.md",
         "phase.json",

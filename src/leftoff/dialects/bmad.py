@@ -162,7 +162,7 @@ class Bmad(Dialect):
         draft.run("total", total)
         decode_counted(draft, done, total, current, names=document.get(NAMES))
         draft.put_all("variable", document, "session_variables")
-        leaves = draft.known.leaves() if draft.known is not None else []
+        leaves = draft.known.leaves if draft.known is not None else []
         for entry in draft.entries(document, "artefacts_produced"):
             if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
                 draft.as_written("artefacts_produced", entry, "names no file")
@@ -180,7 +180,7 @@ class Bmad(Dialect):
             draft.run("summary", document["summary"])
 
     def encode(self, state: State) -> dict[str, Any]:
-        leaves = state.leaves()
+        leaves = state.leaves
         place, done = numbers(leaves), done_numbers(leaves)
         total = total_of(leaves, state.run("total"))
         current = _current(leaves, total)
@@ -283,7 +283,7 @@ def _artefacts(state: State, place: dict[str, int]) -> list[dict[str, Any]]:
 
 def copies(state: State) -> dict[str, dict[str, Any]]:
     """Return the artifacts of steps by the names of their copies. A second one of the same name gets its folders."""
-    place = numbers(state.leaves())
+    place = numbers(state.leaves)
     out: dict[str, dict[str, Any]] = {}
     for about in state.of("artifact").values():
         path, step = (about.get("path"), about.get("step")) if isinstance(about, dict) else (None, None)
@@ -313,7 +313,7 @@ def _content(sync: Sync, about: dict[str, Any]) -> bytes | None:
 
 def page(state: State) -> str:
     """Return `workflow-status.md`."""
-    leaves = state.leaves()
+    leaves = state.leaves
     done = sum(step.get("status") in DONE for _, step in leaves)
     total, place = total_of(leaves, state.run("total")), numbers(leaves)
     lines = [

@@ -239,7 +239,7 @@ class Claude(Dialect):
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
-        leaves = state.leaves()
+        leaves = state.leaves
         if state.run(KIND) is not None:
             begun = any(step.get("status") != "pending" for _, step in leaves)
             return {
@@ -364,7 +364,7 @@ def _with_stand_ins(draft: Draft, document: dict[str, Any]) -> dict[str, Any]:
 
 def phases(state: State) -> tuple[list[int], int]:
     """Return the numbers of the phases that are done, and how many phases there are."""
-    leaves = state.leaves()
+    leaves = state.leaves
     if state.run(KIND) is not None:  # operations have names
         leaves = [(str(number), step) for number, (_, step) in enumerate(leaves, 1)]
     return done_numbers(leaves), total_of(leaves, state.run("total"))

@@ -555,7 +555,7 @@ def current_phase(state: State) -> tuple[str, dict[str, Any]]:
 
 def phase_at_work(state: State) -> str:
     """Return the last phase that is at work, else the first that is not done."""
-    busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
+    busy = {path.partition("/")[0] for path, step in state.steps if step.get("status") in _AT_WORK}
     left = [name for name in PHASES if state.step_record(name).get("status") not in DONE]
     at_work = [name for name in left if name in busy]
     return at_work[-1] if at_work else left[0] if left else PHASES[-1]
@@ -608,7 +608,7 @@ def _decode_graph(draft: Draft, graph: dict[str, Any], phase: str) -> None:
         status = "completed" if number in done else "running"
         draft.put("step", f"{phase}/batch-{number}", {"status": status, "order": number})
     known: dict[str, str] = {}  # nodes that have a step already
-    for path, _ in draft.known.steps() if draft.known is not None else ():
+    for path, _ in draft.known.steps if draft.known is not None else ():
         if draft.known is not None and _BATCH.search(path.rpartition("/")[0]):
             known.setdefault(_node_name(draft.known, path), path)
     for order, (name, node) in enumerate(draft.mapping(graph, "node_states").items()):
@@ -643,7 +643,7 @@ def _encode_graph(state: State, phase: str) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
     left: set[int] = set()
     done: set[int] = set()
-    for path, step in state.leaves():
+    for path, step in state.leaves:
         parts = path.split("/")
         match = _BATCH.match(parts[1]) if len(parts) > 1 and parts[0] == phase else None
         if match is None:
@@ -668,7 +668,7 @@ def _encode_graph(state: State, phase: str) -> dict[str, Any]:
 
 def _decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
     known: dict[str, str] = {}
-    for path, _ in draft.known.steps() if draft.known is not None else ():
+    for path, _ in draft.known.steps if draft.known is not None else ():
         known.setdefault(path.partition("/")[2], path)
     for agent, tasks in outputs.items():
         for task, about in tasks.items() if isinstance(tasks, dict) else ():
@@ -695,7 +695,7 @@ def _decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
 
 def _encode_outputs(state: State) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for path, step in state.leaves():
+    for path, step in state.leaves:
         parts = path.split("/")
         if len(parts) != 3 or _BATCH.match(parts[1]) or step.get("status") not in DONE:
             continue

@@ -273,7 +273,7 @@ class Dotagent(Dialect):
             SAFE: True,
             **({OVER: state.status} if ended else {}),
         }
-        tasks = [(path, step) for path, step in state.leaves() if path.startswith(f"{TASKS}/")]
+        tasks = [(path, step) for path, step in state.leaves if path.startswith(f"{TASKS}/")]
         if not tasks and state.run("tasks") != 0:
             return {PHASE: phase}
         entries = [_task_entry(path, step) for path, step in tasks]
@@ -293,7 +293,7 @@ class Dotagent(Dialect):
         """Return running steps whose output says how they ended; and the current phase, if it was put back."""
         out: dict[str, dict[str, Any]] = {}
         now = next((name for name in PHASES if state.step_record(name).get("status") not in DONE), None)
-        for path, step in state.steps():
+        for path, step in state.steps:
             running = step.get("status") == "running"
             status, output = None, None
             if path in PHASES and (running or (path == now and step.get("status") == "pending")):
@@ -448,7 +448,7 @@ def current(state: State) -> tuple[str, str]:
         if status not in DONE:
             begun = any(
                 step.get("status") != "pending" or step.get("started_at") is not None
-                for path, step in state.steps()
+                for path, step in state.steps
                 if path == name or path.startswith(f"{name}/")
             )
             return name, "running" if status == "pending" and begun else str(status)

@@ -16,15 +16,14 @@ from leftoff.dialects.draft import (
     STEP_FIELDS,
     Draft,
     State,
-    created,
     decode_files,
     decode_issues,
     decode_notes,
     encode_notes,
+    files_of,
     in_place,
     inline,
     is_int,
-    modified,
     one_line,
     without,
 )
@@ -278,8 +277,8 @@ class Sitebuilder(Dialect):
             else 100 * (state.status == "completed"),
             "updated_at": iso(max(state.at, state.beat or 0)),
             "subtasks": subtasks,
-            "files_created": created(state),
-            "files_modified": modified(state),
+            "files_created": files_of(state, "created"),
+            "files_modified": files_of(state, "modified"),
             **{key: _values(state.of(collection), name) for key, (collection, name) in MAPS.items()},
             "errors": [_error(about) for _, about in in_place(state.of("error"))],
             "context": {**_position(state), **own, "notes": encode_notes(state, RESUME) or None},
@@ -354,7 +353,7 @@ class Sitebuilder(Dialect):
 
 def _subtasks(state: State) -> dict[str, Any]:
     items, counts = [], {"completed": 0, "failed": 0}
-    for path, step in state.leaves():
+    for path, step in state.leaves:
         status, outputs = step.get("status"), step.get("outputs")
         counts["completed"] += status in DONE
         counts["failed"] += status == "failed"
@@ -398,7 +397,7 @@ def _error(about: Any) -> Any:
 
 def _position(state: State) -> dict[str, Any]:
     """Return where the work is, for a run that does not say so itself."""
-    done = [path for path, step in state.leaves() if step.get("status") in DONE]
+    done = [path for path, step in state.leaves if step.get("status") in DONE]
     return {"last_processed": done[-1] if done else None, "next_to_process": next(iter(state.left()), None)}
 
 

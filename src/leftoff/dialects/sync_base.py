@@ -240,13 +240,14 @@ class SyncBase:
                 name, path, run, part, new, known = json.loads(line)
             except ValueError:  # cut short
                 break
-            aside, there = _read(self._names(name)[0]), self.read(path)
-            if name not in names and aside is not None and digest(aside) not in (new, known):
+            there, aside = self.read(path), _read(self._names(name)[0])
+            if there is None or digest(there) != new:  # the names were not exchanged
+                continue
+            self.remember(path, there, run, part)
+            if name not in names and aside is not None and digest(aside) != known:
                 at = int(time.time() * 1000)
                 self.displaced.append(DisplacedFile(name, path, run, part, known, at))
                 names.add(name)
-            if there is not None and digest(there) == new:
-                self.remember(path, there, run, part)
         for entry in os.scandir(self._aside):
             if entry.name.removesuffix(BASE) not in names:
                 _unlink(entry.path)

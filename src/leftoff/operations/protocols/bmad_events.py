@@ -153,7 +153,7 @@ def _save(project: Project, caller: Caller, event: Event) -> Reported:
             changes.put("variable", key, value)
         changes.put("run", "status", event.status or "running")
         if number is not None:
-            path = step_of(state_at(store, tx, row, DIALECT).leaves(), number)
+            path = step_of(state_at(store, tx, row, DIALECT).leaves, number)
             record = Reader(store, tx, row.run, row.run_id).value("step", path)
             if record is None or record.plain.get("status") not in ("running", "completed"):
                 step_changes(store, tx, row, changes, StepReport("start", path), at)
@@ -168,11 +168,11 @@ def _update(project: Project, caller: Caller, event: Event) -> Reported:
         raise Usage("<checkpoint-update> needs a <step-completed>.", hint="Its number, from 1.")
     row, output = current_row(project, caller), event.fields.get("artefact", "")
     caller.named = row.run_id  # the step is one of this run
-    leaves = store.read(lambda view: state_at(store, view, row, DIALECT)).leaves()
+    leaves = store.read(lambda view: state_at(store, view, row, DIALECT)).leaves
 
     def announce(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> None:
         if upcoming is not None:
-            leaves = state_at(store, tx, row, DIALECT).leaves()
+            leaves = state_at(store, tx, row, DIALECT).leaves
             total, path = row.card.get("total"), step_of(leaves, upcoming)
             last = (
                 total if isinstance(total, int) else last_of(leaves)
