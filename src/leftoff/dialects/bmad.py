@@ -17,6 +17,7 @@ from leftoff.dialects.draft import (
     DONE,
     NUMBER,
     Draft,
+    Leaves,
     State,
     about_file,
     cell,
@@ -258,7 +259,7 @@ class Bmad(Dialect):
         return [f"{ROOT}/"]
 
 
-def _current(leaves: list[tuple[str, dict[str, Any]]], total: int) -> int:
+def _current(leaves: Leaves, total: int) -> int:
     """Return the step that is running, else the first pending one, else the last."""
     place = numbers(leaves)
     for words in (("running", "waiting", "blocked", "failed"), ("pending",)):
