@@ -14,7 +14,7 @@ from stat import S_ISDIR
 from typing import Any
 
 from leftoff.clock import DAY_MS, compact, iso, millis
-from leftoff.dialects.draft import DONE, STEP_FIELDS, Draft, State, without
+from leftoff.dialects.draft import DONE, STEP_FIELDS, Draft, State, decode_items, without
 from leftoff.dialects.import_documents import Loaded
 from leftoff.dialects.loose_values import Reject, Rejected, meaning, shown, step_words
 from leftoff.dialects.protocol import Dialect, filled, respelt, write
@@ -24,7 +24,7 @@ from leftoff.engine.retention.policy import DEFAULT, Policy
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
-from leftoff.model.ids import quote_part, unquote_part
+from leftoff.model.ids import unquote_part
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
@@ -69,7 +69,6 @@ CORRUPTED = "State appears corrupted. Start fresh? [y/N]"
 STALE = "State is more than 7 days old. Archive it and start fresh? [y/N]"
 ROUNDTABLE = "run the roundtable: the designs are there, final_design.json is not"
 CHOSEN = "run the roundtable with {design}, which was chosen, and write final_design.json"
-_TASK = ("id", "status", "attempts", "started_at", "completed_at", "output", "error")
 _OURS = STEP_FIELDS | {"total", "adopted"}
 
 
@@ -186,8 +185,7 @@ class Dotagent(Dialect):
                 approved = {"approved_at": when} if when is not None else {}
                 draft.put_free("approval", name, {**about, **approved, "phase": name})
         tasks = draft.entries(execution, "tasks")
-        for number, task in enumerate(tasks):
-            self._task(draft, task, number)
+        decode_items(draft, tasks, "task", TASK_STEPS, below=f"{TASKS}/")
         if execution and not tasks:
             draft.run("tasks", 0)
 
@@ -229,29 +227,6 @@ class Dotagent(Dialect):
         if name is not None:
             draft.repairs.add(f"{shown(entry)} is no phase; kept as it is written.")
         return None
-
-    @staticmethod
-    def _task(draft: Draft, task: Any, number: int) -> None:
-        given = task.get("id") if isinstance(task, dict) else None
-        if not isinstance(given, (str, int)) or given in ("", True, False):
-            draft.as_written("tasks", task, "has no id")
-            return
-        status = TASK_STEPS.read(task.get("status"), "pending", draft.repairs, f"task {given}")
-        record: dict[str, Any] = {"status": status, "order": number}
-        attempts = draft.number(task, "attempts")
-        if attempts is not None:
-            record["attempt"] = attempts - 1 if status == "pending" and attempts > 0 else attempts
-        for key in ("started_at", "completed_at"):
-            when = draft.iso(task, key)
-            if when is not None:
-                record[key] = when
-        if isinstance(task.get("output"), str):
-            record["outputs"] = [task["output"]]
-        if task.get("error") is not None:
-            record["error"] = task["error"] if isinstance(task["error"], dict) else {"message": task["error"]}
-        record |= without(task, *_TASK, *_OURS)
-        if not draft.put("step", f"{TASKS}/{quote_part(str(given))}", record):
-            draft.repairs.add(f"the task {shown(given)} is there twice; the first one counts.")
 
     # -- writing
 

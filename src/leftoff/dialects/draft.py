@@ -17,7 +17,7 @@ from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.workspace.tracking import DELETED, WAS
 from leftoff.errors import LeftoffError
-from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id
+from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id, quote_part
 from leftoff.model.words import is_own
 
 Records = dict[tuple[str, str], Any]
@@ -26,6 +26,18 @@ Leaves = Sequence[tuple[str, dict[str, Any]]]
 DONE = ("completed", "skipped")
 #: fields of a step's record that leftoff writes itself; all others belong to the protocol
 STEP_FIELDS = frozenset("status order outputs attempt started_at completed_at error result title".split())
+_READ = (
+    "order",
+    "outputs",
+    "attempt",
+    "attempts",
+    "started_at",
+    "completed_at",
+    "output",
+    "error",
+    "adopted",
+    "total",
+)
 MOST_STEPS = 10_000  # the highest number of steps that is believed
 _NOT_AN_ID = str.maketrans({c: "-" for c in map(chr, range(128)) if not (c.isalnum() or c in "._-")})
 
@@ -352,6 +364,40 @@ def in_place(records: dict[str, Any]) -> list[tuple[str, Any]]:
         return (number if isinstance(number, int) else 1 << 30), item[0]
 
     return sorted(records.items(), key=place)
+
+
+# -- lists of parts of the work, each of which is a step
+
+
+def decode_items(
+    draft: Draft, entries: list[Any], what: str, words: Words, *, key: str = "id", below: str = ""
+) -> list[str]:
+    """Put the entries of a list as steps. Return their statuses. ``what``: the word for one of them."""
+    found = []
+    for number, entry in enumerate(entries):
+        about = dict(entry) if isinstance(entry, dict) else {key: entry}
+        name = about.pop(key, None)
+        if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
+            draft.as_written(f"{what}s", entry, f"has no {key}")
+            continue
+        status = words.read(about.pop("status", None), "pending", draft.repairs, f"{what} {name}")
+        record: dict[str, Any] = {"status": status, "order": number}
+        attempts, output, error = draft.number(about, "attempts"), about.get("output"), about.get("error")
+        if attempts is not None:  # one that was put back counts again when it starts
+            record["attempt"] = attempts - 1 if status == "pending" and attempts > 0 else attempts
+        for time in ("started_at", "completed_at"):
+            when = draft.iso(about, time)
+            record |= {time: when} if when is not None else {}
+        if output and isinstance(output, (str, list)):
+            record["outputs"] = output if isinstance(output, list) else [output]
+        if error is not None:
+            record["error"] = error if isinstance(error, dict) else {"message": error}
+        record |= without(about, *_READ)
+        if draft.put("step", below + quote_part(str(name)), record):
+            found.append(status)
+        else:
+            draft.repairs.add(f"the {what} {shown(name)} is there twice; the first one counts.")
+    return found
 
 
 # -- steps by number, for protocols that count them

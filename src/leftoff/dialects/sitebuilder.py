@@ -18,6 +18,7 @@ from leftoff.dialects.draft import (
     State,
     decode_files,
     decode_issues,
+    decode_items,
     decode_notes,
     encode_notes,
     files_of,
@@ -34,7 +35,7 @@ from leftoff.dialects.sync import Sync
 from leftoff.engine.read.state import DEFINITION
 from leftoff.engine.workspace.git import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
-from leftoff.model.ids import quote_part, slug, unquote_part
+from leftoff.model.ids import slug, unquote_part
 from leftoff.store.rows import RunRow
 
 KEYS = tuple(
@@ -186,7 +187,13 @@ class Sitebuilder(Dialect):
         if is_int(items):
             draft.repairs.add(f"subtasks.items: the number {items} is not a list; kept as it is written.")
             items = []
-        listed = [self._item(draft, *item) for item in enumerate(draft.entries({"items": items}, "items"))]
+        entries = []
+        for item in draft.entries({"items": items}, "items"):
+            if not isinstance(item, dict):
+                draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
+            named = isinstance(item, dict) and "id" not in item and "name" in item
+            entries.append({"id": item["name"], **item} if named else item)
+        listed = decode_items(draft, entries, "subtask", STEPS)
         draft.run("total", draft.number(subtasks, "total"))
         beyond = {}
         for word in ("completed", "failed"):
@@ -197,28 +204,6 @@ class Sitebuilder(Dialect):
                 draft.repairs.add(f"subtasks.{word} is {declared}, but {found} are listed; those count.")
         if beyond:
             draft.run("beyond", beyond)
-
-    @staticmethod
-    def _item(draft: Draft, number: int, item: Any) -> str | None:
-        """Put a subtask as a step. Return its status."""
-        if not isinstance(item, dict):
-            draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
-            item = {"id": item}
-        given = item.get("id", item.get("name"))
-        if isinstance(given, (dict, list, bool)) or given is None or given == "":
-            draft.as_written("subtasks.items", item, "has no id")
-            return None
-        path = quote_part(str(given))
-        status = STEPS.read(item.get("status"), "pending", draft.repairs, f"subtask {path}")
-        record = {"status": status, "order": number}
-        outputs = item.get("output")
-        if (isinstance(outputs, str) and outputs) or isinstance(outputs, list):
-            record["outputs"] = [outputs] if isinstance(outputs, str) else outputs
-        record |= without(item, "id", "status", "output", "order", "outputs")
-        if not draft.put("step", path, record):
-            draft.repairs.add(f"subtask {path} is there twice; the first one counts.")
-            return None
-        return status
 
     @staticmethod
     def _errors(draft: Draft, document: dict[str, Any]) -> None:
