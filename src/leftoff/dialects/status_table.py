@@ -162,7 +162,8 @@ def with_tasks(page: bytes, known: list[dict[str, Any]], now: int) -> bytes:
 def _find(page: str, columns: set[str]) -> tuple[list[str], int, int, str]:
     """Return the page's lines, where the first table of the section with these columns is, and how lines end.
 
-    If there is none, an empty place for it is made at the end of the section.
+    If there is none, an empty place for it is made: below the title, or at the end of the section if its other tables
+    stay.
     """
     lines = page.split("\n")
     seen, fence = [], ""
@@ -187,6 +188,9 @@ def _find(page: str, columns: set[str]) -> tuple[list[str], int, int, str]:
         if last > first and columns <= {name.lower() for name in _cells(seen[first])}:
             return lines, first, last, end
         first = max(last, first + 1)
+    stop = stop if columns else title + 1
+    while not columns and stop < len(lines) and not lines[stop].strip():
+        stop += 1
     rest = stop < len(lines)
     stop = _trimmed(lines, stop, end)
     lines[stop:stop] = [end, *([end] if rest else [""])]
