@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.caller import Caller
 from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
 from leftoff.operations.page_actions import act, dry_run
 from leftoff.operations.run_files import Rollback, plan_rollback, rollback_run
-from leftoff.operations.store_upkeep import archive_run, list_trash, prune_project, undelete_run
+from leftoff.operations.store_upkeep import archive_run, list_trash, undelete_run
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 

@@ -11,6 +11,7 @@ import pytest
 
 from leftoff.agents import session as sessions
 from leftoff.agents.mcp_tools import Tools
+from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.write.unmoved import Moved
@@ -19,7 +20,6 @@ from leftoff.operations.page_actions import act, dry_run, plan_to_prune, prune_a
 from leftoff.operations.run_lifecycle import decide_step, hand_over_run
 from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
-from leftoff.operations.store_upkeep import prune_project
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 from tests.seams import SEAMS

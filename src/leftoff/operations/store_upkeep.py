@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso
+from leftoff.dialects.project_retention import PruneReport, prune_daily
 from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.registry import dialect as dialect_named
 from leftoff.dialects.registry import set_dialect
-from leftoff.dialects.retention import Pruned, Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project, blobs_folder, open_store
 from leftoff.engine.lifecycle.opening import find
@@ -167,29 +167,24 @@ def copy_all(
 # -- retention
 
 
-def prune_project(project: Project, *, dry: bool = False, empty: bool = False) -> Pruned:
-    """Remove what the rules no longer keep. ``empty``: and all of the trash. ``dry``: only return what that is."""
-    return Upkeep(project).prune(dry=dry, empty=empty)
-
-
 def prune_by_itself(project: Project) -> None:
     """Apply retention once a day if the project wants that. Never call it from verbs that agents call often."""
     if not (project.settings.section("retention") or project.settings.section("mirror")):
         return
     try:
-        Upkeep(project).by_itself()
+        prune_daily(project)
     except (LeftoffError, OSError) as error:
         project.say(f"leftoff: retention did not run: {getattr(error, 'message', error)}")
 
 
-def withdraw_files(project: Project, *, dry: bool = False) -> Pruned:
+def withdraw_files(project: Project, *, dry: bool = False) -> PruneReport:
     """Remove the protocol's files from the project. The store keeps everything."""
     follower = project.store.follower
     if follower is None:
         raise NotFound(
             "This project keeps no protocol's files.", hint="`leftoff init --dialect D` would set that up."
         )
-    done = Pruned(dry)
+    done = PruneReport(dry)
     for path in follower.withdraw(dry=True):
         info = os.lstat(os.path.join(project.folder, path))
         done.removed.append({"kind": "file", "action": "remove", "path": path})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.project import Project
 from leftoff.engine.read.glance import URGENT, Glance
 from leftoff.model.words import RUN_STATUS
@@ -12,7 +13,7 @@ from leftoff.operations.page_actions import plan_to_prune
 from leftoff.operations.page_views import Overview, RunFilter, overview
 from leftoff.operations.project_trust import settings_in_force
 from leftoff.operations.runs import list_project_runs
-from leftoff.operations.store_upkeep import list_trash, prune_project, store_info
+from leftoff.operations.store_upkeep import list_trash, store_info
 from leftoff.web.background import MOST_STEPS
 from leftoff.web.served import ScreenRequest, Served
 

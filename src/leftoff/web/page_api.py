@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leftoff._version import __version__
+from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.read.logs import Choice
@@ -24,7 +25,6 @@ from leftoff.operations.page_actions import act, dry_run
 from leftoff.operations.page_views import records_of
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import check_statuses, info_of, list_project_runs, status, target
-from leftoff.operations.store_upkeep import prune_project
 from leftoff.operations.store_upkeep import store_info as store_info
 from leftoff.operations.watching import log_document as log_document
 from leftoff.operations.watching import logs_of

@@ -37,7 +37,7 @@ def run_status(args: Args, ctx: Context) -> int:
         raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
     ctx.project.update_page()
     if args.markdown:
-        from leftoff.dialects.sitebuilder_status import table as table_of
+        from leftoff.dialects.status_table import table as table_of
 
         ctx.out(clean_lines(table_of(ctx.project.store, ctx.project.now, ctx.project.limits)))
         return 0
