@@ -10,10 +10,10 @@ from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, c
 from leftoff.errors import Invalid, NotFound
 from leftoff.host import python
 from leftoff.operations import Project
-from leftoff.workflow.definition.problems import Problems
+from leftoff.workflow.definition.source import Problems
 from leftoff.workflow.run import actions
 from leftoff.workflow.run.actions import Action, Command, exchange
-from leftoff.workflow.template.template_words import is_template
+from leftoff.workflow.template.templates import is_template
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step, Workflow

@@ -17,8 +17,19 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
 from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder, Exit
-from leftoff.workflow.run import items
-from leftoff.workflow.run.actions import action_of, check_job, script
+from leftoff.workflow.run.actions import (
+    CHECKING,
+    RUNNING,
+    Left,
+    LiveAttempt,
+    action_of,
+    check_job,
+    error_about,
+    error_of,
+    existing,
+    outputs_of,
+    script,
+)
 from leftoff.workflow.run.entries import (
     AttemptEnds,
     AttemptForgotten,
@@ -28,17 +39,8 @@ from leftoff.workflow.run.entries import (
     StepFails,
     StepRunsAgain,
 )
-from leftoff.workflow.run.live_attempt import (
-    CHECKING,
-    RUNNING,
-    Left,
-    LiveAttempt,
-    error_about,
-    error_of,
-    existing,
-    outputs_of,
-)
 from leftoff.workflow.run.reuse import Earlier
+from leftoff.workflow.run.run_state import lines_of, name_items
 
 if TYPE_CHECKING:
     from leftoff.workflow.run.driver import Driver
@@ -146,7 +148,7 @@ def _found_items(driver: Driver, live: LiveAttempt) -> None:
     """Take the items of a `foreach` from what its command printed."""
     if _is_damaged(driver, live):
         return
-    found = items.lines_of(live.folder.file(ITEMS), "what the command printed", f"{live.unit}: foreach")
+    found = lines_of(live.folder.file(ITEMS), "what the command printed", f"{live.unit}: foreach")
     driver.attempts.pop(live.token, None)
     declare(driver, live.step, found)  # until they are committed, they are in a file of this attempt
     driver.add(AttemptEnds(live.token, 0, tidy=live.folder))
@@ -155,7 +157,7 @@ def _found_items(driver: Driver, live: LiveAttempt) -> None:
 def declare(driver: Driver, step: Step, found: list[Any]) -> None:
     """Record the items of a `foreach`, some hundreds in a commit. The last commit has their number."""
     state = driver.state
-    named = items.name(step, found, driver.templates, state.values(step), driver.redactor)
+    named = name_items(step, found, driver.templates, state.values(step), driver.redactor)
     stale = set(state.items(step.path)) - {path for path, _ in named}
     if stale:
         driver.add(ItemsRemoved(sorted(stale), durable=False))
