@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.read.lives import Lives, lives
-from leftoff.engine.read.step_graph import step_graph
-from leftoff.engine.read.step_page import StepPage, StepsWanted, step_page
+from leftoff.engine.read.history import Lives, find_lives
+from leftoff.engine.read.show import StepPage, StepsWanted, step_graph, step_page
 from leftoff.engine.steps.reports import StepReport
 from leftoff.operations.page_views import Overview, RunFilter, at_a_glance, overview, records_of
 from leftoff.operations.run_reports import report_step
@@ -103,7 +102,7 @@ def _steps(night: Night, ref: str, wanted: StepsWanted) -> StepPage:
 
 
 def _lives(night: Night, ref: str, epoch: int | None = None) -> Lives:
-    return lives(night.project.store, target(night.project, Caller(), ref), epoch, 400)
+    return find_lives(night.project.store, target(night.project, Caller(), ref), epoch, 400)
 
 
 def test_steps_by_the_page(night: Night) -> None:

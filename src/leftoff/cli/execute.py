@@ -22,8 +22,8 @@ from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
 from leftoff.clock import ago, millis
 from leftoff.dialects.registry import mirrored
+from leftoff.engine.read.attempt_logs import failures
 from leftoff.engine.read.find import Target
-from leftoff.engine.read.logs import failures
 from leftoff.engine.read.show import inner_steps
 from leftoff.engine.resume.answers import GO_ON, TOGETHER, Answerer, LateQuestions
 from leftoff.engine.resume.finding import ASK, STOP, Finding

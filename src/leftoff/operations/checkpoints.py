@@ -10,14 +10,13 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.changed_files import add_unreported
 from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
 from leftoff.engine.read import history as versions_of
-from leftoff.engine.read.brief import LIMIT, WHOLE, fit, parts
-from leftoff.engine.read.diff import Diff, diff, file_records, is_among
+from leftoff.engine.read.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
 from leftoff.engine.read.find import Target
+from leftoff.engine.read.history import Diff, diff, file_records, is_among
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.quoting import source_of
 from leftoff.engine.read.show import document
 from leftoff.engine.read.transcript import last_words
-from leftoff.engine.read.turns import is_cut_off
 from leftoff.engine.workspace.file_versions import FileDiff, FileSide, file_diffs
 from leftoff.engine.workspace.project_files import given_path
 from leftoff.engine.write.audit import Audit
@@ -48,7 +47,7 @@ class History:
         seqs = sorted(version.seq for version in self.versions)
         out: dict[int, list[RunRow]] = {}
         for seq, row in versions_of.forks(self._store, self.target.row.run_id):
-            at = versions_of.nearest(seqs, seq)
+            at = versions_of.nearest_seq(seqs, seq)
             if at is not None:
                 out.setdefault(at, []).append(row)
         return out
@@ -95,10 +94,10 @@ def brief_of(project: Project, found: Target, room: int | None = None, seconds: 
     """
     source = project.store.read(lambda view: source_of(view, found.row))
     about = _document(project, found, WHOLE)
-    if found.version is None and not source and is_cut_off(about):
+    if found.version is None and not source and was_cut_off(about):
         turns = about["records"]["turn"]
         add_unreported(project, found.row, turns[max(turns)], about["files"], seconds)
-    return fit(parts(about, project.now, project.folder, source), room or LIMIT)
+    return fit_parts(brief_parts(about, project.now, project.folder, source), room or LIMIT)
 
 
 def brief_run(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
+from leftoff.engine.read.attention import URGENT, Glance, glance, need_of, unfinished_runs
 from leftoff.engine.read.find import Target
-from leftoff.engine.read.glance import URGENT, Glance, glance, need_of, unfinished
 from leftoff.engine.read.info import info
 from leftoff.engine.read.show import as_of, step_record
 from leftoff.engine.read.state import Reader, need_version
@@ -71,7 +71,7 @@ def overview(project: Project, filters: RunFilter) -> Overview:
 
 def _overview(project: Project, view: View, filters: RunFilter) -> Overview:
     store, now, limits = project.store, project.now, project.limits
-    every = unfinished(view, now, {})
+    every = unfinished_runs(view, now, {})
     found = [
         (row, why)
         for row, why in every

@@ -12,10 +12,9 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.finish import EndedWork, Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.start import Session, start_run
-from leftoff.engine.read.find import Target
+from leftoff.engine.read.find import Deciding, Fit, Target
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import Deciding, Fit
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import REJECT, Asked, Decision, ask_again, waiting

@@ -7,7 +7,7 @@ agents call these verbs by the thousand, so what only some of them need is impor
 
 from __future__ import annotations
 
-from leftoff.engine.read.which import OPEN_TURN, REPORTS, Which, refuse_archived
+from leftoff.engine.read.find import OPEN_TURN, REPORTS, Which, refuse_archived
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.next_step import NextStep
 from leftoff.engine.steps.next_step import next_step as look_up_next

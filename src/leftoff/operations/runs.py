@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.find import Target, resolve
+from leftoff.engine.read.find import READS, Target, need_whole, refuse_archived, resolve
 from leftoff.engine.read.info import RunInfo, list_info, run_info
-from leftoff.engine.read.which import READS, need_whole, refuse_archived
 from leftoff.engine.steps.reports import known_step
 from leftoff.engine.write.head import gone, need_store
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.find import Which
     from leftoff.engine.read.state import Reader, Value
-    from leftoff.engine.read.which import Which
     from leftoff.engine.workspace.restoring import HalfRestored
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
@@ -270,8 +269,8 @@ def status(project: Project, caller: Caller) -> Status:
     """Return where the project stands."""
     from leftoff.engine.config.git_head import git_branch
     from leftoff.engine.lifecycle.spool import Spool
-    from leftoff.engine.read.history import latest
-    from leftoff.engine.read.timing import timing
+    from leftoff.engine.read.history import latest_checkpoint
+    from leftoff.engine.read.show import timing
     from leftoff.engine.retention.run_states import in_trash, size
     from leftoff.engine.workspace.restoring import find_half_restored
 
@@ -297,7 +296,9 @@ def status(project: Project, caller: Caller) -> Status:
         current=current,
         why_none=why_none,
         times={run.run_id: timing(store, run.row, project.now) for run in timed},
-        checkpoints={run.run_id: last for run in timed if (last := latest(store, Target(run.row, None)))},
+        checkpoints={
+            run.run_id: last for run in timed if (last := latest_checkpoint(store, Target(run.row, None)))
+        },
         half_restored={run_id: found for run_id, found in cut_short.items() if found},
         problems=store.follower.problems() if store.follower is not None else [],
         trash=(len(trashed), size(store, trashed)),

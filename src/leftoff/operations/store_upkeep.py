@@ -14,8 +14,8 @@ from leftoff.dialects.registry import set_dialect
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project, blobs_folder, open_store
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.find import Deciding, Fit
 from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.which import Deciding, Fit
 from leftoff.engine.retention import run_states
 from leftoff.engine.retention.fsck import FsckReport, fsck
 from leftoff.engine.retention.policy import IN_PROGRESS

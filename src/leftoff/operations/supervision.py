@@ -11,9 +11,16 @@ from typing import NamedTuple
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
+from leftoff.engine.read.attention import (
+    Memory,
+    RunChange,
+    WatchSettings,
+    look_for_changes,
+    may_restart,
+    remember_restart,
+)
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.info import RunInfo, list_info
-from leftoff.engine.read.watch import Change, Memory, Settings, look, may_restart, restarted
 from leftoff.engine.resume.finding import RESUME, WARN
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson
@@ -30,13 +37,13 @@ class Supervision:
     def __init__(self, project: Project, caller: Caller) -> None:
         self._project = project
         self._caller = caller
-        self.settings = project.settings.parsed("supervise", Settings)
+        self.settings = project.settings.parsed("supervise", WatchSettings)
         self.folder = project.store_folder
         self._memory = Memory(self.folder)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RunChange]:
         """Return what changed since the last look."""
-        return look(self._project.store, self._memory, self._project.now, self._project.limits)
+        return look_for_changes(self._project.store, self._memory, self._project.now, self._project.limits)
 
     def dead(self) -> list[RunInfo]:
         """Return the runs that are recorded as running and have no driver."""
@@ -65,13 +72,13 @@ class Supervision:
         told["held"] = why
         return False, why
 
-    def restarted(self, info: RunInfo) -> Change:
+    def restarted(self, info: RunInfo) -> RunChange:
         """Remember that a dead run was resumed, and return what to report."""
         told, now = self._memory.of(info.run_id), self._project.now
         told.pop("held", None)
-        restarted(told, info, self.settings, now)
+        remember_restart(told, info, self.settings, now)
         message = f"{info.run_id} was dead and is being resumed (restart {told['restarts']} of {self.settings.limit})."
-        return Change("restart", info.to_json(), message, now)
+        return RunChange("restart", info.to_json(), message, now)
 
     def save(self) -> None:
         """Store what was reported, so that no other process reports it again."""

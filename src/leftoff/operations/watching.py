@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
+from leftoff.engine.read.attempt_logs import AttemptLog, Choice, FoundLogs, find_logs
+from leftoff.engine.read.find import READS
 from leftoff.engine.read.info import health
-from leftoff.engine.read.logs import Choice, FoundLogs, Log, find_logs
-from leftoff.engine.read.which import READS
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.write.lease import state
 from leftoff.errors import LeftoffError, NotFound
@@ -183,7 +183,7 @@ def _is_current_step(project: Project, caller: Caller, word: str) -> bool:
         return False
 
 
-def log_document(project: Project, log: Log) -> dict[str, Any]:
+def log_document(project: Project, log: AttemptLog) -> dict[str, Any]:
     """Return a log as JSON; of a long one its end, and how much was ``cut``."""
     about = {**log.to_json(), **({"error": log.error} if log.raised else {})}
     if not log.there:

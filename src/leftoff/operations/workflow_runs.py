@@ -15,10 +15,9 @@ from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening, is_taken
-from leftoff.engine.read.find import Target
+from leftoff.engine.read.find import Deciding, Fit, Target, twins
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import definition_of, read
-from leftoff.engine.read.which import Deciding, Fit, twins
 from leftoff.engine.resume.answers import Answerer, LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest

@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.project import Project
-from leftoff.engine.read.glance import URGENT, Glance
+from leftoff.engine.read.attention import URGENT, Glance
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations.page_actions import plan_to_prune
 from leftoff.operations.page_views import Overview, RunFilter, overview

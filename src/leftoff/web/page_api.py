@@ -15,8 +15,8 @@ from leftoff._version import __version__
 from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.read.logs import Choice
-from leftoff.engine.read.step_page import StepsWanted, step_page
+from leftoff.engine.read.attempt_logs import Choice
+from leftoff.engine.read.show import StepsWanted, step_page
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from leftoff.clock import millis
 from leftoff.engine.config.project import Project
-from leftoff.engine.read.logs import Choice
-from leftoff.engine.read.step_page import StepsWanted, step_page
+from leftoff.engine.read.attempt_logs import Choice
+from leftoff.engine.read.show import StepsWanted, step_page
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS

@@ -10,7 +10,7 @@ from leftoff.cli.options import Args, assignments, count
 from leftoff.cli.screen import Screen, crop, line_width, shared, wrapped
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.read.diff import Section, same
+from leftoff.engine.read.history import Section, same
 from leftoff.errors import usage_errors
 from leftoff.model.versions import Version
 from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history

@@ -13,10 +13,9 @@ from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.start import start_run, unfinished
-from leftoff.engine.read.find import Target
+from leftoff.engine.read.find import RESUMES, Target
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import met, read
-from leftoff.engine.read.which import RESUMES
 from leftoff.engine.resume.answers import take_answers
 from leftoff.engine.resume.continue_run import continue_run
 from leftoff.engine.resume.finding import ASK, REFUSE
