@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects import document_text
 from leftoff.dialects.document_text import read_document
 from leftoff.dialects.draft import Source
 from leftoff.dialects.import_documents import Importer
@@ -80,7 +79,7 @@ def damaged(name: str, chance: random.Random) -> tuple[bytes, str]:
     kind = chance.choice(("flip", "swap", "cut"))
     if kind == "swap":
         document = swapped(document, chance)
-    dump = document_text.dump_yaml if dialect(name).yaml else document_text.dump_json
+    dump = dialect(name).dump
     data = dump(document).encode()
     if kind == "flip":
         data = flipped(data, chance)

@@ -194,10 +194,11 @@ def test_a_newer_schema_is_refused() -> None:
         (b"\xff\x00\x01", "x.json", "text"),
         (b'{"a": "\xff"}', "x.json", "UTF-8"),
         ('{"a": "\0"}', "x.json", "NUL"),
+        ('{"a": "\\ud800x"}', "x.json", "surrogate"),
         ('{"a":' * 150 + "1" + "}" * 150, "x.json", "levels deep"),
         ('{"a":' * 200_000, "x.json", "too deep"),
-        ("[" * 100_000, "x.yaml", "levels deep"),
-        ("a: *nobody", "x.yaml", "refers to nothing"),
+        ("[" * 100_000, "x.yaml", "nested too deep"),
+        ("a: *nobody", "x.yaml", "no anchor"),
         ("? [a]\n: 1\n", "x.yaml", "a key is a list"),
         ("a: [1\nb: }", "x.yaml", "not YAML"),
         ("1" * 5000, "x.json", "digits"),
@@ -214,7 +215,7 @@ def test_alias_bombs() -> None:
     """Aliases that would grow without end are refused before they do; the others are read."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    with pytest.raises(Rejected, match="grows"):
+    with pytest.raises(Rejected, match="more than 2,000,000 values"):
         parse("\n".join(lines), "x.yaml")
     assert ({"a": [1], "b": [1]}, []) == parse("a: &x [1]\nb: *x\n", "x.yaml")
 
@@ -259,9 +260,9 @@ def test_a_gzip_bomb_is_refused(tmp_path: Any) -> None:
         read_bytes(str(path))
 
 
-def test_numbers_and_texts_that_cannot_be_stored() -> None:
-    """NaN, infinities and halves of surrogate pairs are read as text, each with a line."""
-    found, lines = parse('{"a": NaN, "b": 1e999, "c": "\\ud800x"}')
-    assert {"a": "NaN", "b": "1e999", "c": "?x"} == found
-    assert 3 == len(lines)
+def test_numbers_that_cannot_be_stored() -> None:
+    """NaN and infinities are read as text, each with a line."""
+    found, lines = parse('{"a": NaN, "b": 1e999}')
+    assert {"a": "NaN", "b": "1e999"} == found
+    assert 2 == len(lines)
     assert json.dumps(found)
