@@ -13,7 +13,7 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.read.history import Lives, find_lives
 from leftoff.engine.read.show import StepPage, StepsWanted, step_graph, step_page
 from leftoff.engine.steps.reports import StepReport
-from leftoff.operations.page_views import Overview, RunFilter, at_a_glance, overview, records_of
+from leftoff.operations.page_actions import Overview, RunFilter, at_a_glance, overview, records_of
 from leftoff.operations.run_reports import report_step
 from leftoff.operations.runs import target
 from tests.cli.command import call, succeed

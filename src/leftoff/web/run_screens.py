@@ -13,7 +13,7 @@ from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations.checkpoints import brief_run, compare_versions
-from leftoff.operations.page_views import at_a_glance, records_of, step_of_run
+from leftoff.operations.page_actions import at_a_glance, records_of, step_of_run
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.run_files import file_at
 from leftoff.operations.runs import target
