@@ -157,7 +157,7 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
     """Tools, variables and paths that the workflow says it needs; actions that can be executed."""
     from leftoff.workflow.processes.groups import check_seen
     from leftoff.workflow.run.actions import action_of
-    from leftoff.workflow.run.driver import missing
+    from leftoff.workflow.run.run_state import missing
 
     check_seen()
     check_agents(project, workflow)

@@ -12,7 +12,7 @@ from leftoff.errors import LeftoffError
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Ended, Ready
-from leftoff.workflow.run.actions import check_job, existing, outputs_of, script
+from leftoff.workflow.run.actions import existing, outputs_of, start_check
 from leftoff.workflow.run.outcome import expect
 
 if TYPE_CHECKING:
@@ -49,18 +49,11 @@ def failing(driver: Driver, live: LiveAttempt) -> str:
 def _holds(driver: Driver, live: LiveAttempt, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
     # Another one may look at the same moment: nobody has the lease yet.
-    name = f"proof-{os.getpid()}-{number}"
-    step, token = live.step, f"{live.token}.{name}"
-    folder = live.folder.below(name)
-    folder.remove()
-    folder.make()
-    values = driver.state.values(step, live.item)
-    command = script(step, text, driver.templates, values, folder.path, f"{step.path}: checks")
-    driver.launcher.start(check_job(driver, live, token, folder, command, values))
+    token = start_check(driver, live, text, f"proof-{os.getpid()}-{number}")
     try:
-        return _ended_well(driver, token, folder)
+        return _ended_well(driver, token, live.check_folder)
     finally:
-        folder.remove()
+        live.check_folder.remove()
 
 
 def _ended_well(driver: Driver, token: str, folder: AttemptFolder) -> bool:

@@ -16,10 +16,11 @@ from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder
 from leftoff.workflow.run.actions import (
+    NO_FOLDER,
     LiveAttempt,
     action_of,
-    attempt_job,
     error_about,
+    job_of,
     own_environment,
     script,
 )
@@ -64,7 +65,7 @@ def _begin(driver: Driver, unit: str, leaf: str) -> None:
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
-        live = LiveAttempt(unit, step, item, "", AttemptFolder(""))
+        live = LiveAttempt(unit, step, item, "", NO_FOLDER)
         failed(driver, live, error_about(error), None, retry=False)
 
 
@@ -223,7 +224,7 @@ def _launch(driver: Driver, step: Step, unit: str, item: Any, *, expands: bool =
             if decision.earlier is not None:
                 reused(driver, live, decision.earlier, decision.why)
                 return
-    job = attempt_job(driver, live, command, values)
+    job = job_of(driver, live, command, values)
     driver.attempts[token] = live
     driver.launcher.start(job)
 

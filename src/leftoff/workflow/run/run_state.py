@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
@@ -82,6 +83,17 @@ def check_first(workflow: Workflow, variables: dict[str, Any], project: str) -> 
             raise BadDefinition(
                 f"{workflow.path}:{step.line}:{step.column}: {error.message}", hint=error.hint
             ) from None
+
+
+def missing(workflow: Workflow, project: str) -> list[str]:
+    """Return what the definition requires and is missing, in words."""
+    wanted = workflow.requires
+    tools = [f"the tool {name} is not on PATH" for name in wanted.tools if shutil.which(name) is None]
+    env = [f"the environment has no {name}" for name in wanted.env if not CALLER.has(name)]
+    paths = [
+        f"there is no {path}" for path in wanted.paths if not os.path.exists(os.path.join(project, path))
+    ]
+    return [*tools, *env, *paths]
 
 
 def files_of(project: str, pattern: str, step: str) -> list[str]:
