@@ -240,7 +240,9 @@ def start(
     from leftoff.workflow.run.driver import start
     from leftoff.workflow.run.run_state import check_first
 
-    check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
+    check_first(
+        project.store, request.workflow, {**request.workflow.vars, **request.variables}, project.folder
+    )
     secrets = _secrets_of(request.workflow, execution.questions)
     setting = setting_of(project, execution, secrets, request.issue)
     setting.reuse = request.reuse
@@ -264,13 +266,13 @@ def foresee(project: Project, request: RunRequest) -> list[Foreseen]:
     from tempfile import TemporaryDirectory
 
     from leftoff.workflow.run.reuse import Foresight
-    from leftoff.workflow.run.run_state import check_first
+    from leftoff.workflow.run.run_state import RunState, check_first
 
     workflow = request.workflow
     variables = {**workflow.vars, **request.variables}
-    check_first(workflow, variables, project.folder)
+    check_first(project.store, workflow, variables, project.folder)
     with TemporaryDirectory(prefix="leftoff-") as folder:
-        foresight = Foresight(workflow, project.store, project.folder, project.redactor, folder)
+        foresight = Foresight(RunState(workflow, project.folder, project.store), project.redactor, folder)
         return foresight.plan(variables, reuse=request.reuse)
 
 

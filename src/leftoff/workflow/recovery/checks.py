@@ -247,7 +247,7 @@ class WorkflowChecks(CheckProvider):
         if step.foreach is not None and orphan.unit == step.path:
             return  # it looks for items
         item = state.item(orphan.unit) if orphan.unit != step.path else NOTHING
-        absent = without_outputs(state, Templates(), step, item)
+        absent = without_outputs(state, step, item)
         if absent:
             ended = (
                 "it ended with exit code 0"

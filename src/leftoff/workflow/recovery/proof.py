@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.actions import LiveAttempt
     from leftoff.workflow.run.driver import Driver
     from leftoff.workflow.run.run_state import RunState
-    from leftoff.workflow.template.templates import Templates
 
 
-def without_outputs(state: RunState, templates: Templates, step: Step, item: Any) -> str:
+def without_outputs(state: RunState, step: Step, item: Any) -> str:
     """What is missing of a step's declared outputs, in words; empty where they are there. Nothing is executed."""
     try:
-        outputs, cwd = outputs_of(templates, state.values(step, item), step)
+        outputs, cwd = outputs_of(state, step, item)
         existing(state.project, cwd, outputs)
     except LeftoffError as error:
         return error.message.rstrip(".")

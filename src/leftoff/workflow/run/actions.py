@@ -36,6 +36,7 @@ from leftoff.workflow.processes.attempt_folder import (
     Job,
     LogFollower,
 )
+from leftoff.workflow.run.run_state import RunState
 from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
@@ -152,10 +153,11 @@ def error_about(error: LeftoffError) -> dict[str, Any]:
     return {"type": error.code, "message": f"{error.message.rstrip('.')}. {hint}" if hint else error.message}
 
 
-def outputs_of(templates: Templates, values: dict[str, Any], step: Step) -> tuple[list[str], str]:
+def outputs_of(state: RunState, step: Step, item: Any) -> tuple[list[str], str]:
     """Return the declared outputs of a step and its working folder, rendered."""
-    outputs = [templates.render(text, values, f"{step.path}: outputs") for text in step.outputs]
-    return outputs, templates.render(step.cwd, values, f"{step.path}: cwd") if step.cwd else ""
+    values, render = state.values(step, item), state.templates.render
+    outputs = [render(text, values, f"{step.path}: outputs") for text in step.outputs]
+    return outputs, render(step.cwd, values, f"{step.path}: cwd") if step.cwd else ""
 
 
 def existing(project: str, cwd: str, patterns: Sequence[str]) -> list[str]:

@@ -59,7 +59,6 @@ from leftoff.workflow.run.reuse import Reuse
 from leftoff.workflow.run.run_state import RunState
 from leftoff.workflow.run.scheduler import Scheduler
 from leftoff.workflow.template.shell_values import OWN_NAME
-from leftoff.workflow.template.templates import Templates
 
 Observer = Callable[[dict[str, Any]], None]
 Ask = Callable[[str, str, str], bool]  # a finding's code, its message, its hint: whether to continue
@@ -157,8 +156,8 @@ class Driver:
         self.state = RunState(workflow, setting.project, setting.store, head.run, head.run_id)
         self.state.overlay = overlay
         self.scheduler = Scheduler(workflow, self.state.graph, setting.most)
-        self.templates = Templates()
-        self.reuse = Reuse(setting.store, self.state, self.templates, everything=setting.reuse)
+        self.templates = self.state.templates
+        self.reuse = Reuse(self.state, everything=setting.reuse)
         # Copied once: a look-up for each step costs more than its commit. Values of an outer step are left out.
         self.environ = {
             name: value for name, value in CALLER.environment().items() if not OWN_NAME.fullmatch(name)

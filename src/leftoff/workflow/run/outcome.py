@@ -39,7 +39,7 @@ from leftoff.workflow.run.entries import (
     StepRunsAgain,
 )
 from leftoff.workflow.run.reuse import Earlier
-from leftoff.workflow.run.run_state import lines_of, name_items
+from leftoff.workflow.run.run_state import lines_of
 
 if TYPE_CHECKING:
     from leftoff.workflow.run.driver import Driver
@@ -98,8 +98,7 @@ def stopped(driver: Driver, live: LiveAttempt) -> None:
 def expect(driver: Driver, live: LiveAttempt) -> None:
     """Set what a step must leave: its outputs, rendered, and the checks that must hold."""
     step = live.step
-    values = driver.state.values(step, live.item)
-    live.outputs, live.cwd = outputs_of(driver.templates, values, step)
+    live.outputs, live.cwd = outputs_of(driver.state, step, live.item)
     live.checks = [(text, None) for text in step.checks]
     live.checks += [(text, name) for name, text in step.criteria.items()]
 
@@ -158,7 +157,7 @@ def _found_items(driver: Driver, live: LiveAttempt) -> None:
 def declare(driver: Driver, step: Step, found: list[Any]) -> None:
     """Record the items of a `foreach`, some hundreds in a commit. The last commit has their number."""
     state = driver.state
-    named = name_items(step, found, driver.templates, state.values(step), driver.redactor)
+    named = state.name_items(step, found, driver.redactor)
     stale = sorted(set(state.items(step.path)) - {path for path, _ in named})
     driver.commit()
     numbered = [(order, path, item) for order, (path, item) in enumerate(named)]
