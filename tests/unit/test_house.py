@@ -23,7 +23,6 @@ MANY_PARAMETERS = {
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.engine.steps.unblock.unblock",
     "leftoff.workflow.functions.durable.step",
-    "leftoff.workflow.run.actions._job",
 }
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.
