@@ -21,8 +21,8 @@ from leftoff.dialects.document_text import dump_json, dump_yaml
 from leftoff.dialects.draft import Decoded, Draft, Records, Source, State
 from leftoff.dialects.loose_values import Reject, Rejected, Repairs, shown
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.find import SESSION
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import SESSION
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import DEFAULT, Policy, phase
 from leftoff.engine.write.commit import Seal

@@ -29,7 +29,7 @@ from leftoff.dialects.sync_secrets import SecretFilter
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.read.which import SESSION
+from leftoff.engine.read.find import SESSION
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import make_folder
