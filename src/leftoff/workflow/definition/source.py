@@ -176,7 +176,7 @@ def read(text: str, problems: Problems) -> Node | None:
         hint = r'Inside double quotes, write it as "\xNN" or "\uNNNN".'
         message = f"the character U+{ord(bad.group()):04X} cannot be in YAML"
         raise problems.fatal(*position(text, bad.start()), message, hint)
-    tree = _Tree(text, problems)
+    tree = Tree(text, problems)
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         for event in yaml.parse(text, Loader=loader):
@@ -197,8 +197,13 @@ def position(text: str, offset: int) -> tuple[int, int]:
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class _Tree:
-    """Nodes from events. Containers that are still open are on a stack; each remembers a key that waits."""
+class Tree:
+    """Nodes from events. Containers that are still open are on a stack; each remembers a key that waits.
+
+    Protocols read their documents with a subclass that repairs more (`leftoff.dialects.document_yaml`).
+    """
+
+    deepest, most_nodes = DEEPEST, MOST_NODES
 
     def __init__(self, text: str, problems: Problems) -> None:
         self.text = text
@@ -216,9 +221,10 @@ class _Tree:
         elif kind == "AliasEvent":
             self._add(self._alias(event))
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-            if len(self.open) >= DEEPEST:
-                raise self._fatal(event.start_mark, "nested too deep", f"{DEEPEST} levels are the most.")
-            self._check_tag(event)
+            if len(self.open) >= self.deepest:
+                raise self._fatal(event.start_mark, "nested too deep", f"{self.deepest} levels are the most.")
+            if event.tag not in (None, "!", f"{_CORE}map", f"{_CORE}seq"):
+                self._bad_tag(event)
             of_map = kind == "MappingStartEvent"
             empty: Any = {} if of_map else []
             node = self._anchored(event, Node("map" if of_map else "list", empty, event.start_mark))
@@ -249,8 +255,8 @@ class _Tree:
         self._add(node)
 
     def _add(self, node: Node) -> None:
-        if node.size > MOST_NODES:
-            message, hint = f"more than {MOST_NODES:,} values", "Aliases count each time they are used."
+        if node.size > self.most_nodes:
+            message, hint = f"more than {self.most_nodes:,} values", "Aliases count each time they are used."
             raise self.problems.fatal(node.line, node.column, message, hint)
         if not self.open:
             self.root = node
@@ -260,12 +266,15 @@ class _Tree:
             self.keys[-1] = self._key(node)
         else:
             key, self.keys[-1] = self.keys[-1], None
-            there = self.open[-1].value.get(key.text)
-            if there is None:
-                self.open[-1].value[key.text] = (key, node)
-            else:
-                first = f"The first one is on line {there[0].line}."
-                self.problems.add(key, f"the key `{key.text}` is there twice", first)
+            self._pair(self.open[-1], key, node)
+
+    def _pair(self, node: Node, key: Node, value: Node) -> None:
+        there = node.value.get(key.text)
+        if there is None:
+            node.value[key.text] = (key, value)
+        else:
+            first = f"The first one is on line {there[0].line}."
+            self.problems.add(key, f"the key `{key.text}` is there twice", first)
 
     def _key(self, node: Node) -> Node:
         if node.scalar:
@@ -305,7 +314,8 @@ class _Tree:
                 self.problems.add(source, message, "For example: <<: *common")
 
     def _scalar(self, event: Any) -> Node:
-        self._check_tag(event)
+        if event.tag not in (None, "!"):
+            self._bad_tag(event)
         quoted = event.style is not None and event.style != ""
         plain = not quoted and not event.tag and event.implicit[0]
         kind, value = self._core(event, event.value) if plain else ("text", event.value)
@@ -328,10 +338,9 @@ class _Tree:
             return "float", float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         return "text", text
 
-    def _check_tag(self, event: Any) -> None:
-        if event.tag and event.tag != "!":
-            message = f"the tag `{event.tag.replace(_CORE, '!!')}` does not fit here"
-            self.problems.at(event.start_mark, message, "Leave it out; nothing here needs tags.")
+    def _bad_tag(self, event: Any) -> None:
+        message = f"the tag `{event.tag.replace(_CORE, '!!')}` does not fit here"
+        self.problems.at(event.start_mark, message, "Leave it out; nothing here needs tags.")
 
 
 _NEEDS_QUOTES = (
