@@ -154,7 +154,7 @@ def at_a_glance(project: Project, caller: Caller, ref: str) -> tuple[Target, Gla
     return found, store.read(look)
 
 
-def records_of(project: Project, caller: Caller, ref: str, *collections: str) -> dict[str, dict[str, Any]]:
+def run_records(project: Project, caller: Caller, ref: str, *collections: str) -> dict[str, dict[str, Any]]:
     """Return the records that a run, or a version of it, has in some collections, by key."""
     found = target(project, caller, ref)
 
