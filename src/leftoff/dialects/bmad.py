@@ -44,7 +44,7 @@ from leftoff.dialects.loose_values import Rejected, run_words, shown
 from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.sync import Sync
 from leftoff.engine.read.state import DEFINITION
-from leftoff.engine.redaction.credentials import is_secret_file
+from leftoff.engine.redaction.redactor import is_secret_file
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import Policy, kept_for
 from leftoff.errors import LeftoffError

@@ -32,7 +32,7 @@ def in_force(project: Project) -> list[Setting]:
         out.append(Setting(name, getattr(settings, name), settings.source_of(name)))
     for group in _GROUPS:
         values = getattr(settings, group)
-        for name in sorted(values.__slots__):
+        for name in sorted(values._fields):
             out.append(Setting(f"{group}.{name}", getattr(values, name), settings.source_of(group, name)))
     for group in sorted(OPAQUE):
         for name, value in settings.section(group).items():

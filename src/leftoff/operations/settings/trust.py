@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.engine.config import trust
+from leftoff.engine.config import settings as trust
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import open_store, store_home
 from leftoff.engine.config.settings import tables_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.project import Project
-    from leftoff.engine.config.trust import Item, Remembered
+    from leftoff.engine.config.settings import Remembered, TrustItem
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
 
@@ -43,11 +43,11 @@ class Trust(Fields):
     ``home``: the work tree that its store is in; ``of_store``: what is asked about that."""
 
     project: str
-    given: list[Item]
-    asked: list[Item]
+    given: list[TrustItem]
+    asked: list[TrustItem]
     runs: list[Run]
     home: str
-    of_store: list[Item]
+    of_store: list[TrustItem]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -76,7 +76,7 @@ def look(project: Project) -> Trust:
     return Trust(folder, given, asked, runs, home, of_store)
 
 
-def _links(folder: str, tables: dict[str, Any]) -> tuple[str, list[Item]]:
+def _links(folder: str, tables: dict[str, Any]) -> tuple[str, list[TrustItem]]:
     """The work tree that the store is in, and what of that place needs trust."""
     named = tables.get("store")
     home, store = store_home(folder, folder_of(named) if isinstance(named, str) else None)
@@ -138,7 +138,7 @@ def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
         or (known.item in links and known.project == os.path.realpath(home))
     ]
     for known in found:
-        trust.forget(known)
+        trust.distrust(known)
     project.forget_settings()
     return [*found, *forgotten], runs
 
@@ -147,7 +147,7 @@ def _forget_store(folder: str) -> list[Remembered]:
     named = tables_of(folder).get("store")
     home, store = store_home(folder, folder_of(named) if isinstance(named, str) else None)
     path = os.path.join(home, store)
-    item = trust.Item(store, trust.id_of(path), trust.UNKNOWN, path)
+    item = trust.TrustItem(store, trust.id_of(path), trust.UNKNOWN, path)
     gone = trust.forget_store(os.path.dirname(path), item.value)
     return [trust.Remembered(gone[0], home, item)] if gone else []
 
