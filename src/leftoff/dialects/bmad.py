@@ -48,8 +48,7 @@ from leftoff.engine.redaction.redactor import is_secret_file
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import Policy, kept_for
 from leftoff.errors import LeftoffError
-from leftoff.model.codec import text
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256, text
 from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import RunRow

@@ -210,7 +210,7 @@ def get(
 
 def _seen(collection: str, plain: Any) -> Any:
     from leftoff.engine.read.state import seen_step
-    from leftoff.model.values import readable
+    from leftoff.model.typed import readable
 
     if collection == "step" and isinstance(plain, dict):
         return seen_step(plain)

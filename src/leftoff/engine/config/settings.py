@@ -22,7 +22,7 @@ from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import common_folder
 from leftoff.errors import BadSettings, Invalid, StoreUnavailable
 from leftoff.files import ID_FILE, STORE_FILE, failure, links_in, open_plain, write_private
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.store import folder_of
 from leftoff.store import shown as shown_location
 
