@@ -127,7 +127,7 @@ def test_a_pipe_in_the_place_of_a_log(cloned: Path) -> None:
         assert done.code in (0, 3), str(done)
     with serving(cloned) as page:
         for path in ("/", f"/p/{cloned.name}/runs/r", f"/p/{cloned.name}/runs/r/step?step=a"):
-            assert 200 == page.get(path).status_code
+            assert 200 == page.get(path).status
 
 
 @pytest.mark.parametrize("run_id", ["../../../mine", "..", "a/b"])
