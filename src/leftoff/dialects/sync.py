@@ -24,8 +24,7 @@ from leftoff.dialects.import_documents import Importer
 from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.protocol import Dialect, run_named, same, state_at, write
 from leftoff.dialects.registry import mirrored
-from leftoff.dialects.sync_base import DisplacedFile, Problem, SyncBase, SyncedFile, digest
-from leftoff.dialects.sync_secrets import SecretFilter
+from leftoff.dialects.sync_base import DisplacedFile, Problem, SecretFilter, SyncBase, SyncedFile, digest
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
