@@ -25,8 +25,7 @@ from typing import Any
 from leftoff.dialects.document_text import pack, read_packed, unpack
 from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.protocol import Dialect
-from leftoff.engine.redaction.credentials import MASK
-from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.redaction.redactor import MASK, Redactor
 from leftoff.engine.workspace.project_files import (
     Place,
     ProjectFiles,
@@ -38,7 +37,7 @@ from leftoff.engine.workspace.project_files import (
 from leftoff.errors import LeftoffError, UnsafePath
 from leftoff.files import lock_within, make_private
 from leftoff.lock_holder import held_by_another
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.store.base import Store
 
 FOLDER, STATE, COMING, DISPLACED = "sync", "state", "coming", "displaced"
