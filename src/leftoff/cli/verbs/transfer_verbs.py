@@ -17,7 +17,7 @@ from leftoff.dialects.document_text import dump_json as dump
 from leftoff.dialects.loose_values import shown
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
-from leftoff.operations.protocols.bmad_events import parse, take_event
+from leftoff.operations.bmad_events import parse, take_event
 from leftoff.operations.run_transfer import Import, Imported, export_to, import_runs, list_dialects
 
 # -- export
