@@ -11,7 +11,7 @@ import pytest
 from leftoff.dialects import registry
 from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.registry import dialect as dialect_named
-from leftoff.engine.read.which import SESSION
+from leftoff.engine.read.find import SESSION
 from tests.cli.command import call, succeed
 
 #: by protocol: how a run of its own begins, its first step, and how the same run is asked for again

@@ -228,7 +228,7 @@ def facts(pairs: list[tuple[str, Line]], room: int) -> list[Line]:
     wide = max((width(name) for name, _ in pairs), default=0) + GAP
     out: list[Line] = []
     for name, line in pairs:
-        for number, piece in enumerate(wrapped(line, max(room - wide, NARROWEST)) if room else [line]):
+        for number, piece in enumerate(wrapped(line, max(room - wide, 4)) if room else [line]):
             out.append([(pad("" if number else name, wide), "label"), *piece])
     return out
 
@@ -256,7 +256,7 @@ def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line
     def total(wide: list[int]) -> int:
         return sum(wide[i] for i in kept) + GAP * (len(kept) - 1)
 
-    least = [c.least or wide[i] for i, c in enumerate(columns)]
+    least = [min(c.least or wide[i], wide[i]) for i, c in enumerate(columns)]
     while kept and total(least) > room and columns[gone := max(kept, key=lambda i: columns[i].rank)].rank:
         kept.remove(gone)
     while total(wide) > room:

@@ -10,7 +10,7 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, count
 from leftoff.cli.screen import Screen, crop, shared
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
-from leftoff.engine.read.diff import Section, same
+from leftoff.engine.read.history import Section, same
 from leftoff.engine.workspace.restoring import PlanEntry, RestorePlan
 from leftoff.host import Process
 from leftoff.model.ids import split_path

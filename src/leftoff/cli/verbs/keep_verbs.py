@@ -12,16 +12,15 @@ from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean, columns
 from leftoff.clock import ago
-from leftoff.dialects.bmad_events import parse
 from leftoff.dialects.claude import phases, project_of, status_word, why_ask
 from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
 from leftoff.dialects.document_text import dump_json
 from leftoff.dialects.loose_values import shown
-from leftoff.dialects.retention import Pruned
+from leftoff.dialects.project_retention import PruneReport
 from leftoff.engine.retention.fsck import FsckReport
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
-from leftoff.operations.protocols.bmad import take_event
+from leftoff.operations.protocols.bmad_events import parse, take_event
 from leftoff.operations.settings.trust import Trust, give, given, look, take_back
 from leftoff.operations.transfer import Import, dialects, export, import_runs
 from leftoff.operations.upkeep import stores
@@ -100,7 +99,7 @@ def _prune_verb(about: dict[str, Any], dry: bool) -> str:
     return f"would be {verb}" if dry else verb
 
 
-def _prune_summary(done: Pruned, *, in_database: bool) -> list[str]:
+def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
     """Return what to say of all of it: what went where, and which space is free now or later."""
     verbs = [_prune_verb(about, done.dry) for about in done.removed]
     went = ", ".join(f"{verbs.count(verb)} {verb}" for verb in dict.fromkeys(verbs)) or "nothing to remove"

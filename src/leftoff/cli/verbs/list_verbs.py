@@ -220,7 +220,7 @@ def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | No
         )
     if not screen.fancy:
         return [[(line, "")] for line in columns(bare)]
-    elastic = [Column("RUN", least=16), Column("TITLE", rank=2, least=12), Column("BRANCH", rank=3, least=6)]
+    elastic = [Column("RUN", least=30), Column("TITLE", rank=2, least=12), Column("BRANCH", rank=3, least=6)]
     heads = [*elastic, Column("STATUS"), Column("PROGRESS"), Column("STEP", rank=4, least=10)]
     heads += [Column(name, right=True) for name in (*size_head, "UPDATED")]
     return table(heads, cells, screen.columns)
