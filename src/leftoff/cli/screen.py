@@ -264,7 +264,9 @@ def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line
         if not elastic:
             break
         wide[max(elastic, key=wide.__getitem__)] -= 1
-    heading: list[Line] = [[(c.name, "label")] for c in columns]
+    heading: list[Line] = [
+        [(f"{c.name:{'>' if c.right else '<'}{wide[i]}}", "label")] for i, c in enumerate(columns)
+    ]
     lines: list[Line] = []
     for row in [heading, *rows] if kept else []:
         line: Line = []
