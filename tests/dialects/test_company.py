@@ -83,18 +83,6 @@ def test_its_own_files_are_imported_as_their_run(project: Path, dialect: str) ->
 
 
 @DIALECTS
-def test_both_at_once(project: Path, dialect: str) -> None:
-    """A run of the protocol beside others: finished, and taken up again, in any order."""
-    succeed("init", "--dialect", dialect, cwd=project)
-    succeed("start", "release", "--run-id", "rel-1", cwd=project)
-    run = own_run(project, dialect)
-    succeed("step", "done", "build", "--run", "rel-1", cwd=project)
-    succeed("finish", "--run", run, cwd=project)
-    succeed("set", "x=1", "--run", "rel-1", cwd=project)
-    assert sorted([run, "rel-1"]) == runs(project)
-
-
-@DIALECTS
 def test_a_session_of_an_agent_is_no_work_of_the_protocol(project: Path, dialect: str) -> None:
     succeed("init", "--dialect", dialect, cwd=project)
     before = files(project)

@@ -16,9 +16,9 @@ from leftoff.cli.text import clean, columns, out, safe_json, say
 from leftoff.clock import ago
 from leftoff.engine.config import project as places
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.errors import NeedsPerson
 from leftoff.model import codec
-from leftoff.operations import Project
 
 YES = ("y", "yes")
 HEED_S = 0.2

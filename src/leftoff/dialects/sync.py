@@ -286,7 +286,7 @@ class Sync(Follower):
         repairs.hide(document, self.redactor)
         if base is not None:
             try:
-                before = self._secrets.restored(self._document(path, base, file, Repairs()), document)
+                before = self._document(path, base, file, Repairs())
             except LeftoffError:
                 pass
         source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))

@@ -16,9 +16,8 @@ from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, read_data, spec_of
 from leftoff.errors import NotFound, Usage
 from leftoff.model.codec import text
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
-from leftoff.operations.run_list import Wanted, list_runs
-from leftoff.operations.steps import step_names
-from leftoff.operations.upkeep.init import Initialized, init
+from leftoff.operations.runs import list_project_runs, step_names
+from leftoff.operations.store_upkeep import Initialized, init_project
 
 # -- help
 
@@ -173,7 +172,7 @@ def _named(name: str, ctx: Context) -> list[str]:
     """Return the words that a usage means by a name, without steps that a shell would take for more than a word."""
     name = name.strip("[]…")
     if name in ("RUN", "REF"):
-        runs = list_runs(ctx.project, Wanted(limit=_MOST_WORDS)).runs
+        runs = list_project_runs(ctx.project, limit=_MOST_WORDS).runs
         return [*(run.run_id for run in runs), "latest"] if ctx.project.store.exists() else []
     if name == "STEP":
         try:
@@ -204,7 +203,7 @@ After an interruption, `leftoff brief` says where you were.
 
 
 def run_init(args: Args, ctx: Context) -> int:
-    done = init(ctx.project, args.dialect, utilities=bool(args.utils))
+    done = init_project(ctx.project, args.dialect, utilities=bool(args.utils))
     ignore = "\n".join([*([f"{done.inside}/"] if done.inside else []), *done.ignored])
     agents = _FOR_AGENTS.format(starts=done.starts)
     suggestions = {"leftoff.toml": _TOML, ".gitignore": ignore, "agents": agents}

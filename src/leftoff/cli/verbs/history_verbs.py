@@ -10,25 +10,25 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, count
 from leftoff.cli.screen import Screen, crop, shared
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
+from leftoff.engine.config.caller import Caller
 from leftoff.engine.read.history import Section, same
 from leftoff.engine.workspace.restoring import PlanEntry, RestorePlan
+from leftoff.errors import usage_errors
 from leftoff.host import Process
 from leftoff.model.ids import split_path
 from leftoff.model.versions import Version
 from leftoff.model.words import FINISHED
-from leftoff.operations import Caller
-from leftoff.operations.checkpoints import Compared, Fork, History, compare, fork, history
-from leftoff.operations.files import (
+from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
+from leftoff.operations.run_files import (
     Rollback,
     RolledBack,
     file_at,
     plan_rollback,
-    restore,
-    restore_request,
-    rollback,
-    track,
+    restore_files,
+    restore_words,
+    rollback_run,
+    track_files,
 )
-from leftoff.operations.reports import usage_errors
 
 # -- log
 
@@ -117,7 +117,7 @@ _NOTHING: Any = object()
 
 def run_diff(args: Args, ctx: Context) -> int:
     old, new = [*args.rest, None, None][:2]
-    found = compare(ctx.project, ctx.caller, old, new, args.paths)
+    found = compare_versions(ctx.project, ctx.caller, old, new, args.paths)
     if args.json:
         return ctx.answer(found)
     screen = ctx.screen()
@@ -250,13 +250,10 @@ def run_fork(args: Args, ctx: Context) -> int:
     ctx.need_name()
     caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
     variables = usage_errors(lambda: assignments(args.var))
-    wanted = Fork(ctx.word, args.branch, args.run_id, variables)
-    made = fork(ctx.project, caller, wanted)
-    if not args.json:
-        ctx.out(made.info.run_id)
-        came = f"{made.source.row.run_id}@{made.source.seq}"
-        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.info.run_id}` continues it.")
-    return ctx.answer(made)
+    made, source = fork_run(ctx.project, caller, ctx.word, args.branch, args.run_id, variables)
+    came = f"{source.row.run_id}@{source.seq}"
+    said = f"leftoff: forked from {came}; `leftoff resume {made.run_id}` continues it."
+    return ctx.answer(made, made.run_id, said)
 
 
 # -- rollback
@@ -275,7 +272,7 @@ def run_rollback(args: Args, ctx: Context) -> int:
         hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
         return ctx.confirm(_running_steps(run_id, running), hint=hint)
 
-    done = rollback(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
+    done = rollback_run(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
     if not done.done:
         return ctx.said_no()
     if args.json:
@@ -376,8 +373,8 @@ def _file_diffs(entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
 
 
 def run_restore(args: Args, ctx: Context) -> int:
-    request = restore_request(ctx.project, ctx.caller, args.rest)
-    done = restore(ctx.project, ctx.caller, request, lambda plan: _agree(ctx, plan))
+    ref, paths = restore_words(ctx.project, ctx.caller, args.rest)
+    done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
     if not done.outcome.done:
         return ctx.said_no()
     plan = done.outcome.plan
@@ -395,7 +392,7 @@ def run_restore(args: Args, ctx: Context) -> int:
 def run_track(args: Args, ctx: Context) -> int:
     if bool(args.rest) == args.git:
         raise args.spec.wrong("`leftoff track` needs PATH… or --git.")
-    return ctx.answer(track(ctx.project, ctx.caller, args.rest, git=args.git))
+    return ctx.answer(track_files(ctx.project, ctx.caller, args.rest, git=args.git))
 
 
 # -- cat

@@ -16,29 +16,39 @@ from leftoff.dialects.claude import phases, project_of, status_word, why_ask
 from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
 from leftoff.dialects.document_text import dump_json
 from leftoff.dialects.loose_values import shown
-from leftoff.dialects.project_retention import PruneReport
+from leftoff.dialects.project_retention import PruneReport, prune_project
+from leftoff.engine.config.trust import remembered
 from leftoff.engine.retention.fsck import FsckReport
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
+from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
 from leftoff.operations.protocols.bmad_events import parse, take_event
-from leftoff.operations.settings.trust import Trust, give, given, look, take_back
-from leftoff.operations.transfer import Import, dialects, export, import_runs
-from leftoff.operations.upkeep import stores
-from leftoff.operations.upkeep.retention import archive, prune, remove, trash, undelete, withdraw_files
+from leftoff.operations.run_transfer import Import, export_to, import_runs, list_dialects
+from leftoff.operations.store_upkeep import (
+    archive_run,
+    back_up_store,
+    check_store,
+    copy_all,
+    list_trash,
+    migrate_store,
+    remove_run,
+    store_info,
+    undelete_run,
+    withdraw_files,
+)
 
 # -- archive, trash
 
 
 def run_archive(args: Args, ctx: Context) -> int:
-    done = archive(ctx.project, ctx.caller, ctx.word)
-    how = "was archived already" if done.already else "is archived"
-    run_id = done.info.run_id
-    return ctx.answer(done.info, run_id, f"leftoff: run {run_id} {how}.")
+    run, was_archived = archive_run(ctx.project, ctx.caller, ctx.word)
+    how = "was archived already" if was_archived else "is archived"
+    return ctx.answer(run, run.run_id, f"leftoff: run {run.run_id} {how}.")
 
 
 def run_rm(args: Args, ctx: Context) -> int:
     what = 'Run {0.run_id} ("{1}", {0.status}) would be moved to the trash.'
-    done = remove(
+    done = remove_run(
         ctx.project,
         ctx.caller,
         ctx.word,
@@ -58,9 +68,9 @@ def tell_removed(ctx: Context, done: dict[str, Any]) -> int:
 def run_undelete(args: Args, ctx: Context) -> int:
     name = args.rest[0] if args.rest else ctx.caller.named
     if name is not None:
-        found = undelete(ctx.project, name)
+        found = undelete_run(ctx.project, name)
         return ctx.answer(found, said=f"leftoff: run {found.run_id} is back ({found.status}).")
-    there = trash(ctx.project)
+    there = list_trash(ctx.project)
     lines = []
     for each in there:
         title = clean(each["title"] or each["workflow"])
@@ -77,7 +87,7 @@ def run_prune(args: Args, ctx: Context) -> int:
     if args.protocol_files:
         done = withdraw_files(ctx.project, dry=args.dry_run)
     else:
-        done = prune(ctx.project, dry=args.dry_run, empty=args.empty_trash)
+        done = prune_project(ctx.project, dry=args.dry_run, empty=args.empty_trash)
     if args.json:
         return ctx.answer(done)
     for about in done.removed:
@@ -121,7 +131,7 @@ def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
 
 
 def run_fsck(args: Args, ctx: Context) -> int:
-    report = stores.fsck(ctx.project, repair=args.repair)
+    report = check_store(ctx.project, repair=args.repair)
     ctx.answer(report, _fsck_page(report, ctx.project.store.name, repair=args.repair))
     return 0 if report.ok else 4
 
@@ -169,15 +179,14 @@ def run_store(args: Args, ctx: Context) -> int:
                 line = f"copying {table}: {rows:,} of {total:,} rows"
                 region.draw([], [[(line, "")]], columns_of(sys.stderr))
 
-        done = stores.copy(ctx.project, places[0], places[1], tell)
-        runs, rows = done.copied["run"], sum(done.copied.values())
-        return ctx.answer(
-            done, f"{done.source}: {runs} run(s), {rows} rows copied to {done.target}; checked."
-        )
+        done = copy_all(ctx.project, places[0], places[1], tell)
+        runs, rows = done["copied"]["run"], sum(done["copied"].values())
+        said = f"{done['from']}: {runs} run(s), {rows} rows copied to {done['to']}; checked."
+        return ctx.answer(done, said)
     if what == "backup":
-        saved = stores.backup(ctx.project, places[0])
-        return ctx.answer(saved, f"{saved.store}: {saved.runs} run(s) backed up to {saved.folder}.")
-    found = stores.migrate(ctx.project) if what == "migrate" else stores.info(ctx.project)
+        saved = back_up_store(ctx.project, places[0])
+        return ctx.answer(saved, f"{saved['store']}: {saved['runs']} run(s) backed up to {saved['backup']}.")
+    found = migrate_store(ctx.project) if what == "migrate" else store_info(ctx.project)
     about = {"store": found.store, **found.about, "folder": found.folder}
     if not found.exists:
         about["note"] = "there is nothing yet: the first write makes it"
@@ -195,11 +204,11 @@ def run_trust(args: Args, ctx: Context) -> int:
     if args.list:
         return _list_trust(ctx)
     if args.revoke:
-        known, runs = take_back(ctx.project)
+        known, runs = take_back_trust(ctx.project)
         about = {"revoked": [each.to_json() for each in known], "runs": runs}
         number, folder = len(known) + len(runs), ctx.project.folder
         return ctx.answer(about, said=f"leftoff: {number} revoked; nothing of {folder} is trusted now.")
-    found = look(ctx.project)
+    found = look_at_trust(ctx.project)
     if not args.json:
         _show_trust(ctx, found)
     if found.asked or found.runs:
@@ -209,8 +218,8 @@ def run_trust(args: Args, ctx: Context) -> int:
             return 7
         if not ctx.confirm("This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
             return ctx.said_no()
-        give(ctx.project, found)
-        found = look(ctx.project)
+        give_trust(ctx.project, found)
+        found = look_at_trust(ctx.project)
         ctx.say(f"leftoff: {found.project} is trusted, as it is now.")
     return ctx.answer(found)
 
@@ -232,7 +241,7 @@ def _show_trust(ctx: Context, found: Trust) -> None:
 
 
 def _list_trust(ctx: Context) -> int:
-    found = given()
+    found = remembered()
     if ctx.args.json:
         return ctx.answer({"trusted": [known.to_json() for known in found]})
     for known in found:
@@ -251,7 +260,7 @@ def _list_trust(ctx: Context) -> int:
 def run_export(args: Args, ctx: Context) -> int:
     if args.o == "-":
         raise args.spec.wrong("A bundle is written to a file, not to stdout.")
-    done = export(ctx.project, ctx.caller, ctx.word, args.o)
+    done = export_to(ctx.project, ctx.caller, ctx.word, args.o)
     files = f", {done.blobs} file(s)" if done.blobs else ""
     what = f"run {done.run_id}, {done.checkpoints} checkpoint(s){files}, {done.bytes:,} bytes"
     return ctx.answer(done, f"{done.path}: {what}")
@@ -289,23 +298,23 @@ def _agrees(path: str, way: str) -> bool:
 
 
 def run_dialects(args: Args, ctx: Context) -> int:
-    found = dialects(ctx.project)
+    found = list_dialects(ctx.project)
     rows, examples = [("DIALECT", "HERE", "FILES")], [""]
     for each in found:
-        number = len(each.files)
+        number, name, example = len(each["files"]), each["name"], each["example"]
         here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
-        rows.append((each.name, f"{here}, mirrored" if each.mirrored else here, each.about))
-        if each.example is not None:
-            path, document = each.example
-            reads = f"Read by: leftoff import {path} --dialect {each.name}"
+        rows.append((name, f"{here}, mirrored" if each["mirrored"] else here, each["about"]))
+        if (path := example["path"]) is not None:
+            begun = f"Begun by: {each['starts']}"
+            reads = f"Read by: leftoff import {path} --dialect {name}"
             examples += [
-                f"{each.name}, for example {path}:",
-                f"    {clean(json.dumps(document, ensure_ascii=False))}",
-                f"    {f'Begun by: {each.starts}' if each.starts else reads}",
+                f"{name}, for example {path}:",
+                f"    {clean(json.dumps(example['document'], ensure_ascii=False))}",
+                f"    {begun if each['starts'] else reads}",
                 "",
             ]
     page = "\n".join([*columns(rows), *examples]).rstrip()
-    return ctx.answer({"dialects": [each.to_json() for each in found]}, page)
+    return ctx.answer({"dialects": found}, page)
 
 
 # -- compat: the protocols' own commands
