@@ -48,7 +48,7 @@ from leftoff.workflow.run import driver as driving
 from leftoff.workflow.run.actions import action_of
 from leftoff.workflow.run.driver import Driver, Observer, Setting
 from leftoff.workflow.run.reuse import Foreseen, Foresight
-from leftoff.workflow.run.run_state import check_first
+from leftoff.workflow.run.run_state import RunState, check_first, missing
 
 
 class RunRequest(NamedTuple):
@@ -155,7 +155,7 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)
-    found, level = driving.missing(workflow, project.folder), questions.level("prerequisite.missing")
+    found, level = missing(workflow, project.folder), questions.level("prerequisite.missing")
     what = f"The workflow needs something that is missing: {'; '.join(found)}."
     hint = "Provide it, or continue anyway with --yes."
     if found and level == REFUSE:
@@ -191,7 +191,7 @@ def start_workflow(
     Raise ``Conflict`` if a twin was started since these were found.
     """
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
-    check_first(workflow, variables, project.folder)
+    check_first(project.store, workflow, variables, project.folder)
     setting = setting_of(project, execution, _secrets_of(workflow, execution.questions), request.issue)
     setting.reuse = request.reuse
     if known:
@@ -237,9 +237,9 @@ def say_outside(project: Project, run_id: str) -> None:
 def foresee_run(project: Project, request: RunRequest) -> list[Foreseen]:
     """Return what a run would do, step by step, and why. Nothing is changed."""
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
-    check_first(workflow, variables, project.folder)
+    check_first(project.store, workflow, variables, project.folder)
     with TemporaryDirectory(prefix="leftoff-") as folder:
-        foresight = Foresight(workflow, project.store, project.folder, project.redactor, folder)
+        foresight = Foresight(RunState(workflow, project.folder, project.store), project.redactor, folder)
         return foresight.plan(variables, reuse=request.reuse)
 
 
