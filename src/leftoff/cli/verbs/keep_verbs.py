@@ -21,8 +21,8 @@ from leftoff.engine.config.settings import remembered
 from leftoff.engine.retention.fsck import FsckReport
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
+from leftoff.operations.bmad_events import parse, take_event
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
-from leftoff.operations.protocols.bmad_events import parse, take_event
 from leftoff.operations.run_transfer import Import, export_to, import_runs, list_dialects
 from leftoff.operations.store_upkeep import (
     archive_run,
