@@ -27,7 +27,10 @@ from leftoff.operations.run_lifecycle import (
     unblock_run,
 )
 from leftoff.operations.runs import run_and_step
-from leftoff.operations.workflow_runs import StoppedRun, stop_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.operations.workflow_runs import StoppedRun
 
 # -- start
 
@@ -147,6 +150,8 @@ _MOST_STEPS = 6
 
 
 def run_stop(args: Args, ctx: Context) -> int:
+    from leftoff.operations.workflow_runs import stop_run
+
     done = stop_run(ctx.project, ctx.caller, ctx.word)
     ctx.say(_stopped(done))
     return ctx.answer(done.run) if done.run is not None else 0
