@@ -19,8 +19,7 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import verify
-from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.workspace.tracking import Workspace
+from leftoff.engine.workspace.tracking import Workspace, capture
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet

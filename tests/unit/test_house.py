@@ -20,7 +20,7 @@ MANY_PARAMETERS = {
     "leftoff.api.run.map",
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
-    "leftoff.engine.steps.unblock.unblock",
+    "leftoff.engine.steps.approvals.clear_blocks",
     "leftoff.workflow.functions.durable.step",
     "leftoff.workflow.run.actions._job",
 }

@@ -13,8 +13,8 @@ from leftoff.api.values import encoded
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.fork import ForkRequest, fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
+from leftoff.engine.lifecycle.rewind import ForkRequest, fork_run
 from leftoff.engine.read import find
 from leftoff.engine.read.info import RunInfo, list_info
 from leftoff.engine.read.which import READS, RESUMES, Which
@@ -207,7 +207,7 @@ class Store:
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
         wanted = ForkRequest(branch, run_id, _encoded(variables), scrubber=self._redactor)
-        head, epoch, _ = fork(self._store, target, wanted, self._clock.now(), self._driver())
+        head, epoch, _ = fork_run(self._store, target, wanted, self._clock.now(), self._driver())
         return Run(self, head, epoch, resumed=True)
 
     def _drives(self, run: Run) -> None:

@@ -27,8 +27,8 @@ from leftoff.dialects.registry import mirrored
 from leftoff.dialects.sync_base import DisplacedFile, Problem, SyncBase, SyncedFile, digest
 from leftoff.dialects.sync_secrets import SecretFilter
 from leftoff.engine.config.settings import Settings
-from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.reported_runs import Ending, end_work
 from leftoff.engine.read.which import SESSION
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath

@@ -86,10 +86,10 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     note = project.redactor.mask(decision.note) if decision.note else None
     options = _phase_options(project, row, step)
     choice, seen = _chosen(project, caller, row, step, decision, options)
-    said = approvals.Decision(choice, user(), project.now, note, options, seen, decision.audit)
+    said = approvals.StepDecision(choice, user(), project.now, note, options, seen, decision.audit)
 
     find, guard = this_run(row.run, row.run_id), guard_of(caller)
-    done = approvals.decide(project.store, find, step, said, scrubber=project.redactor, guard=guard)
+    done = approvals.decide_step(project.store, find, step, said, scrubber=project.redactor, guard=guard)
     say_active_again(project, row)
     row = done.row
     driven = state(project.store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
@@ -244,7 +244,7 @@ def unblock(
     audit: Audit | None = None,
 ) -> Unblocked:
     """What blocks a run, or one step of it, is resolved. ``seen``: as far as it was there at that version."""
-    from leftoff.engine.steps.unblock import unblock as clear
+    from leftoff.engine.steps.approvals import clear_blocks
 
     blocked = Fit(
         lambda view, row: row.status == "blocked" or view.leaf(row.run, "blocked") is not None,
@@ -254,6 +254,8 @@ def unblock(
     found = whole_run(project, caller, ref, Deciding(caller, project.now, blocked))
     path = step_of(project, found.row, step) if step else None
     find = this_run(found.row.run, found.row.run_id)
-    done = clear(project.store, find, path, project.now, seen=seen, scrubber=project.redactor, audit=audit)
+    done, steps = clear_blocks(
+        project.store, find, path, project.now, seen=seen, scrubber=project.redactor, audit=audit
+    )
     say_active_again(project, found.row)
-    return Unblocked(info(project, done.done.row), done.done.version is not None, done.steps)
+    return Unblocked(info(project, done.row), done.version is not None, steps)

@@ -131,7 +131,7 @@ def told(project: Project, target: Target, room: int | None = None, seconds: flo
     source = project.store.read(lambda view: source_of(view, target.row))
     found = document(project, target, WHOLE)
     if target.version is None and not source and is_cut_off(found):
-        from leftoff.engine.lifecycle.changed_files import add_unreported
+        from leftoff.engine.lifecycle.agent_turns import add_unreported
 
         turns = found["records"]["turn"]
         add_unreported(project, target.row, turns[max(turns)], found["files"], seconds)
@@ -239,7 +239,7 @@ class Forked(Fields):
 
 def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
-    from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
+    from leftoff.engine.lifecycle.rewind import ForkRequest, fork_paused
     from leftoff.operations.runs import info, target
 
     source, branch = target(project, caller, wanted.ref, current(project, caller)), wanted.branch

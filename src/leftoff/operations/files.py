@@ -15,11 +15,10 @@ from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import Deciding, Fit
 from leftoff.engine.resume.continue_run import go_back
-from leftoff.engine.steps.artifacts import Captured
 from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT, FileThen
 from leftoff.engine.workspace.project_files import check_path, given_path
 from leftoff.engine.workspace.restoring import Agree, RestoreOutcome, RestorePlan, Restorer, last_good
-from leftoff.engine.workspace.tracking import look_at_git, track_given
+from leftoff.engine.workspace.tracking import Captured, look_at_git, track_given
 from leftoff.engine.write.commit import Guard
 from leftoff.engine.write.report import Reported
 from leftoff.errors import LeftoffError, NotFound, Usage
@@ -52,7 +51,7 @@ def track(project: Project, caller: Caller, paths: list[str], *, git: bool = Fal
     """Record files as they are now, all in one commit. ``git``: every file that git calls dirty."""
     looked = current_row(project, caller)  # before anything is stored for a run that does not exist
     workspace = project.workspace()
-    found = look_at_git(workspace, looked, always=True) if git else track_given(workspace, looked, paths)
+    found = look_at_git(workspace, looked) if git else track_given(workspace, looked, paths)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         if found.news(Reader(project.store, tx, row.run, row.run_id), row.seq):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.lifecycle.finish import EndedWork
     from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.lifecycle.reported_runs import EndedWork
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.resume.verdict import Report
 
@@ -73,7 +73,7 @@ def start(project: Project, caller: Caller, wanted: Start) -> Started:
 
 
 def _start(project: Project, caller: Caller, wanted: Start) -> Started:
-    from leftoff.engine.lifecycle.start import Session, start_run
+    from leftoff.engine.lifecycle.reported_runs import SessionDriver, start_run
 
     store = project.store  # what is wrong with the settings is no wrong usage
     opening = usage_errors(lambda: _opening(project, caller, wanted))
@@ -85,7 +85,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Started:
         if judged.report is not None:
             return Started(None, report=judged.report)
     named = wanted.session
-    session = Session(named, wanted.agent or f"session {named}") if named else None
+    session = SessionDriver(named, wanted.agent or f"session {named}") if named else None
     done = usage_errors(
         lambda: start_run(
             store,
@@ -169,7 +169,7 @@ def finish(project: Project, caller: Caller, status: str = "completed", summary:
 
 
 def _settle(project: Project, caller: Caller, status: str, **words: str | None) -> EndedWork:
-    from leftoff.engine.lifecycle.finish import Ending, end_work
+    from leftoff.engine.lifecycle.reported_runs import Ending, end_work
     from leftoff.engine.write.commit import Terms
 
     masked = {key: project.redactor.mask(text) for key, text in words.items() if text}

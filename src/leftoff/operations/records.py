@@ -151,8 +151,8 @@ class KeptArtifact(Fields):
 
 def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> KeptArtifact:
     """Keep a file: its path, hash and size, and a copy of it as it is now."""
-    from leftoff.engine.steps.artifacts import capture
     from leftoff.engine.steps.reports import add_output
+    from leftoff.engine.workspace.tracking import capture
 
     at, store, step = project.now, project.store, _step(project, caller, artifact.step)
     looked = current_row(project, caller)  # nothing is kept for a run that is not there

@@ -49,7 +49,7 @@ def report_step(
         was = known[1] or "" if known is not None else ""
         seal = usage_errors(lambda: step_changes(project.store, tx, row, changes, said, at))
         if row.card.get(OPEN_TURN) and said.action in ("done", "skip"):
-            from leftoff.engine.lifecycle.turns import close_cut_off
+            from leftoff.engine.lifecycle.agent_turns import close_cut_off
 
             close_cut_off(project.store, tx, row, changes, at)
         if seal is not None and around is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
-_BACK_TO = "back to "  # how the note of a rollback starts, as ``leftoff.engine.lifecycle.rollback`` writes it
+_BACK_TO = "back to "  # how the note of a rollback starts, as ``leftoff.engine.lifecycle.rewind`` writes it
 
 
 def checkpoints(store: Store, target: Target) -> list[Version]:

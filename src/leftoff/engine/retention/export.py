@@ -24,7 +24,7 @@ from leftoff.store.tables import TABLES
 from leftoff.store.transfer import RowBatch, RowCopy
 
 if TYPE_CHECKING:
-    from leftoff.engine.lifecycle.origin import Mark
+    from leftoff.engine.lifecycle.imported_runs import Mark
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.bundle import TemporaryStore
     from leftoff.store.rows import RunRow

@@ -18,7 +18,7 @@ from leftoff.engine.workspace.file_state import (
     LINK,
     NOTHING_THERE,
     OTHER,
-    FileContent,
+    FileState,
     hashed,
     newest_by_path,
     present,
@@ -206,16 +206,16 @@ class FileSide:
     files: Mapping[str, Any]
     now: bool
 
-    def content(self, path: str) -> FileContent:
+    def content(self, path: str) -> FileState:
         about = self.files.get(path)
         if self.now and not os.path.isabs(path):  # files outside the project are not looked at
             try:
                 return present(self.project, path, about)
             except UnsafePath:  # behind a link by now
-                return FileContent(OTHER)
+                return FileState(OTHER)
         return recorded(about) if about is not None else NOTHING_THERE
 
-    def text(self, path: str, content: FileContent) -> str | None:
+    def text(self, path: str, content: FileState) -> str | None:
         known = self.files.get(path)
         if self.now and (known is None or recorded(known).hash != content.hash):
             return present_text(self.project, path, content)
@@ -234,13 +234,13 @@ def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, Fi
     return out
 
 
-def _as_recorded(content: FileContent) -> dict[str, Any]:
+def _as_recorded(content: FileState) -> dict[str, Any]:
     mode = {"mode": shown_mode(content.mode)} if content.mode is not None else {}
     return {**content.to_json(), **mode}
 
 
 def _file_diff(
-    path: str, old: tuple[FileSide, FileContent], new: tuple[FileSide, FileContent], redactor: Redactor
+    path: str, old: tuple[FileSide, FileState], new: tuple[FileSide, FileState], redactor: Redactor
 ) -> FileDiff:
     if redactor.secret_file(path):
         return FileDiff(f"{path} differs; it is a secret file, and is not shown.")
@@ -279,7 +279,7 @@ def recorded_text(store: Store, about: Mapping[str, Any]) -> str | None:
     return decoded(b"".join(store.load_blob(row.hash, row))) if row is not None else None
 
 
-def present_text(project: str, path: str, content: FileContent) -> str | None:
+def present_text(project: str, path: str, content: FileState) -> str | None:
     """Return what a file holds now; ``None`` if that is no text, or too long."""
     if content.kind == LINK:
         return f"-> {content.target}"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch, git_head, is_commit
-from leftoff.engine.workspace.project_files import is_own
+from leftoff.engine.workspace.project_files import is_own_path
 from leftoff.errors import StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.rows import RunRow
@@ -99,7 +99,7 @@ class Repo(NamedTuple):
         except UnicodeDecodeError:  # a name that no record can have
             return None
         inside = path[len(self.prefix) :] if path.startswith(self.prefix) else ""
-        if not inside or inside.endswith("/") or is_own(inside):
+        if not inside or inside.endswith("/") or is_own_path(inside):
             return None
         return Dirty(inside, status, staged)
 

@@ -45,14 +45,14 @@ def check_path(path: object, what: str = "A record") -> str:
         why = "no path"
     elif os.path.isabs(path) or os.path.normpath(path) != path or path.split("/")[0] in ("..", "."):
         why = f"the path {path!r}, which is not inside the project"
-    elif is_own(path):
+    elif is_own_path(path):
         why = f"the path {path!r}, and files of git and leftoff are left alone"
     else:
         return path
     raise Invalid(f"{what} has {why}.", hint="No file was touched.")
 
 
-def is_own(path: str) -> bool:
+def is_own_path(path: str) -> bool:
     """Return whether a path belongs to git or to leftoff, also on a file system that ignores case."""
     return any(part.lower() in _OWN or part.startswith(RESTORE_TEMP) for part in path.split("/"))
 
@@ -83,7 +83,7 @@ def given_path(project: str, given: str) -> str:
         raise Invalid(
             f"{given} is outside the project.", hint=f"The project is {project}. Nothing was changed."
         )
-    if is_own(inside):
+    if is_own_path(inside):
         raise Invalid(f"{given} is left alone: it belongs to git or to leftoff.", hint="Nothing was changed.")
     return inside
 

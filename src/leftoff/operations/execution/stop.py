@@ -55,7 +55,7 @@ def stop(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
 def give_up(project: Project, row: RunRow, note: str | None = None) -> None:
     """Abandon a run: it is not deleted; nothing of it runs on. One that went on since that was decided, or ended by
     itself, stays as it is: ``Moved``."""
-    from leftoff.engine.lifecycle.finish import Ending, end_work
+    from leftoff.engine.lifecycle.reported_runs import Ending, end_work
     from leftoff.engine.write.commit import Terms
     from leftoff.engine.write.unmoved import unmoved_run
 

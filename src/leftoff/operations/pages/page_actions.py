@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from leftoff.dialects.retention import Pruned, Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.origin import agree
+from leftoff.engine.lifecycle.imported_runs import agree
 from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest

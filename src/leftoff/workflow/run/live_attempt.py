@@ -11,8 +11,7 @@ from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.steps.artifacts import Captured
-from leftoff.engine.workspace.tracking import Found
+from leftoff.engine.workspace.tracking import Captured, Found
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.host import Process
 from leftoff.model.changes import NOTHING, ChangeSet
