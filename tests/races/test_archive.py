@@ -16,7 +16,7 @@ from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
 NOBODY = Caller()
-BEFORE = "leftoff.engine.retention.run_states.archive"  # the run was looked at, and is not archived yet
+BEFORE = "leftoff.engine.retention.run_states.archive_run"  # the run was looked at, and is not archived yet
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_an_archived_run_too_many_that_moved_meanwhile(over: Path, seam: Seam, a
             with here(over) as other:
                 archive(other, NOBODY, "old")
 
-    seam.before("leftoff.engine.retention.run_states.discard", work)
+    seam.before("leftoff.engine.retention.run_states.trash_run", work)
     with here(over) as project:
         assert [] == [gone for gone in prune(project).removed if gone["kind"] == "archive"]
         assert [] == trash(project)

@@ -23,8 +23,7 @@ from leftoff.engine.resume.declared import refuse_unless, told
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
-from leftoff.engine.retention import prune as retention
-from leftoff.engine.retention.fsck import FsckReport, fsck
+from leftoff.engine.retention.store_upkeep import FsckReport, check_store, drop_checkpoints, sweep_store
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import need_free
 from leftoff.errors import CannotResume, LeftoffError, NotFound
@@ -281,19 +280,19 @@ class Store:
 
     def fsck(self, *, repair: bool = False) -> FsckReport:
         """Check every byte that can be checked; ``repair`` sets damage aside."""
-        return fsck(self._store, repair=repair)
+        return check_store(self._store, repair=repair)
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
         """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
-        return retention.prune(self._store, run_id, drop)
+        return drop_checkpoints(self._store, run_id, drop)
 
     def remove(self, run_id: str) -> None:
         """Move a run to the trash, from where ``undelete`` brings it back."""
         from leftoff.engine.lifecycle.opening import find as find_run
-        from leftoff.engine.retention.run_states import discard
+        from leftoff.engine.retention.run_states import trash_run
 
         need_store(self._store, run_id)
-        discard(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
+        trash_run(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
 
     def trash(self) -> Sequence[dict[str, Any]]:
         """Return the runs that ``undelete`` brings back, the last one first."""
@@ -303,13 +302,13 @@ class Store:
 
     def undelete(self, run_id: str) -> None:
         """Bring back a run from the trash or the archive."""
-        from leftoff.engine.retention.run_states import undelete
+        from leftoff.engine.retention.run_states import bring_back
 
-        undelete(self._store, run_id, self._clock.now())
+        bring_back(self._store, run_id, self._clock.now())
 
     def sweep(self) -> int:
         """Drop the remains of crashes."""
-        return retention.sweep(self._store)
+        return sweep_store(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Write a consistent copy into a new folder, while others write."""

@@ -41,8 +41,7 @@ from leftoff.operations.resume import resume as resuming
 from leftoff.operations.resume.resume import Resumed
 from leftoff.operations.resume.resume import carry_out as prepare
 from leftoff.operations.runs import info, target
-from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.definition.model import Workflow
+from leftoff.workflow.definition.model import Graph, Workflow
 from leftoff.workflow.recovery.resume import Unanswered
 from leftoff.workflow.run.driver import Driver
 

@@ -6,9 +6,8 @@ import os
 
 from leftoff.dialects.registry import mirrored
 from leftoff.engine.retention import run_states
-from leftoff.engine.retention.disk import disk_use, given_back, store_size
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, plan, policy
-from leftoff.engine.retention.prune import sweep
+from leftoff.engine.retention.store_upkeep import disk_use, given_back, store_size, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
 from leftoff.model.fields import Fields
@@ -86,18 +85,18 @@ class Upkeep:
         phase_of = self.dialect.phase_of if self.dialect is not None else None
         made = plan(self.store, rules, self.now, phase_of)
         all_trash = run_states.in_trash(self.store)
-        there = all_trash if empty else run_states.due(self.store, self.now, rules.trash)
+        there = all_trash if empty else run_states.due_trash(self.store, self.now, rules.trash)
         why = "the trash is emptied" if empty else "its time in the trash is over"
         found = Pruned(True, Looked(rules, made, there, why))
         found.kept = made.kept
-        found.freed = run_states.size(self.store, [each.row for each in there])
+        found.freed = run_states.removal_size(self.store, [each.row for each in there])
         found.removed = [_from_trash(each, why) for each in there]
         found.removed += [removal.to_json() for removal in made.removals]
         found.removed += [_old_archive(each, rules) for each in self._old_archives(made, rules)]
         gone = {each.row.run for each in there}
         rest = [each.row for each in all_trash if each.row.run not in gone]
         new = [removal.row for removal in made.removals if removal.seq is None and removal.action == REMOVE]
-        found.in_trash = run_states.size(self.store, [*rest, *new])
+        found.in_trash = run_states.removal_size(self.store, [*rest, *new])
         return found
 
     def carry_out(self, found: Pruned) -> Pruned:
@@ -117,8 +116,8 @@ class Upkeep:
     def _sweep(self, before: int, rules: Policy, done: Pruned) -> None:
         """What earlier prunes and crashes left goes, too; and what all of it gave back is measured."""
         if self.store.exists():
-            done.freed += sweep(self.store, at_once=one_thread())
-            done.in_trash = run_states.size(
+            done.freed += sweep_store(self.store, at_once=one_thread())
+            done.in_trash = run_states.removal_size(
                 self.store, [each.row for each in run_states.in_trash(self.store)]
             )
             done.waiting = disk_use(os.path.join(self.store.folder, "trash"))
@@ -134,7 +133,7 @@ class Upkeep:
         """Remove for good what has been in the trash for long enough, or all of it."""
         for each in looked.trash:
             try:
-                done.freed += run_states.remove(self.store, each)
+                done.freed += run_states.remove_for_good(self.store, each)
             except (Conflict, NotFound):
                 continue  # another process was faster
             done.removed.append(_from_trash(each, looked.why))
@@ -151,7 +150,7 @@ class Upkeep:
 
     def _archive_or_trash(self, removal: Removal, done: Pruned) -> bool:
         """Archive a whole run, or move it to the trash. A run that is driven, or has changed since, stays."""
-        move = run_states.archive if removal.action == ARCHIVE else run_states.discard
+        move = run_states.archive_run if removal.action == ARCHIVE else run_states.trash_run
         try:
             move(self.store, removal.row, self.now)
         except NotFound:
@@ -174,7 +173,7 @@ class Upkeep:
             return
         for row in self.store.read(lambda view: view.archived())[rules.archives :]:
             try:
-                run_states.discard(self.store, row, self.now)
+                run_states.trash_run(self.store, row, self.now)
             except LeftoffError:
                 continue  # another process uses it
             done.removed.append(_old_archive(row, rules))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.retention.disk import run_size
+from leftoff.engine.retention.store_upkeep import run_size
 from leftoff.model.fields import Fields
 from leftoff.operations.runs import count_archived
 

@@ -100,10 +100,10 @@ def status(project: Project, caller: Caller) -> Status:
 
 def _in_trash(project: Project) -> tuple[int, int]:
     """Return how many runs are in the trash, and how many bytes they take."""
-    from leftoff.engine.retention.run_states import in_trash, size
+    from leftoff.engine.retention.run_states import in_trash, removal_size
 
     rows = [each.row for each in in_trash(project.store)]
-    return len(rows), size(project.store, rows)
+    return len(rows), removal_size(project.store, rows)
 
 
 def _current_or_why(project: Project, caller: Caller) -> tuple[RunRow | None, str]:

@@ -21,8 +21,7 @@ from leftoff.operations.reports import step_of, usage_errors
 from leftoff.operations.resume.resume import find, subtask_for, to_go_back_to, unmet_criteria
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
-from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.definition.model import Graph, Step, Workflow
 from leftoff.workflow.definition.parse import review
 
 # -- run

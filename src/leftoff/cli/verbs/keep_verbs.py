@@ -10,7 +10,7 @@ from leftoff.cli.options import Args
 from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean
 from leftoff.dialects.retention import Pruned
-from leftoff.engine.retention.fsck import FsckReport
+from leftoff.engine.retention.store_upkeep import FsckReport
 from leftoff.operations.settings.trust import Trust, give, given, look, take_back
 from leftoff.operations.upkeep import stores
 from leftoff.operations.upkeep.retention import archive, prune, remove, trash, undelete, withdraw_files

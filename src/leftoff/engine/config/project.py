@@ -388,7 +388,7 @@ class Project:
                 self.tidy()
             self._store.close(soon=soon)
 
-    def tidy(self) -> None:
+    def tidy_store(self) -> None:
         """What is due goes, with whoever wrote: removed blobs after their grace, the rest once a day. One look at two
         names tells whether anything can be due."""
         assert self._store is not None
@@ -396,9 +396,9 @@ class Project:
         from leftoff.files import SWEPT, is_due
 
         if os.path.exists(f"{folder}/trash") or is_due(f"{folder}/{SWEPT}", self.now):
-            from leftoff.engine.retention.run_states import tidy
+            from leftoff.engine.retention.run_states import tidy_store
 
-            tidy(self)
+            tidy_store(self)
 
     def update_page(self) -> None:
         """Keep the table current that `[status] file` names."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.model import Workflow
-    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.definition.parse import Definitions
     from leftoff.workflow.run.driver import Driver, Observer, Setting
     from leftoff.workflow.run.reuse import Foreseen
 
@@ -157,7 +157,7 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
     """Tools, variables and paths that the workflow says it needs; actions that can be executed."""
     from leftoff.workflow.processes.groups import check_seen
     from leftoff.workflow.run.actions import action_of
-    from leftoff.workflow.run.starting import missing
+    from leftoff.workflow.run.driver import missing
 
     check_seen()
     check_agents(project, workflow)
@@ -237,8 +237,8 @@ def start(
 ) -> Driver:
     """A new run, driven by this process. ``known``: the unfinished ones that were found when it was decided to start
     one; the newest is abandoned. One that was started since is in the way."""
-    from leftoff.workflow.run.items import check_first
-    from leftoff.workflow.run.starting import start
+    from leftoff.workflow.run.driver import start
+    from leftoff.workflow.run.run_state import check_first
 
     check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
     secrets = _secrets_of(request.workflow, execution.questions)
@@ -263,8 +263,8 @@ def foresee(project: Project, request: RunRequest) -> list[Foreseen]:
     """What a run would do, step by step, and why; nothing is changed."""
     from tempfile import TemporaryDirectory
 
-    from leftoff.workflow.run.items import check_first
     from leftoff.workflow.run.reuse import Foresight
+    from leftoff.workflow.run.run_state import check_first
 
     workflow = request.workflow
     variables = {**workflow.vars, **request.variables}

@@ -9,7 +9,6 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.which import Deciding, Fit
 from leftoff.engine.retention import run_states
 from leftoff.engine.retention.policy import IN_PROGRESS
-from leftoff.engine.retention.prune import refuse_driven
 from leftoff.engine.write.unmoved import until_unmoved
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.words import in_words
@@ -98,7 +97,7 @@ def archive(
         if row.is_archived:  # another process was faster
             return Archived(info(project, row), already=True)
         _refuse_unfinished(row)
-        run_states.archive(project.store, row, project.now)
+        run_states.archive_run(project.store, row, project.now)
         return Archived(info(project, row))
 
     return until_unmoved(work)
@@ -129,7 +128,7 @@ def remove(
                 f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
                 hint=f"`leftoff rm {row.run_id}` removes all of it.",
             )
-        project.store.read(lambda view: refuse_driven(view, row.run, row.run_id, project.now))
+        project.store.read(lambda view: run_states.refuse_active(view, row.run, row.run_id, project.now))
         return remove_run(project, row) if agree(row) else None
 
     return until_unmoved(work)
@@ -137,7 +136,7 @@ def remove(
 
 def remove_run(project: Project, row: RunRow) -> dict[str, Any]:
     """Move a run to the trash that the user decided about already. Its space is freed when the trash is emptied."""
-    run_states.discard(project.store, row, project.now)
+    run_states.trash_run(project.store, row, project.now)
     return {"removed": [row.run_id], "bytes_freed": 0, "bytes_waiting": 0}
 
 
@@ -151,6 +150,6 @@ def trash(project: Project) -> list[dict[str, Any]]:
 
 def undelete(project: Project, ref: str) -> RunInfo:
     """Bring a run back from the trash or the archive."""
-    run_id = run_states.undelete(project.store, ref, project.now)
+    run_id = run_states.bring_back(project.store, ref, project.now)
     row = project.store.read(lambda view: find(view, run_id))
     return info(project, row)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.project import Project
-    from leftoff.engine.retention.fsck import FsckReport
+    from leftoff.engine.retention.store_upkeep import FsckReport
 
 
 class StoreInfo(Fields):
@@ -74,14 +74,13 @@ def fsck(
 ) -> FsckReport:
     """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole. ``counted``:
     who is told how much was looked at so far."""
-    from leftoff.engine.retention.fsck import fsck
-    from leftoff.engine.retention.prune import sweep
+    from leftoff.engine.retention.store_upkeep import check_store, sweep_store
 
     project.takes_in_edits = False  # what others did to a protocol's files waits: the store may be damaged
     project.store.counted = counted
-    found = fsck(project.store, repair=repair)
+    found = check_store(project.store, repair=repair)
     if repair:
-        sweep(project.store)
+        sweep_store(project.store)
     return found
 
 
