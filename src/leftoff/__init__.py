@@ -147,7 +147,7 @@ seams.follow = _later("leftoff.dialects.sync", "follow")
 seams.drain_before_reading = _later("leftoff.agents.drain", "drain_before_reading")
 seams.point_out = _later("leftoff.dialects.registry", "point_out")
 seams.prepare_agents = _later("leftoff.agents.agent_action", "prepare")
-seams.update_page = _later("leftoff.operations.protocols.status_page", "update_page")
+seams.update_page = _later("leftoff.dialects.status_table", "update_page")
 
 
 def __getattr__(name: str) -> object:

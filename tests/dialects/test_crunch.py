@@ -152,25 +152,6 @@ def test_a_document_without_its_state_is_refused(project: Path) -> None:
     assert (4, True) == (refused.code, "workflow_state" in refused.out + refused.err)
 
 
-def test_a_key_of_the_settings_that_nobody_reads_is_told(crunch: Path) -> None:
-    """Once, with what may have been meant; it stops nothing, and `status` has it."""
-    start(crunch)
-    config = {
-        "retenton": {},
-        "retention": {"manuel": 3, "manual": 5},
-        "checkpoint_triggers": {"batch_complet": False},
-    }
-    put(crunch / ".claude/checkpoint-config.yaml", {"checkpoint": config})
-    told = succeed("save", cwd=crunch).err
-    for name in ("checkpoint.retenton", "retention.manuel", "checkpoint_triggers.batch_complet"):
-        assert f"{name} (did you mean " in told
-    assert "nobody reads" not in succeed("save", cwd=crunch).err
-    assert "retention.manuel" in succeed("status", cwd=crunch).out
-    (crunch / ".claude/checkpoint-config.yaml").write_text("checkpoint: {enabled: true}")
-    succeed("save", cwd=crunch)
-    assert "nobody reads" not in succeed("status", cwd=crunch).out
-
-
 @pytest.mark.parametrize(
     ("said", "listed"),
     [

@@ -97,28 +97,6 @@ def test_what_is_not_resumable_is_not_started_again(task: Path, project: Path) -
     assert 6 == call("start", "migration", "--task", "T060", "--resume", cwd=project).code
 
 
-def test_files_are_listed_in_order(task: Path, project: Path) -> None:
-    """Whoever adds one by hand finds it behind those that are there."""
-    (project / "out").mkdir()
-    for name in ("post-03", "post-04"):
-        (project / f"out/{name}.md").write_text(name)
-    succeed("step", "done", "post-03", "--output", "out/post-03.md", cwd=project)
-    put(task, {**read(task), "files_created": ["out/post-03.md", "out/post-04.md"]})
-    succeed("set", "x=1", cwd=project)
-    assert ["out/post-03.md", "out/post-04.md"] == read(task)["files_created"]
-
-
-def test_where_to_go_on_follows_an_edit(task: Path, project: Path) -> None:
-    """Instructions that nobody touched are worked out anew."""
-    succeed("step", "start", "post-03", cwd=project)
-    there = read(task)
-    assert "Continue from post-03" == there["resume_instructions"]
-    items = [{**item, "status": "complete"} for item in there["subtasks"]["items"]]
-    put(task, {**there, "subtasks": {**there["subtasks"], "items": items}})
-    succeed("step", "start", "post-05", cwd=project)
-    assert "Continue from post-05" == read(task)["resume_instructions"]
-
-
 def test_a_second_run_of_a_task(task: Path, project: Path) -> None:
     """The file of the task is the newest run's, and an edit of it goes there; the first one stays completed."""
     succeed("finish", cwd=project)

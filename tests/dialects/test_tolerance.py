@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects import document_text, draft
+from leftoff.dialects import document_text
 from leftoff.dialects.document_text import MOST_BYTES, read_document
 from leftoff.dialects.draft import Decoded, Source
 from leftoff.dialects.loose_values import MOST_LINES, Rejected, Repairs, TooNew, meaning, read_time
@@ -260,17 +260,6 @@ def test_too_many_values(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         parse(text, "x.json")
     monkeypatch.setattr(document_text, "MOST_VALUES", 5)
     parse(text, "x.json")
-
-
-@pytest.mark.parametrize("key", ["session_variables", "issues"])
-def test_too_many_records(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file can make very many, of which each takes memory: entries of a variable count, too."""
-    large = {"n": [*range(60)]} if key == "session_variables" else [*range(60)]
-    decoded("bmad", {**BMAD["state"], key: large})
-    monkeypatch.setattr(draft, "MOST_RECORDS", 50)
-    decoded("bmad", BMAD["state"])
-    with pytest.raises(Rejected, match="would become more than 50 records"):
-        decoded("bmad", {**BMAD["state"], key: large})
 
 
 def test_repairs_are_told_up_to_a_number() -> None:

@@ -10,12 +10,13 @@ from weakref import ref
 import pytest
 
 from leftoff.dialects.draft import Decoded
+from leftoff.dialects.project_retention import Retention, prune_project
 from leftoff.dialects.protocol import read as decode
-from leftoff.dialects.retention import Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.agent_turns import AgentTurn
 from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
 from leftoff.engine.read.state import Reader
+from leftoff.engine.retention.policy import Policy
 from leftoff.errors import Conflict, NoCheckpoint
 from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
@@ -56,7 +57,7 @@ def test_a_run_that_goes_on_is_not_removed(failed: Path, seam: Seam) -> None:
     """Between the plan and the trash, somebody reported: it stays, and that is told."""
     seam.after(SEAMS["retention.plan"], lambda: note(failed, "r"))
     with here(failed) as project:
-        done = Upkeep(project).prune()
+        done = prune_project(project)
     assert ([], True) == (done.removed, any("r stays" in line for line in done.warnings))
     assert ["in between"] == notes(failed, "r")
 
@@ -65,14 +66,14 @@ def test_a_run_that_is_taken_up_is_not_removed(failed: Path, seam: Seam) -> None
     """The lease is looked at in the transaction that takes it out of sight."""
     seam.after(SEAMS["retention.plan"], lambda: taken_up(failed, "r"))
     with here(failed) as project:
-        assert [] == Upkeep(project).prune().removed
+        assert [] == prune_project(project).removed
     assert "failed" == succeed("show", "r", "--json", cwd=failed).json["status"]
 
 
 def test_brought_back_while_the_trash_is_emptied(failed: Path, seam: Seam) -> None:
     """What was chosen to go for good, and is back by then, stays."""
     with here(failed) as project:
-        assert 1 == len(Upkeep(project).prune().removed)
+        assert 1 == len(prune_project(project).removed)
 
     def back() -> None:
         with here(failed) as other:
@@ -80,7 +81,9 @@ def test_brought_back_while_the_trash_is_emptied(failed: Path, seam: Seam) -> No
 
     seam.after("leftoff.engine.retention.run_states.in_trash", back)
     with here(failed) as project:
-        Upkeep(project).prune(empty=True, rules=Upkeep(project).rules().__class__())
+        retention = Retention(project, rules=Policy())
+        retention.look(empty=True)
+        retention.carry_out()
     assert "failed" == succeed("show", "r", "--json", cwd=failed).json["status"]
 
 

@@ -76,8 +76,9 @@ class Unit:
 
     def load(self, path: str) -> Loaded:
         """Read one of the files, unless it was read already."""
-        ready, self.ready = self.ready, None
-        if ready is None or [path] != self.paths:
+        if self.ready is not None and [path] == self.paths:
+            ready, self.ready = self.ready, None
+        else:
             repairs, data = Repairs(), read_bytes(path)
             ready = data, read_document(data, path, repairs), repairs
         modified = int(os.stat(path).st_mtime * 1000)

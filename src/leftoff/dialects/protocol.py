@@ -160,12 +160,8 @@ class Dialect:
         return phase(version)
 
     def config(self, project: str) -> Any:
-        """Return the settings that ``sealed`` needs. They are read before the transaction."""
+        """Return the protocol's own settings: for ``sealed``, read before the transaction, and for the files."""
         return project
-
-    def doubts(self, config: Any) -> str | None:
-        """Return a warning about the protocol's own settings."""
-        return None
 
     def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Any) -> Seal | None:
         """Return how a commit is sealed. Called inside the commit."""

@@ -120,6 +120,6 @@ def _current_or_why(project: Project, caller: Caller) -> tuple[RunRow | None, st
 
 def board(project: Project) -> str:
     """The table of active checkpoints, as the sitebuilder protocol has it."""
-    from leftoff.dialects.sitebuilder_status import table
+    from leftoff.dialects.status_table import table
 
     return table(project.store, project.now, project.limits)

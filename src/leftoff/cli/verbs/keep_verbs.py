@@ -9,7 +9,7 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean
-from leftoff.dialects.retention import Pruned
+from leftoff.dialects.project_retention import PruneReport
 from leftoff.engine.retention.store_upkeep import FsckReport
 from leftoff.operations.settings.trust import Trust, give, given, look, take_back
 from leftoff.operations.upkeep import stores
@@ -99,7 +99,7 @@ def run_prune(args: Args, ctx: Context) -> int:
     return 0
 
 
-def _prune_summary(done: Pruned, *, in_database: bool) -> list[str]:
+def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
     """Return what to say of all of it: what went where, and which space is free now or later."""
     verbs = [_prune_verb(about, done.dry) for about in done.removed]
     went = ", ".join(f"{verbs.count(verb)} {verb}" for verb in dict.fromkeys(verbs)) or "nothing to remove"

@@ -11,14 +11,13 @@ from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.prompts import YES, answer
 from leftoff.cli.text import clean, columns
 from leftoff.clock import ago
-from leftoff.dialects.bmad_events import parse
 from leftoff.dialects.claude import phases, project_of, status_word, why_ask
 from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
 from leftoff.dialects.document_text import dump_json as dump
 from leftoff.dialects.loose_values import shown
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
-from leftoff.operations.protocols.bmad import take_event
+from leftoff.operations.protocols.bmad_events import parse, take_event
 from leftoff.operations.transfer import DialectHere, Import, Imported, dialects, export, import_runs
 
 # -- export

@@ -388,7 +388,7 @@ class Project:
                 self.tidy()
             self._store.close(soon=soon)
 
-    def tidy_store(self) -> None:
+    def tidy(self) -> None:
         """What is due goes, with whoever wrote: removed blobs after their grace, the rest once a day. One look at two
         names tells whether anything can be due."""
         assert self._store is not None

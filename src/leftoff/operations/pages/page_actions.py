@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leftoff.dialects.retention import Pruned, Upkeep
+from leftoff.dialects.project_retention import PruneReport, Retention
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.imported_runs import agree
@@ -479,18 +479,17 @@ def _not_now(report: Report) -> LeftoffError:
 # -- what retention lets go
 
 
-def plan_to_prune(found: Pruned) -> str:
+def plan_to_prune(found: PruneReport) -> str:
     """Return what identifies the things that retention would remove."""
     return _digest(found.removed)
 
 
-def prune_as_seen(project: Project, seen: str) -> Pruned:
+def prune_as_seen(project: Project, seen: str) -> PruneReport:
     """Remove what the user was shown; raise ``Conflict`` if that has changed."""
-    upkeep = Upkeep(project)
-    found = upkeep.look()
-    if seen != plan_to_prune(found):
+    retention = Retention(project)
+    if seen != plan_to_prune(retention.look()):
         raise _another_plan()
-    return upkeep.carry_out(found)
+    return retention.carry_out()
 
 
 def _digest(*what: object) -> str:

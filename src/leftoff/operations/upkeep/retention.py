@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.retention import Pruned
+    from leftoff.dialects.project_retention import PruneReport
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
     from leftoff.store.rows import RunRow
 
 
-def prune(project: Project, *, dry: bool = False, empty: bool = False) -> Pruned:
+def prune(project: Project, *, dry: bool = False, empty: bool = False) -> PruneReport:
     """Remove what the rules no longer keep. ``empty``: and everything in the trash. ``dry``: only say what that is."""
-    from leftoff.dialects.retention import Upkeep
+    from leftoff.dialects.project_retention import prune_project
 
-    return Upkeep(project).prune(dry=dry, empty=empty)
+    return prune_project(project, dry=dry, empty=empty)
 
 
-def withdraw_files(project: Project, *, dry: bool = False) -> Pruned:
+def withdraw_files(project: Project, *, dry: bool = False) -> PruneReport:
     """Take the protocol's files out of the project, for whoever shares it; the store keeps everything."""
-    from leftoff.dialects.retention import Pruned
+    from leftoff.dialects.project_retention import PruneReport
 
     follower = project.store.follower
     if follower is None:
         raise NotFound(
             "This project keeps no protocol's files.", hint="`leftoff init --dialect D` would set that up."
         )
-    done = Pruned(dry)
+    done = PruneReport(dry)
     for path in follower.withdraw(dry=True):
         info = os.lstat(os.path.join(project.folder, path))
         done.removed.append({"kind": "file", "action": "remove", "path": path})
@@ -56,10 +56,10 @@ def by_itself(project: Project) -> None:
     """Retention once a day, where the project wants it. Never on verbs that agents call often."""
     if not (project.settings.section("retention") or project.settings.section("mirror")):
         return
-    from leftoff.dialects.retention import Upkeep
+    from leftoff.dialects.project_retention import prune_daily
 
     try:
-        Upkeep(project).by_itself()
+        prune_daily(project)
     except (LeftoffError, OSError) as error:
         project.say(f"leftoff: retention did not run: {getattr(error, 'message', error)}")
 
