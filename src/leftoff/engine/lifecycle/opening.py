@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import compact, iso
 from leftoff.engine.read.which import twins
@@ -13,13 +13,16 @@ from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.host import Process
-from leftoff.model.changes import ChangeSet, Scrubber
+from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
 from leftoff.model.versions import Version
 from leftoff.model.words import ISSUE, UNFINISHED, in_words
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import BlobRow, RunRow
+
+if TYPE_CHECKING:
+    from leftoff.model.changes import Scrubber
 
 
 class Opening:

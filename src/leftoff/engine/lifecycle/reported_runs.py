@@ -29,7 +29,7 @@ from leftoff.engine.write.lease import let_go, refuse_driven, release, take_sess
 from leftoff.engine.write.report import report, report_in
 from leftoff.errors import Conflict
 from leftoff.host import Process
-from leftoff.model.changes import ChangeSet, Scrubber
+from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS, UNFINISHED
 from leftoff.store.base import Store, Tx, View
@@ -38,6 +38,7 @@ from leftoff.store.rows import Holder, RunRow
 
 if TYPE_CHECKING:
     from leftoff.engine.write.report import Find
+    from leftoff.model.changes import Scrubber
 
 _SHOWN = 5
 

@@ -47,7 +47,9 @@ class FsckReport(Fields):
 
 def check_store(store: Store, *, repair: bool = False) -> FsckReport:
     """Check a store. ``repair``: set what is damaged aside. A run that lost versions asks before it resumes."""
-    return FsckReport(**{"repaired": [], "salvaged": [], **store.check(repair=repair)})
+    found = store.check(repair=repair)
+    checked, problems, aside = found["checked"], found["problems"], found["quarantined"]
+    return FsckReport(checked, problems, aside, found.get("repaired", []), found.get("salvaged", []))
 
 
 # -- measure

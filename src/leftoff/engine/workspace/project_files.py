@@ -155,11 +155,11 @@ def is_behind_link(project: str, path: str) -> bool:
 
 
 def _behind(path: str, hint: str = "") -> UnsafePath:
-    return UnsafePath(
-        f"{path} is, or is behind, a symbolic link, which leftoff does not follow.",
-        hint=hint
-        or "No file was touched. Put a folder in the place of the link, or leave the files behind it alone.",
+    hint = (
+        hint
+        or "No file was touched. Put a folder in the place of the link, or leave the files behind it alone."
     )
+    return UnsafePath(f"{path} is, or is behind, a symbolic link, which leftoff does not follow.", hint=hint)
 
 
 # -- files by their paths
@@ -173,12 +173,15 @@ class ProjectFiles:
 
     def open(self, path: str) -> Place:
         """Return where a file is or will be, and make its folders."""
-        try:
-            at = place(self.root, check_path(path, "What is to be written"), make=True)
-        except NotADirectoryError as error:
-            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
+        at = self._place(path, make=True)
         assert at is not None
         return at
+
+    def _place(self, path: str, *, make: bool) -> Place | None:
+        try:
+            return place(self.root, check_path(path, "What is to be written"), make=make)
+        except NotADirectoryError as error:
+            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
 
     def _look(self, path: str) -> Place | None:
         """Return where a file may be; ``None`` if there is no way to one."""
@@ -221,10 +224,7 @@ class ProjectFiles:
 
     def check(self, path: str, *, write: bool = True) -> None:
         """Raise ``UnsafePath`` if a file cannot be written; without ``write``, only if it is not a plain file."""
-        try:
-            at = place(self.root, check_path(path, "What is to be written"))
-        except NotADirectoryError as error:
-            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
+        at = self._place(path, make=False)
         if at is not None:
             with at:
                 mode_at(at, write=write)
@@ -332,9 +332,8 @@ def write_new(at: Place, name: str, chunks: Iterable[bytes], mode: int | None, n
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
-            if (
-                mode is not None and os.fstat(fd).st_mode & 0o7777 != mode
-            ):  # some file systems have only one mode
+            # Some file systems have only one mode, and refuse to change it.
+            if mode is not None and os.fstat(fd).st_mode & 0o7777 != mode:
                 os.fchmod(fd, mode)
             sync(fd)
     except BaseException:

@@ -223,7 +223,7 @@ class RestorePlan:
         known = [*self.then.items(), *self.newest.items()]
         self.withheld = {path for path, about in known if about.get(WITHHELD) is True}
         dirty = old.plain("context").get(DIRTY)
-        self.dirty = [one for one in dirty if isinstance(one, str)] if isinstance(dirty, list) else []
+        self.dirty = dirty if isinstance(dirty, list) else []
         self.commit = complete_at(view, old, run, seq)
         self.complete_now = complete_at(view, new, run, newest.seq) is not None
         self.blobs = {  # hashes of the content that the store has
@@ -308,8 +308,7 @@ class RestorePlan:
         made = status == "created"
         if status is None and path in self.made:
             made = not (self.repo is not None and self.head and self.repo.bases(self.head, [path]))
-        was_dirty = any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.dirty)
-        return made and not was_dirty and written_at(self.project, path) >= self.at - _SLACK_MS
+        return made and path not in self.dirty and written_at(self.project, path) >= self.at - _SLACK_MS
 
     def _entry(self, path: str, entry: PlanEntry | None, gone: set[str]) -> PlanEntry | None:
         """Compare what is wanted with what is there; ``None`` if nothing is to be done."""
