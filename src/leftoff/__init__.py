@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leftoff.api.step_log import logger
     from leftoff.api.store import Store
     from leftoff.api.value_kinds import register
-    from leftoff.engine.read.diff import Diff
+    from leftoff.engine.read.history import Diff
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.retention.store_upkeep import FsckReport
     from leftoff.errors import (
@@ -71,7 +71,7 @@ _HOME = {
     "leftoff.api.run_view": ("RunView", "Snapshot"),
     "leftoff.api.step_log": ("logger",),
     "leftoff.api.store": ("Store",),
-    "leftoff.engine.read.diff": ("Diff",),
+    "leftoff.engine.read.history": ("Diff",),
     "leftoff.engine.retention.store_upkeep": ("FsckReport",),
     "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),

@@ -92,21 +92,6 @@ def test_a_label_that_nobody_changed_moves_nothing(crunch: Path) -> None:
     assert ("enrich", "completed") == (steps[0]["step"], steps[0]["status"])
 
 
-def test_keys_are_in_the_order_of_the_protocol(crunch: Path) -> None:
-    """Also once the run went on: path, status, staged; status, result, started_at, completed_at."""
-    node = {"status": "completed", "result": 1, "started_at": "2025-01-14T09:00:00Z", "completed_at": None}
-    graph = {**FULL["execution_graph"], "node_states": {"t1": node}}
-    put(crunch / PLACE / "CP-enrich-20250114-a3f2.yaml", {**FULL, "execution_graph": graph})
-    succeed("import", ".", cwd=crunch)
-    succeed("put", "message", "MSG-9", "{}", "--run", "crunch-42", cwd=crunch)
-    succeed("save", "--run", "crunch-42", cwd=crunch)
-    found = latest(crunch)
-    assert "MSG-9" in found["acp_state"]["pending_messages"]
-    assert ["path", "status", "staged"] == list(found["files_modified"][0])
-    order = list(found["execution_graph"]["node_states"]["t1"])
-    assert ["status", "result", "started_at"] == order[:3]
-
-
 # -- what agents write by hand
 
 

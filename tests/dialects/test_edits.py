@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.command import call, succeed
-from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, SITEBUILDER
+from tests.dialects.examples import CLAUDE, CRUNCH, SITEBUILDER
 from tests.dialects.files import CRUNCH_PLACE, later, put
 
 
@@ -188,19 +188,6 @@ def test_no_id_leads_out_of_the_project(project: Path, given: str) -> None:
     assert all(path.parent == inside / CRUNCH_PLACE for path in project.rglob("CP-*"))
 
 
-def test_an_untouched_value_is_worked_out_anew(project: Path) -> None:
-    """Where to go on follows from what is done, unless somebody says otherwise."""
-    follow(project, "bmad")
-    path = project / "_bmad-output/.runs/main/x-20260227-143022/state.json"
-    put(
-        path,
-        {**BMAD["state"], "run_id": "x-20260227-143022", "steps_completed": [3, 1], "resume_from_step": 2},
-    )
-    succeed("step", "done", "2", "--run", "x-20260227-143022", cwd=project)
-    there = read(path)
-    assert ([1, 2, 3], 4) == (there["steps_completed"], there["resume_from_step"])
-
-
 def test_a_note_with_a_secret_stays_in_the_file(project: Path) -> None:
     """Only the secret is left out of the store; the file keeps it, and what is noted later is added."""
     follow(project, "bmad")
@@ -254,16 +241,6 @@ def test_a_fork_has_a_file_of_its_own(project: Path) -> None:
     fork = succeed("fork", path.stem, "--branch", "feat", "--json", cwd=project).json["run_id"]
     succeed("finish", "--run", fork, cwd=project)
     assert CLAUDE["format"] == read(path)
-
-
-def test_what_is_pruned_has_no_file(project: Path) -> None:
-    """At once, and the index does not name it."""
-    follow(project, "crunch")
-    succeed("start", "crunch", "--issue", "7", cwd=project)
-    for _ in range(3):
-        succeed("save", "--trigger", "user_interrupt", cwd=project)
-    place = project / ".claude/crunch/7/checkpoints"
-    assert 1 == len(list(place.glob("CP-*"))) == read(place / "index.yaml")["total_checkpoints"]
 
 
 @pytest.mark.parametrize("name", ["bmad", "crunch", "dotagent", "sitebuilder", "claude"])

@@ -16,9 +16,9 @@ from leftoff.clock import iso
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn, Unclaimed, whose
 from leftoff.engine.lifecycle.spool import Spool
+from leftoff.engine.read.find import OPEN_TURN, SESSION
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.transcript import ANSWERED, CANCELLED, failed_commands
-from leftoff.engine.read.which import OPEN_TURN, SESSION
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.lists import ListItem, put_list, put_task
 from leftoff.engine.workspace.git import remember_git

@@ -14,7 +14,8 @@ from typing import Any
 
 from leftoff.clock import compact, iso
 from leftoff.dialects.crunch_config import EXAMPLE, FILE, Config, load_config
-from leftoff.dialects.document_text import dump_yaml, pack
+from leftoff.dialects.document_text import pack
+from leftoff.dialects.document_yaml import dump_yaml
 from leftoff.dialects.draft import (
     DONE,
     NUMBER,

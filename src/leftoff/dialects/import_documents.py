@@ -146,7 +146,7 @@ def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     repairs = Repairs()
     path = _pointed(path)
     data = read_bytes(path)
-    document = read_document(data, path, repairs, lenient=True)
+    document = read_document(data, path, repairs)
     found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
     units = [Unit(found, paths, (data, document, repairs)) for paths in found.group([path])]
     if not units or not found.accepts(document, os.path.abspath(path)):

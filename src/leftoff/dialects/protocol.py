@@ -17,12 +17,12 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from leftoff.dialects.document_text import dump_json, dump_yaml
+from leftoff.dialects.document_text import dump_json
 from leftoff.dialects.draft import Decoded, Draft, Records, Source, State
 from leftoff.dialects.loose_values import Reject, Rejected, Repairs, shown
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.find import SESSION
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import SESSION
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import DEFAULT, Policy, phase
 from leftoff.engine.write.commit import Seal
@@ -110,7 +110,11 @@ class Dialect:
         return filled(document, present, self.keys)
 
     def dump(self, document: dict[str, Any]) -> str:
-        return dump_yaml(document) if self.yaml else dump_json(document)
+        if not self.yaml:
+            return dump_json(document)
+        from leftoff.dialects.document_yaml import dump_yaml  # loads PyYAML
+
+        return dump_yaml(document)
 
     def is_own_id(self, name: str) -> bool:
         """Return whether this is how the protocol names a checkpoint."""

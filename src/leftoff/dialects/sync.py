@@ -29,7 +29,7 @@ from leftoff.dialects.sync_secrets import SecretFilter
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.reported_runs import Ending, end_work
-from leftoff.engine.read.which import SESSION
+from leftoff.engine.read.find import SESSION
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import make_folder
@@ -286,7 +286,7 @@ class Sync(Follower):
         repairs.hide(document, self.redactor)
         if base is not None:
             try:
-                before = self._secrets.restored(self._document(path, base, file, Repairs()), document)
+                before = self._document(path, base, file, Repairs())
             except LeftoffError:
                 pass
         source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))

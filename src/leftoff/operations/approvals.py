@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from leftoff.clock import millis
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.which import Deciding, Fit
+from leftoff.engine.read.find import Deciding, Fit, Target
 from leftoff.engine.steps.approvals import REJECT, ask_again, waiting
 from leftoff.engine.steps.reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Usage

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.diff import Diff
     from leftoff.engine.read.find import Target
+    from leftoff.engine.read.history import Diff
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.workspace.file_versions import FileDiff
     from leftoff.engine.write.audit import Audit
@@ -68,12 +68,12 @@ class History:
 
     def forks(self) -> dict[int, list[ForkedRun]]:
         """The runs that were forked, by the seq of the checkpoint that is nearest to where they start."""
-        from leftoff.engine.read.history import forks, nearest
+        from leftoff.engine.read.history import forks, nearest_seq
 
         seqs = sorted(version.seq for version in self.versions)
         out: dict[int, list[ForkedRun]] = {}
         for seq, row in forks(self._store, self.target.row.run_id):
-            at = nearest(seqs, seq)
+            at = nearest_seq(seqs, seq)
             if at is not None:
                 out.setdefault(at, []).append(ForkedRun(row.run_id, row.branch, row.status))
         return out
@@ -124,18 +124,17 @@ def document(project: Project, target: Target, whole: Collection[str] | None = N
 def told(project: Project, target: Target, room: int | None = None, seconds: float = 10.0) -> str:
     """What an agent must know that has never seen the work, in so many characters. ``seconds``: how long git may take
     to tell what a turn that was cut off has changed."""
-    from leftoff.engine.read.brief import LIMIT, WHOLE, fit, parts
+    from leftoff.engine.read.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
     from leftoff.engine.read.quoting import source_of
-    from leftoff.engine.read.turns import is_cut_off
 
     source = project.store.read(lambda view: source_of(view, target.row))
     found = document(project, target, WHOLE)
-    if target.version is None and not source and is_cut_off(found):
+    if target.version is None and not source and was_cut_off(found):
         from leftoff.engine.lifecycle.agent_turns import add_unreported
 
         turns = found["records"]["turn"]
         add_unreported(project, target.row, turns[max(turns)], found["files"], seconds)
-    return fit(parts(found, project.now, project.folder, source), room or LIMIT)
+    return fit_parts(brief_parts(found, project.now, project.folder, source), room or LIMIT)
 
 
 class Brief(Fields):
@@ -184,8 +183,8 @@ def compare(
 ) -> Compared:
     """What differs between two versions; without a second one, between it and its run's newest; without any, between
     the last checkpoint and now. Now is what lies there. ``paths``: only these files, and nothing else."""
-    from leftoff.engine.read.diff import diff
     from leftoff.engine.read.find import Target
+    from leftoff.engine.read.history import diff
     from leftoff.engine.workspace.project_files import given_path
     from leftoff.operations.runs import target
 
@@ -204,7 +203,7 @@ def compare(
 
 def _contents(project: Project, left: Target, right: Target, wanted: list[str]) -> dict[str, FileDiff]:
     """What changed in the files that the two versions know."""
-    from leftoff.engine.read.diff import file_records, is_among
+    from leftoff.engine.read.history import file_records, is_among
     from leftoff.engine.workspace.file_versions import FileSide, file_diffs
 
     there = project.seen_from(right.row)

@@ -9,11 +9,10 @@ from typing import Any
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.read.diff import file_records
-from leftoff.engine.read.find import Target, need_only_carrier
+from leftoff.engine.read.find import Deciding, Fit, Target, need_only_carrier
+from leftoff.engine.read.history import file_records
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import Deciding, Fit
 from leftoff.engine.resume.continue_run import go_back
 from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT, FileThen
 from leftoff.engine.workspace.project_files import check_path, given_path

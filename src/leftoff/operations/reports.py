@@ -9,8 +9,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.find import Target
-    from leftoff.engine.read.which import Which
+    from leftoff.engine.read.find import Target, Which
     from leftoff.engine.write.commit import Guard, Seal, Terms
     from leftoff.engine.write.report import Find, Make, Reported
     from leftoff.model.changes import ChangeSet
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
 def current(project: Project, caller: Caller, rule: str = "reports") -> Which:
     """How to find the run that is meant: the one named, that of the environment or the session, else by what a verb
-    does (``engine.read.which``)."""
-    from leftoff.engine.read.which import Which
+    does (``engine.read.find``)."""
+    from leftoff.engine.read.find import Which
 
     return Which(caller, project.now, rule, project.explain)
 

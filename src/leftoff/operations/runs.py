@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.find import Target
+    from leftoff.engine.read.find import Target, Which
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.read.which import Which
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         def run_id(self) -> str: ...
 
 
-READS, RESUMES = "reads", "resumes"  # see engine.read.which
+READS, RESUMES = "reads", "resumes"  # see engine.read.find
 
 
 def target(project: Project, caller: Caller, ref: str | None, which: Which | None = None) -> Target:
@@ -55,7 +54,7 @@ def target(project: Project, caller: Caller, ref: str | None, which: Which | Non
 
 def whole_run(project: Project, caller: Caller, ref: str | None, which: Which) -> Target:
     """The run that a REF names, for what is about all of it: one version of it is not meant."""
-    from leftoff.engine.read.which import need_whole
+    from leftoff.engine.read.find import need_whole
 
     return need_whole(target(project, caller, ref, which), ref if ref is not None else caller.named)
 
@@ -86,7 +85,7 @@ def _only_a_run(project: Project, caller: Caller, word: str) -> bool:
 
 def run_id_of(project: Project, caller: Caller, word: str) -> str:
     """Return the id of the run that a word names, for a report on it. Raise ``NotFound`` if it is archived."""
-    from leftoff.engine.read.which import need_whole, refuse_archived
+    from leftoff.engine.read.find import need_whole, refuse_archived
 
     row = need_whole(target(project, caller, word, current(project, caller)), word).row
     refuse_archived(row)

@@ -69,8 +69,8 @@ def status(project: Project, caller: Caller) -> Status:
     from leftoff.engine.config.git_head import git_branch
     from leftoff.engine.lifecycle.spool import Spool
     from leftoff.engine.read.find import Target
-    from leftoff.engine.read.history import latest
-    from leftoff.engine.read.timing import timing
+    from leftoff.engine.read.history import latest_checkpoint
+    from leftoff.engine.read.show import timing
     from leftoff.engine.workspace.restoring import find_half_restored
     from leftoff.model.words import UNFINISHED
 
@@ -90,7 +90,9 @@ def status(project: Project, caller: Caller) -> Status:
         current=current,
         why_none=why_none,
         times={run.run_id: timing(store, run.row, project.now) for run in timed},
-        checkpoints={run.run_id: last for run in timed if (last := latest(store, Target(run.row, None)))},
+        checkpoints={
+            run.run_id: last for run in timed if (last := latest_checkpoint(store, Target(run.row, None)))
+        },
         half_restored={run_id: short for run_id, short in found.items() if short},
         problems=store.follower.problems() if store.follower is not None else [],
         trash=_in_trash(project),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.which import OPEN_TURN
+from leftoff.engine.read.find import OPEN_TURN
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import current, current_row, report, report_on, step_of, usage_errors

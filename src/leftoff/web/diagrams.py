@@ -8,7 +8,7 @@ from leftoff.model.ids import shown_step
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations import Project
 from leftoff.operations.checkpoints import ForkedRun, history
-from leftoff.operations.pages.one_run import Node, Tried, graph, lives
+from leftoff.operations.pages.one_run import GraphNode, Tried, graph, lives
 from leftoff.web.page_text import duration_words
 from leftoff.web.run_screens import heading
 from leftoff.web.served import ScreenRequest
@@ -183,7 +183,7 @@ _LINES = 2000
 class Box(NamedTuple):
     """A step: the place of its box, what it says, and its items by status as parts of a bar (x, width, status)."""
 
-    node: Node
+    node: GraphNode
     x: int
     y: int
     title: str
@@ -213,7 +213,7 @@ def graph_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     }
 
 
-def graph_boxes(nodes: list[Node]) -> list[Box]:
+def graph_boxes(nodes: list[GraphNode]) -> list[Box]:
     wraps = all(node.level == place for place, node in enumerate(nodes)) and len(nodes) > _PER_ROW
     rows: dict[int, int] = {}
     out = []
@@ -230,7 +230,7 @@ def graph_boxes(nodes: list[Node]) -> list[Box]:
     return out
 
 
-def _parts(node: Node) -> list[tuple[int, int, str]]:
+def _parts(node: GraphNode) -> list[tuple[int, int, str]]:
     """Return the items by status, side by side along the box."""
     total = sum(node.counts.values())
     out: list[tuple[int, int, str]] = []

@@ -9,7 +9,7 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, count
 from leftoff.cli.screen import Screen, crop, line_width, shared, wrapped
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
-from leftoff.engine.read.diff import Section, same
+from leftoff.engine.read.history import Section, same
 from leftoff.model.versions import Version
 from leftoff.operations import Caller
 from leftoff.operations.checkpoints import Compared, Fork, History, compare, fork, history

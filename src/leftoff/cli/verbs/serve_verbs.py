@@ -10,8 +10,8 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean
 from leftoff.engine.config.project import find_project
+from leftoff.engine.read.attention import RunChange
 from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.watch import Change
 from leftoff.errors import Unsupported, Usage
 from leftoff.operations.execution.detached import resume_apart
 from leftoff.operations.run_list import Wanted, list_runs
@@ -171,7 +171,7 @@ class Watcher:
 
     # -- telling
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: RunChange) -> None:
         if self.ctx.args.json:
             self.ctx.emit(change.to_json())
         else:
@@ -181,7 +181,7 @@ class Watcher:
         if self.settings.url:
             self._post(change)
 
-    def _run_command(self, change: Change) -> None:
+    def _run_command(self, change: RunChange) -> None:
         import json
         import subprocess
 
@@ -203,7 +203,7 @@ class Watcher:
         except (OSError, subprocess.SubprocessError) as error:
             self.ctx.say(f"leftoff: the command of [supervise] could not be run: {error}")
 
-    def _post(self, change: Change) -> None:
+    def _post(self, change: RunChange) -> None:
         import json
         from urllib.request import Request, urlopen
 

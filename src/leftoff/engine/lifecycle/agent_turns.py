@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.lifecycle.spool import Spool
+from leftoff.engine.read.find import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.workspace.file_state import look_at_files
 from leftoff.engine.workspace.git import uncommitted
 from leftoff.engine.workspace.tracking import changed_by_others, own_files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.which import Deciding, Fit
+from leftoff.engine.read.find import Deciding, Fit
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.fields import Fields

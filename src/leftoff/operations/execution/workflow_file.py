@@ -9,10 +9,9 @@ from leftoff import seams
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening, is_taken
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.logs import failures
+from leftoff.engine.read.attempt_logs import failures
+from leftoff.engine.read.find import Target, twins
 from leftoff.engine.read.state import definition_of, read
-from leftoff.engine.read.which import twins
 from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.logs import Failures
+    from leftoff.engine.read.attempt_logs import Failures
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.workspace.tracking import Found

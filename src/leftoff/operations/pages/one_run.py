@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.lives import Life as Life
-from leftoff.engine.read.lives import Lives as Lives
-from leftoff.engine.read.lives import Tried as Tried
-from leftoff.engine.read.lives import lives as _lives
-from leftoff.engine.read.show import as_of
+from leftoff.engine.read.history import Life as Life
+from leftoff.engine.read.history import Lives as Lives
+from leftoff.engine.read.history import Tried as Tried
+from leftoff.engine.read.history import find_lives
+from leftoff.engine.read.show import GraphNode as GraphNode
+from leftoff.engine.read.show import StepGraph as StepGraph
+from leftoff.engine.read.show import StepPage as StepPage
+from leftoff.engine.read.show import StepsWanted as StepsWanted
+from leftoff.engine.read.show import as_of, step_graph, step_page
 from leftoff.engine.read.state import Reader, need_version
-from leftoff.engine.read.step_graph import Node as Node
-from leftoff.engine.read.step_graph import StepGraph as StepGraph
-from leftoff.engine.read.step_graph import step_graph
-from leftoff.engine.read.step_page import StepPage as StepPage
-from leftoff.engine.read.step_page import StepsWanted as StepsWanted
-from leftoff.engine.read.step_page import step_page
 from leftoff.operations.runs import target
 
 TYPE_CHECKING = False
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.attention import Glance
     from leftoff.engine.read.find import Target
-    from leftoff.engine.read.glance import Glance
     from leftoff.store.base import View
 
 
@@ -36,7 +34,7 @@ def steps(project: Project, caller: Caller, ref: str, wanted: StepsWanted) -> St
 def lives(project: Project, caller: Caller, ref: str, epoch: int | None = None, most: int = 400) -> Lives:
     """When what of a run was done. ``epoch``: in one life of it only."""
     found = target(project, caller, ref)
-    return _lives(project.store, found, epoch, most)
+    return find_lives(project.store, found, epoch, most)
 
 
 def graph(project: Project, caller: Caller, ref: str) -> StepGraph:
@@ -47,7 +45,7 @@ def graph(project: Project, caller: Caller, ref: str) -> StepGraph:
 
 def at_a_glance(project: Project, caller: Caller, ref: str) -> tuple[Target, Glance]:
     """What a REF names, and that run as an overview shows it; of a version, as it was then."""
-    from leftoff.engine.read.glance import Glance, glance, need_of
+    from leftoff.engine.read.attention import Glance, glance, need_of
     from leftoff.engine.read.info import info
     from leftoff.engine.write.lease import state
     from leftoff.host import GONE

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.glance import URGENT as URGENT
-from leftoff.engine.read.glance import Glance as Glance
-from leftoff.engine.read.glance import Question as Question
-from leftoff.engine.read.glance import glance, unfinished
+from leftoff.engine.read.attention import URGENT as URGENT
+from leftoff.engine.read.attention import Glance as Glance
+from leftoff.engine.read.attention import Question as Question
+from leftoff.engine.read.attention import glance, unfinished_runs
 from leftoff.engine.read.info import info
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
@@ -65,7 +65,7 @@ def overview(project: Project, filters: RunFilter) -> Overview:
 
 def _look(project: Project, view: View, filters: RunFilter) -> Overview:
     where: dict[str, Any] = {"workflow": filters.workflow or None, "branch": filters.branch or None}
-    all_of_them = unfinished(view, project.now, {})
+    all_of_them = unfinished_runs(view, project.now, {})
     found = [
         (row, why)
         for row, why in all_of_them

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.read.which import Deciding, Fit
+from leftoff.engine.read.find import Deciding, Fit
 from leftoff.engine.retention import run_states
 from leftoff.engine.retention.policy import IN_PROGRESS
 from leftoff.engine.write.unmoved import until_unmoved

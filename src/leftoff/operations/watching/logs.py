@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from leftoff.engine.read.logs import Choice as Choice
-from leftoff.engine.read.logs import find_logs
+from leftoff.engine.read.attempt_logs import Choice as Choice
+from leftoff.engine.read.attempt_logs import find_logs
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.operations.reports import current_row, step_of
 from leftoff.operations.runs import target
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.logs import FoundLogs, Log
+    from leftoff.engine.read.attempt_logs import AttemptLog, FoundLogs
     from leftoff.store.rows import RunRow
 
 EVERY_S = 0.2
@@ -82,7 +82,7 @@ def _perhaps_step(project: Project, caller: Caller, word: str, error: NotFound) 
         pass
 
 
-def document(project: Project, log: Log) -> dict[str, Any]:
+def document(project: Project, log: AttemptLog) -> dict[str, Any]:
     """A log as JSON; of a long one its end, and how much was cut."""
     about = {**log.to_json(), **({"error": log.error} if log.raised else {})}
     if not log.there:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.read.attention import (
+    Memory,
+    RunChange,
+    WatchSettings,
+    look_for_changes,
+    may_restart,
+    remember_restart,
+)
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.info import list_info
-from leftoff.engine.read.watch import Change, Memory, Settings, look, may_restart, restarted
 from leftoff.engine.resume.finding import RESUME, WARN
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.model.fields import Fields
@@ -33,13 +40,13 @@ class Supervision:
     def __init__(self, project: Project, caller: Caller) -> None:
         self._project = project
         self._caller = caller
-        self.settings = project.settings.parsed("supervise", Settings)
+        self.settings = project.settings.parsed("supervise", WatchSettings)
         self.folder = project.store_folder
         self._memory = Memory(self.folder)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RunChange]:
         """What changed since the last look."""
-        return look(self._project.store, self._memory, self._project.now, self._project.limits)
+        return look_for_changes(self._project.store, self._memory, self._project.now, self._project.limits)
 
     def dead(self) -> list[RunInfo]:
         """The runs that nobody drives though they are running."""
@@ -65,13 +72,13 @@ class Supervision:
         told["held"] = why
         return Consideration(resumes=False, why=why)
 
-    def restarted(self, info: RunInfo) -> Change:
+    def restarted(self, info: RunInfo) -> RunChange:
         """A dead run was resumed: what is told of that."""
         told, now = self._memory.of(info.run_id), self._project.now
         told.pop("held", None)
-        restarted(told, info, self.settings, now)
+        remember_restart(told, info, self.settings, now)
         message = f"{info.run_id} was dead and is being resumed (restart {told['restarts']} of {self.settings.limit})."
-        return Change("restart", info.to_json(), message, now)
+        return RunChange("restart", info.to_json(), message, now)
 
     def save(self) -> None:
         """What was told is told once, whoever looks next."""
