@@ -21,7 +21,7 @@ SEAMS = {
     "sessions.drop_talk": "leftoff.engine.lifecycle.sessions.drop_talk",
     "Reader.plain": "leftoff.engine.read.state.Reader.plain",
     "approvals.decide": "leftoff.engine.steps.approvals.decide_step",
-    "lifecycle.remove": "leftoff.engine.steps.lifecycle.remove",
+    "lifecycle.remove": "leftoff.engine.steps.lifecycle.remove_step",
     "report.report": "leftoff.engine.write.report.report",
     "files.sync": "leftoff.files.sync",
     "host._scope": "leftoff.host._scope",

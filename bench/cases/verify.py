@@ -14,7 +14,7 @@ from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM, iso
 from leftoff.engine.config.project import Project
 from leftoff.engine.config.settings import Capture, load
-from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.lifecycle.opening import Opening, start_new_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks
 from leftoff.engine.resume.request import ResumeRequest
@@ -45,7 +45,7 @@ def written(folder: Path, count: int) -> list[str]:
 def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
     """A run whose steps are done, each with these outputs."""
     store = SqliteStore(str(folder / ".leftoff"))
-    start(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
+    start_new_run(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
     settings = load(str(folder))
     nothing = Capture({"git": False, "max_file": -1, "max_total": 0})  # files are hashed, and not copied
     tracker = FileTracker(Workspace(store, str(folder), settings.redactor(), nothing, SYSTEM.now()))

@@ -13,7 +13,7 @@ from leftoff.api.values import encoded
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.opening import Opening, open_run, start
+from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
 from leftoff.engine.lifecycle.rewind import ForkRequest, fork_run
 from leftoff.engine.read import find
 from leftoff.engine.read.find import READS, RESUMES, Which
@@ -121,7 +121,7 @@ class Store:
         )
         opening.facts = self._facts(issue)
         opening.context = self._surroundings(opening)
-        head, epoch, _ = start(
+        head, epoch, _ = start_new_run(
             self._store, opening, self._clock.now(), driver=self._driver(), scrubber=self._redactor
         )
         assert epoch is not None

@@ -110,7 +110,7 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
     return changes
 
 
-def start(
+def start_new_run(
     store: Store,
     opening: Opening,
     at: int,

@@ -95,7 +95,7 @@ def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:
     if seal is not None:
         steps = writer.all()
         for path in request.repeated(steps):
-            writer.move(path, lifecycle.once_more(steps[path]))
+            writer.move(path, lifecycle.redo(steps[path]))
     return seal
 
 

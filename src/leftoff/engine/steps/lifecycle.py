@@ -57,7 +57,7 @@ def start(record: Record, now: str, attempt: int | None = None) -> Record:
     return {**out, "status": "running", "attempt": attempt or tried + 1, "started_at": now}
 
 
-def begun(record: Record, now: str) -> Record:
+def ensure_try(record: Record, now: str) -> Record:
     """Prepare a step for a report that it has ended. If no report said that it began, its try begins now."""
     if record.get("status") in _IN_FLIGHT:
         return record
@@ -123,7 +123,7 @@ def forget(record: Record) -> Record:
     return {**_without(record, OF_A_TRY), "status": "pending"}
 
 
-def once_more(record: Record) -> Record:
+def redo(record: Record) -> Record:
     """Set a step that was done, or may have been, pending again, though others that need it are done."""
     return {**_without(record, OF_A_TRY), "status": "pending", ONCE_MORE: True}
 
@@ -232,7 +232,7 @@ def _was_redacted(value: Any, place: list[Any]) -> bool:
     return isinstance(value, Mark)
 
 
-def remove(changes: ChangeSet, path: str) -> None:
+def remove_step(changes: ChangeSet, path: str) -> None:
     """Delete a step, with what is stored next to it."""
     for collection in ("step", "approval", "error"):
         changes.delete(collection, path)
@@ -303,7 +303,7 @@ class Steps:
     def remove(self, path: str) -> None:
         """Delete a step, with what is stored next to it."""
         before = self.get(path)
-        remove(self.changes, path)
+        remove_step(self.changes, path)
         self._seen[path] = None
         self._settle_run(before, None)
 

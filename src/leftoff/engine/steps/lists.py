@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leftoff.engine.steps.lifecycle import Steps, begun, complete, put_back, skip, start
+from leftoff.engine.steps.lifecycle import Steps, complete, ensure_try, put_back, skip, start
 from leftoff.model.ids import quote_part, slug
 from leftoff.model.words import STEP_ENDED
 
@@ -119,5 +119,5 @@ def _moved(record: dict[str, Any], status: str, now: str) -> dict[str, Any]:
     if status == "running":
         return start(record, now)
     if status == "completed":
-        return complete(begun(record, now), now)
+        return complete(ensure_try(record, now), now)
     return skip(record, now) if status == "skipped" else put_back(record)

@@ -131,11 +131,11 @@ def _record(old: dict[str, Any], report: StepReport, now: str) -> dict[str, Any]
     elif report.action == "skip":
         record = lifecycle.skip(old, now)
     elif report.action == "done":
-        record = lifecycle.complete(lifecycle.begun(old, now), now)
+        record = lifecycle.complete(lifecycle.ensure_try(old, now), now)
     elif report.action == "fail":
-        record = lifecycle.fail(lifecycle.begun(old, now), now, error)
+        record = lifecycle.fail(lifecycle.ensure_try(old, now), now, error)
     else:
-        record = lifecycle.block(lifecycle.begun(old, now), error)
+        record = lifecycle.block(lifecycle.ensure_try(old, now), error)
     if report.outputs:
         record["outputs"] = lifecycle.merged(record.get("outputs"), report.outputs)
     if report.result is not NOTHING:
