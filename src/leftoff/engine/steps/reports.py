@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.lifecycle import Steps, steps_in
-from leftoff.engine.workspace.tracking import Captured, Workspace, capture, relative
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
@@ -24,6 +23,9 @@ from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
 from leftoff.model.words import EXPECTED, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
+
+if TYPE_CHECKING:  # `set` and `note` import this module, and look at no file
+    from leftoff.engine.workspace.tracking import Captured, Workspace
 
 STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "blocked", "skip": "skipped"}
 _TRIGGER = {"done": "step_complete", "skip": "step_complete", "fail": "error", "block": "error"}
@@ -67,6 +69,8 @@ def known_step(view: View, run: int, path: str) -> str:
 def capture_outputs(workspace: Workspace, report: StepReport, paths: list[str]) -> list[BlobRow]:
     """Copy the files that a step wrote. Return the blobs of the copies. A missing file is reported later: it does not
     matter if the step is completed already. A step that starts only declares what it will write."""
+    from leftoff.engine.workspace.tracking import capture, relative
+
     if report.action == "start":
         report.outputs = [relative(workspace.folder, os.path.abspath(path)) for path in paths]
         return []
