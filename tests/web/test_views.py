@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.operations.pages.one_run import GraphNode, Tried
+from leftoff.engine.read.history import Tried
+from leftoff.engine.read.show import GraphNode
 from leftoff.web import diagrams
 from leftoff.web.diagrams import graph_boxes, graph_lines, history_points, timeline_rows
 from leftoff.web.page_text import (

@@ -259,6 +259,6 @@ def source_of_run(session: Session, row: RunRow) -> str:
 def brief(session: Session, row: RunRow, room: int) -> str:
     """Return what a session must know of its run, in so many characters."""
     from leftoff.engine.read.find import Target
-    from leftoff.operations.checkpoints import told
+    from leftoff.operations.checkpoints import brief_of
 
-    return told(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))
+    return brief_of(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))

@@ -14,7 +14,7 @@ from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
-from leftoff.engine.lifecycle.rewind import ForkRequest, fork_run
+from leftoff.engine.lifecycle.rewind import ForkRequest, fork_version
 from leftoff.engine.read import find
 from leftoff.engine.read.find import READS, RESUMES, Which
 from leftoff.engine.read.info import RunInfo, list_info
@@ -23,7 +23,7 @@ from leftoff.engine.resume.declared import refuse_unless, told
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
-from leftoff.engine.retention.store_upkeep import FsckReport, check_store, drop_checkpoints, sweep_store
+from leftoff.engine.retention.store_sweep import FsckReport, drop_checkpoints, fsck, sweep_store
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import need_free
 from leftoff.errors import CannotResume, LeftoffError, NotFound
@@ -206,7 +206,7 @@ class Store:
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
         wanted = ForkRequest(branch, run_id, _encoded(variables), scrubber=self._redactor)
-        head, epoch, _ = fork_run(self._store, target, wanted, self._clock.now(), self._driver())
+        head, epoch, _ = fork_version(self._store, target, wanted, self._clock.now(), self._driver())
         return Run(self, head, epoch, resumed=True)
 
     def _drives(self, run: Run) -> None:
@@ -280,7 +280,7 @@ class Store:
 
     def fsck(self, *, repair: bool = False) -> FsckReport:
         """Check every byte that can be checked; ``repair`` sets damage aside."""
-        return check_store(self._store, repair=repair)
+        return fsck(self._store, repair=repair)
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
         """Drop checkpoints, and the data that only they need; bytes given back to the file system."""

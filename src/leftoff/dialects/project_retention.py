@@ -11,7 +11,7 @@ from leftoff.dialects.registry import mirrored
 from leftoff.engine.config.project import Project
 from leftoff.engine.retention import run_states
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Plan, Policy, Removal, plan, policy
-from leftoff.engine.retention.store_upkeep import disk_use, given_back, store_size, sweep_store
+from leftoff.engine.retention.store_sweep import disk_use, given_back, store_size, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
 from leftoff.store.rows import RunRow, Trashed
@@ -117,7 +117,7 @@ class Retention:
 
     def _archive_or_trash(self, removal: Removal, done: PruneReport) -> bool:
         """Archive a whole run, or move it to the trash. A run that is driven, or has changed since, stays."""
-        move = run_states.archive_run if removal.action == ARCHIVE else run_states.trash_run
+        move = run_states.put_in_archive if removal.action == ARCHIVE else run_states.trash_run
         try:
             move(self.store, removal.row, self.now)
         except NotFound:

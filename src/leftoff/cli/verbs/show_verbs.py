@@ -12,16 +12,15 @@ from leftoff.cli.tally import took
 from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_name, tidy, value, width
 from leftoff.cli.verbs.list_verbs import bar, status_line
 from leftoff.clock import lasted, millis
-from leftoff.engine.read.attempt_logs import AttemptLog
+from leftoff.engine.read.attempt_logs import AttemptLog, Choice
 from leftoff.engine.read.brief import other_errors, turn_lines
 from leftoff.engine.steps.approvals import how
+from leftoff.errors import usage_errors
 from leftoff.model.ids import as_word, given_step, shown_step
 from leftoff.model.words import AS_WRITTEN
 from leftoff.operations.checkpoints import show
-from leftoff.operations.reports import usage_errors
 from leftoff.operations.runs import run_and_step
-from leftoff.operations.watching.log_files import LogFile, shown, without_secrets
-from leftoff.operations.watching.logs import Choice, RunLogs, document, logs_of
+from leftoff.operations.watching import LogFile, RunLogs, log_document, log_text, logs_of, redacted_log
 
 # -- show
 
@@ -314,7 +313,7 @@ def run_logs(args: Args, ctx: Context) -> int:
     found = logs.find()
     if args.json:
         about = {"run_id": logs.run_id, **({"archived": True} if logs.archived else {})}
-        return ctx.answer({**about, "logs": [document(ctx.project, log) for log in found.logs]})
+        return ctx.answer({**about, "logs": [log_document(ctx.project, log) for log in found.logs]})
     if not found.logs:
         ctx.say(_no_logs(logs))
     for name, why in found.unstarted.items():
@@ -382,10 +381,10 @@ class LogPage:
         blocks = file.read(ended=ended)
         for block in blocks:
             self._head(log)
-            self._write(without_secrets(block, self._redactor))
+            self._write(redacted_log(block, self._redactor))
         if ended and log.raised:
             self._head(log)
-            self._write(without_secrets(log.raised.encode("utf-8", "backslashreplace"), self._redactor))
+            self._write(redacted_log(log.raised.encode("utf-8", "backslashreplace"), self._redactor))
         if ended and token not in self._seen:  # it printed nothing, or its log is gone: also worth knowing
             self._head(log)
 
@@ -411,7 +410,7 @@ class LogPage:
     def _write(self, block: bytes) -> None:
         self._open = not block.endswith(b"\n")
         if self._terminal:
-            sys.stdout.write(printable("\n".join(map(tidy, shown(block).split("\n")))))
+            sys.stdout.write(printable("\n".join(map(tidy, log_text(block).split("\n")))))
         else:
             sys.stdout.flush()
             sys.stdout.buffer.write(block)

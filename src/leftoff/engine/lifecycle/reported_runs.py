@@ -51,7 +51,7 @@ class SessionDriver(Fields):
     process: Process | None = None
 
 
-class StartedRun(Fields):
+class Started(Fields):
     """The run, whether it was there before, and the unfinished twin of a new run."""
 
     run: int
@@ -68,13 +68,13 @@ def start_run(
     scrubber: Scrubber | None,
     resume: Callable[[View, RunRow], None] | None = None,
     session: SessionDriver | None = None,
-) -> StartedRun:
+) -> Started:
     """Start a new run. With ``resume``, continue the unfinished one of that id, or of that workflow, branch, title and
     issue, unless ``resume`` raises, which is called in the transaction."""
     changes, blobs = save_blobs(store, opening_changes(opening, at, scrubber))
     moved: list[RunRow] = []
 
-    def work(tx: Tx) -> StartedRun:
+    def work(tx: Tx) -> Started:
         twin, there = opening.twin(tx), unfinished(tx, tx.follower, opening, at)
         if resume is not None and there is not None:
             if there.workflow != opening.workflow:  # an id may be that of other work
@@ -83,10 +83,10 @@ def start_run(
                 raise Conflict(told, hint=hint)
             resume(tx, there)
             _continue(store, tx, there, opening, at, scrubber)
-            started = StartedRun(there.run, there.run_id, resumed=True, twin=None)
+            started = Started(there.run, there.run_id, resumed=True, twin=None)
         else:
             head, _, _ = start_in(tx, opening, changes, blobs, at, None)
-            started = StartedRun(head.run, head.run_id, resumed=False, twin=twin)
+            started = Started(head.run, head.run_id, resumed=False, twin=twin)
         if session is not None:
             holder = Holder("session", session.process, session.id, session.who, at)
             take_session(tx, started.run, started.run_id, at, holder)

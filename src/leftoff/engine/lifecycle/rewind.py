@@ -126,7 +126,7 @@ class ForkRequest(NamedTuple):
     audit: Audit | None = None
 
 
-def fork_run(
+def fork_version(
     store: Store, target: Target, wanted: ForkRequest, at: int, driver: tuple[Process, str]
 ) -> tuple[Head, int, Version]:
     """Return the head of the new run, which ``driver`` drives, its epoch and its first checkpoint."""
@@ -168,7 +168,7 @@ def fork_run(
 def fork_paused(store: Store, target: Target, wanted: ForkRequest, at: int) -> Head:
     """Make a fork that has no driver."""
     driver = (this_process(), "leftoff fork")
-    head, epoch, _ = fork_run(store, target, wanted._replace(status="paused"), at, driver)
+    head, epoch, _ = fork_version(store, target, wanted._replace(status="paused"), at, driver)
     store.write(lambda tx: free(tx, head.run, epoch))
     return head
 

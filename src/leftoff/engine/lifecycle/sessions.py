@@ -102,12 +102,6 @@ def _is_free(view: View, row: RunRow, now: int) -> bool:
     return (lease is not None and lease.held) or idle(row, lease, now) >= LIMIT_MS
 
 
-def session_driven_by(view: View, process: Process | None) -> str | None:
-    """Return the session that an agent's process drives; ``None`` if it drives none yet."""
-    found = [lease for _, lease in view.leases() if lease.kind == "session" and lease.process == process]
-    return found[-1].session if found and process is not None else None
-
-
 # -- taking, working on, leaving
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.workspace.issue_tracker import put_issue, take_issue
-from leftoff.engine.workspace.tracking import Found, Workspace, capture, known_to, track_files
+from leftoff.engine.workspace.tracking import Found, Workspace, capture, capture_paths, known_to
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as report_to
@@ -75,7 +75,7 @@ def _tracked(world: World, findings: list[Finding], workspace: Workspace) -> Fou
     paths = [path for finding in findings if finding.code == "files.changed" for path in finding.paths]
     if not paths:
         return Found([], [])
-    return track_files(workspace, world.row, paths)
+    return capture_paths(workspace, world.row, paths)
 
 
 def _outputs(world: World, findings: list[Finding], workspace: Workspace) -> list[Captured]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff import log
 from leftoff.clock import iso
 from leftoff.engine.retention.policy import trash_age
-from leftoff.engine.retention.store_upkeep import attempts_folder, disk_use, remove_attempts, sweep_store
+from leftoff.engine.retention.store_sweep import attempts_folder, disk_use, remove_attempts, sweep_store
 from leftoff.engine.write.commit import Seal, Terms, commit_in
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import held, state
@@ -45,7 +45,7 @@ def refuse_active(view: View, run: int, run_id: str, now: int) -> None:
             )
 
 
-def archive_run(store: Store, row: RunRow, now: int) -> None:
+def put_in_archive(store: Store, row: RunRow, now: int) -> None:
     """Archive a run. Raise ``Moved`` if it has changed since ``row`` was read, ``LeaseHeld`` if it is being driven."""
 
     def work(tx: Tx) -> None:
@@ -57,7 +57,7 @@ def archive_run(store: Store, row: RunRow, now: int) -> None:
 
 
 def trash_run(store: Store, row: RunRow, now: int) -> None:
-    """Move a run to the trash, under the same conditions as ``archive_run``."""
+    """Move a run to the trash, under the same conditions as ``put_in_archive``."""
 
     def work(tx: Tx) -> None:
         need_unmoved(tx, row)

@@ -126,7 +126,7 @@ class PendingApproval:
         """Return the choice that is meant; raise ``Usage`` if it is not among the options."""
         if not self.is_approval:
             raise self._not_an_approval()
-        choice = choice or _only(self.choices(), f"Step {self.name}")
+        choice = choice if choice is not None else _only(self.choices(), f"Step {self.name}")
         if choice == REJECT or choice in self.options:
             return str(choice)
         told = (
@@ -235,7 +235,7 @@ class StepDecided(Fields):
         return self.choice == REJECT
 
 
-def decide_step(
+def record_decision(
     store: Store,
     find: Find,
     step: str,
@@ -284,7 +284,9 @@ def decide_step(
 
 def _chosen_of_phase(step: str, decision: StepDecision) -> str:
     """Return what was chosen of what a phase offers."""
-    choice = decision.choice or _only(decision.options, f"Phase {shown_step(step)}")
+    choice = decision.choice
+    if choice is None:
+        choice = _only(decision.options, f"Phase {shown_step(step)}")
     if choice is not None and (choice == REJECT or choice in decision.options):
         return choice
     raise Usage(

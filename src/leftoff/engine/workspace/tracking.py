@@ -434,10 +434,10 @@ def track_given(workspace: Workspace, row: RunRow, given: list[str]) -> Found:
     """Capture files that the user names from the current folder, for the next commit of a run."""
     paths = list(dict.fromkeys(given_path(workspace.folder, path) for path in given))
     refuse_store(workspace.folder, workspace.store.folder, paths)
-    return track_files(workspace, row, paths)
+    return capture_paths(workspace, row, paths)
 
 
-def track_files(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
+def capture_paths(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
     """Capture files by their paths in the project, for the next commit of a run."""
     if not paths:
         return Found([], [])
@@ -508,7 +508,7 @@ def _look_at_known(workspace: Workspace, row: RunRow) -> Found:
     entries = {path: about for path, about in known.items() if "hash" in about or "target" in about}
     seen = compare_files(workspace.folder, entries, modes=True)
     changed = [path for path, what in seen.items() if what != SAME]
-    return track_files(
+    return capture_paths(
         workspace, row, [path for path in changed if not is_behind_link(workspace.folder, path)]
     )
 

@@ -30,9 +30,8 @@ from leftoff.errors import LeftoffError, Usage
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import decode
 from leftoff.model.ids import check_run_id
-from leftoff.operations.lifecycle import Start, start
-from leftoff.operations.reports import current_row, report
-from leftoff.operations.steps import report_step
+from leftoff.operations.run_lifecycle import Start, start
+from leftoff.operations.run_reports import StepChange, current_row, report_run
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 
@@ -158,7 +157,7 @@ def _save(project: Project, caller: Caller, event: Event) -> Reported:
             if record is None or record.plain.get("status") not in ("running", "completed"):
                 step_changes(store, tx, row, changes, StepReport("start", path), at)
 
-    return report(project, caller, make, at=at)
+    return report_run(project, caller, make, at=at)
 
 
 def _update(project: Project, caller: Caller, event: Event) -> Reported:
@@ -170,7 +169,11 @@ def _update(project: Project, caller: Caller, event: Event) -> Reported:
     caller.named = row.run_id  # the step is one of this run
     leaves = store.read(lambda view: state_at(store, view, row, DIALECT)).leaves
 
-    def announce(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> None:
+    done = StepReport("done", step_of(leaves, number))
+    change = StepChange(project, caller, done, [output] if output else [])
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        seal = change.put(tx, row, changes)
         if upcoming is not None:
             leaves = state_at(store, tx, row, DIALECT).leaves
             total, path = row.card.get("total"), step_of(leaves, upcoming)
@@ -181,9 +184,9 @@ def _update(project: Project, caller: Caller, event: Event) -> Reported:
                 lifecycle.put(changes, path, lifecycle.declare(upcoming - 1, {ANNOUNCED: True}))
         if seal is not None:
             seal.aliases += event.aliases
+        return seal
 
-    done = StepReport("done", step_of(leaves, number))
-    return report_step(project, caller, done, [output] if output else [], also=announce)
+    return report_run(project, caller, make, row=change.row, blobs=change.blobs, at=change.at)
 
 
 def _close(project: Project, caller: Caller, event: Event) -> Reported:
@@ -201,4 +204,4 @@ def _close(project: Project, caller: Caller, event: Event) -> Reported:
         remember_git(head, row, changes)
         return Seal("session_end", note=summary, aliases=event.aliases)
 
-    return report(project, caller, make, at=at)
+    return report_run(project, caller, make, at=at)

@@ -1,12 +1,13 @@
-"""Steps that agents do: what is kept of an agent's work while it works, in the step's own record, under the attempt's
-token."""
+"""What is stored of an agent's work on a step while it works: facts in the step's record, under the attempt's token."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.clock import iso
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader
@@ -14,17 +15,13 @@ from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
-from leftoff.operations.checkpoints import told
-from leftoff.operations.reports import guard_of
+from leftoff.model.changes import ChangeSet
+from leftoff.operations.checkpoints import brief_of
+from leftoff.operations.run_reports import guard_of
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import RunRow
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.groups import Rest
-
-if TYPE_CHECKING:
-    from leftoff.engine.config.caller import Caller
-    from leftoff.engine.config.project import Project
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx, View
-    from leftoff.store.rows import RunRow
 
 __all__ = ["AgentStep", "Rest"]
 
@@ -32,10 +29,10 @@ KEY = "session"  # of the step's record: which session of which agent does it
 
 
 class AgentStep:
-    """The run and the step that a caller's process works for."""
+    """The run and the step that a process works for, as the driver told it."""
 
     def __init__(self, project: Project, caller: Caller) -> None:
-        assert caller.run and caller.step, "only a step's process is told both"
+        assert caller.run and caller.step, "only a step's process has both"
         self.project = project
         self.run_id = caller.run
         self.step = caller.step
@@ -45,12 +42,12 @@ class AgentStep:
         return find(view, self.run_id)
 
     def known(self) -> dict[str, Any]:
-        """What an earlier try left: its agent and session; its outcome, where that was known."""
+        """Return what an earlier try left: its agent and session; its outcome, if it was known."""
         found = self._record("step").get(KEY)
         return dict(found) if isinstance(found, dict) else {}
 
     def failure(self, known: dict[str, Any]) -> str:
-        """Why the try that left this failed; empty where it did not fail, or did not live to say so."""
+        """Return why that try failed; empty if it did not fail, or was killed before it could say so."""
         error = self._record("step").get("last_error")
         if not isinstance(error, dict):  # it was left as failed, and resumed
             error = self._record("error")
@@ -60,15 +57,15 @@ class AgentStep:
 
     @staticmethod
     def variables(path: str) -> dict[str, Any] | None:
-        """What the step has left in its file for variables, each by its name, by which a secret is known. None: there
-        are none, or they cannot be read: whoever takes the step in says so."""
+        """Return the variables that the step set so far. ``None``: it set none, or they cannot be read, which is
+        reported when the step ends."""
         try:
             return AttemptFolder(os.path.dirname(path)).variables() or None
         except LeftoffError:
             return None
 
     def _record(self, collection: str) -> dict[str, Any]:
-        """What a collection has about the step."""
+        """Return the record of a collection about the step."""
         store = self.project.store
 
         def look(view: View) -> Any:
@@ -79,9 +76,9 @@ class AgentStep:
         return dict(found.plain) if found is not None and isinstance(found.plain, dict) else {}
 
     def outcome(self, known: dict[str, Any]) -> dict[str, Any] | None:
-        """The result of the last try, where nobody lived to take it in: then that try is not on record as ended well.
+        """Return the result of the last try if its driver died before it could record that.
 
-        A step that was completed and is to be done once more has none.
+        A step that was completed and runs again has none.
         """
 
         def look(view: View) -> bool:
@@ -95,7 +92,7 @@ class AgentStep:
     def keep(self, trigger: str | None, note: str | None, **facts: Any) -> None:
         """Put facts about the session into the step's record; with ``trigger``, as a checkpoint.
 
-        With an agent among them a life begins, and what was known of the one before it goes. None takes a fact away.
+        An agent among them starts a new session, and the facts of the one before are dropped. None removes a fact.
         """
         store, now = self.project.store, self.project.now
 
@@ -112,12 +109,12 @@ class AgentStep:
         report(store, self._find, make, Terms(now, self.guard), scrubber=self.project.redactor)
 
     def beat(self) -> None:
-        """A sign of life; that it cannot be given is no reason to stop working."""
+        """Give a sign of life. An error is no reason to stop working."""
         try:
             beat(self.project.store, self._find, self.project.now, self.guard)
         except LeftoffError:
             pass
 
     def brief(self) -> str:
-        """What an agent must know that has never seen this work."""
-        return told(self.project, Target(self.project.store.read(self._find), None))
+        """Return what an agent must know that has never seen this work."""
+        return brief_of(self.project, Target(self.project.store.read(self._find), None))

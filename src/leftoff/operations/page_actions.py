@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from leftoff.dialects.project_retention import PruneReport, Retention
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.imported_runs import agree
+from leftoff.engine.lifecycle.imported_runs import agree as agree_to_run
 from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
@@ -22,27 +22,21 @@ from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import REJECT, waiting
 from leftoff.engine.workspace.restoring import RestorePlan
 from leftoff.engine.write.audit import Audit
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report as write_report
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson, NotFound, Usage
-from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import text as canonical
-from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 from leftoff.model.words import in_words
-from leftoff.operations.approvals import Decided, Decision, decide, unblock
-from leftoff.operations.checkpoints import Fork, fork
-from leftoff.operations.execution.detached import begun, resume_apart
-from leftoff.operations.execution.stop import stop
-from leftoff.operations.execution.workflow_file import is_driven
-from leftoff.operations.files import Rollback, RollbackPlan, plan_rollback, rollback
-from leftoff.operations.reports import step_of, this_run
+from leftoff.operations.checkpoints import fork_run
 from leftoff.operations.resume.resume import RUNNING, find
 from leftoff.operations.resume.resume import resume as continue_run
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.runs import info, target
-from leftoff.operations.upkeep.retention import archive
-from leftoff.store.base import Tx
+from leftoff.operations.run_files import Rollback, RollbackPlan, plan_rollback, rollback_run
+from leftoff.operations.run_lifecycle import DecidedStep, decide_step, unblock_run
+from leftoff.operations.run_reports import record_audit, step_named
+from leftoff.operations.runs import info_of, target
+from leftoff.operations.store_upkeep import archive_run
+from leftoff.operations.supervision import start_resume, wait_until_driven
+from leftoff.operations.workflow_runs import is_driven, stop_run
 from leftoff.store.rows import RunRow
 
 Given = Mapping[str, Any]
@@ -51,10 +45,15 @@ UNTRUSTED = "definition.untrusted"
 LOG = "detached.log"
 _WITHOUT = "step.waiting"  # the finding that a run continues without a step that waits for a person
 _LONGEST_SEQ = 18  # digits of a version's number
-TEXT, WORDS, FLAG, MAP = "text", "words", "flag", "map"  # the kinds of fields
+TEXT, WORDS, FLAG, MAP = (
+    "text",
+    "a list of texts",
+    "true or false",
+    "an object of texts",
+)  # the kinds of fields
 
 
-class Acted(Fields):
+class Acted(NamedTuple):
     """The result: a sentence, the run to show from now on, and the document that the command would print."""
 
     run_id: str
@@ -62,7 +61,7 @@ class Acted(Fields):
     document: dict[str, Any]
 
 
-class Preview(Fields):
+class Preview(NamedTuple):
     """What an action would do: sentences (``says``) and single things such as files (``lines``).
 
     ``findings``: those of a verdict that need an answer first. ``options``: the choices. ``plan``: identifies all of
@@ -92,7 +91,7 @@ class Preview(Fields):
         return [*asked.values()]
 
     def to_json(self) -> dict[str, Any]:
-        found = {name: getattr(self, name) for name in self._fields}
+        found = self._asdict()
         return {name: value if isinstance(value, str) else list(value) for name, value in found.items()}
 
 
@@ -110,8 +109,7 @@ class ActionOrder(NamedTuple):
         return Audit(self.name, self.caller.via, said)
 
     def row(self) -> RunRow:
-        found: RunRow = target(self.project, self.caller, self.ref).row
-        return found
+        return target(self.project, self.caller, self.ref).row
 
 
 class PageAction(NamedTuple):
@@ -143,19 +141,14 @@ def _checked(name: str, given: Given) -> dict[str, Any]:
         kind = fields.get(field)
         if kind is None:
             raise Usage(f"{name} has no field {field!r}.", hint=f"It has: {', '.join(fields) or 'none'}.")
-        if kind == TEXT:
-            fits, called = value is None or isinstance(value, str), "text"
-        elif kind == FLAG:
-            fits, called = isinstance(value, bool), "true or false"
-        elif kind == WORDS:
-            fits, called = isinstance(value, list) and _all_text(value), "a list of texts"
-        else:
-            fits, called = (
-                isinstance(value, dict) and _all_text([*value, *value.values()]),
-                "an object of texts",
-            )
-        if not fits:
-            raise Usage(f"The field {field!r} of {name} is {called}.", hint="Nothing was changed.")
+        fits = {
+            TEXT: value is None or isinstance(value, str),
+            FLAG: isinstance(value, bool),
+            WORDS: isinstance(value, list) and _all_text(value),
+            MAP: isinstance(value, dict) and _all_text([*value, *value.values()]),
+        }
+        if not fits[kind]:
+            raise Usage(f"The field {field!r} of {name} is {kind}.", hint="Nothing was changed.")
         if value not in ("", None, [], {}, False):
             out[field] = value
     return out
@@ -165,19 +158,6 @@ def _all_text(values: list[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def record_audit(order: ActionOrder, row: RunRow) -> None:
-    """Record an action that is not one commit of its own, after it was done."""
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        order.audit().put(changes, order.project.now)
-
-    project, find_it = order.project, this_run(row.run, row.run_id)
-    try:
-        write_report(project.store, find_it, make, Terms(project.now), scrubber=project.redactor)
-    except NotFound:
-        pass  # the run was removed or archived since; the action was done all the same
-
-
 # -- approve, reject
 
 
@@ -185,7 +165,7 @@ def _decide(order: ActionOrder) -> Acted:
     project, caller, ref, name, said = order
     words = (ref, said["step"]) if "step" in said else (ref,)
     choice = REJECT if name == "reject" else said.get("choice")
-    done = decide(project, caller, Decision(words, choice, said.get("note"), said.get("plan"), order.audit()))
+    done = decide_step(project, caller, words, choice, said.get("note"), said.get("plan"), order.audit())
     word = "rejected" if done.rejected else "approved"
     told = f"{shown_step(done.step)} is already {word}."
     if done.changed:
@@ -193,7 +173,7 @@ def _decide(order: ActionOrder) -> Acted:
     return Acted(done.info.run_id, told, done.to_json())
 
 
-def _after_decision(project: Project, caller: Caller, done: Decided) -> str:
+def _after_decision(project: Project, caller: Caller, done: DecidedStep) -> str:
     """Continue a workflow's run with what was decided on the page. Return what happens now, in a sentence."""
     row = done.info.row
     if done.driven or caller.via != PAGE:
@@ -211,7 +191,7 @@ def _after_decision(project: Project, caller: Caller, done: Decided) -> str:
             raise _not_now(found)
         _drive_apart(project, caller, request.target.row, [])
     except Conflict:  # another process drives it by now
-        return done.but(driven=True).advice
+        return done._replace(driven=True).advice
     except (LeftoffError, OSError) as error:
         return f"The run does not continue yet. {error} “Resume” shows what to do."
     return "The run continues without it." if done.rejected else "The run continues."
@@ -244,7 +224,7 @@ def _unblock(order: ActionOrder) -> Acted:
     if seen and not (seen.isdecimal() and len(seen) <= _LONGEST_SEQ):
         raise _another_plan()
     version, audit = int(seen) if seen else None, order.audit()
-    done = unblock(order.project, order.caller, order.ref, order.said.get("step"), version, audit)
+    done = unblock_run(order.project, order.caller, order.ref, order.said.get("step"), version, audit)
     told = "What blocked it is resolved." if done.changed else "Nothing blocks it."
     if done.changed and done.info.row.status == "blocked":
         told = "That is resolved. Something else blocks the run."
@@ -262,10 +242,10 @@ def _preview_unblock(order: ActionOrder) -> Preview:
 
 
 def _stop(order: ActionOrder) -> Acted:
-    done = stop(order.project, order.caller, order.ref)
+    done = stop_run(order.project, order.caller, order.ref)
     if done.over or done.run is None:
         raise Conflict(f"Run {done.run_id} is {done.status or 'gone'}; nothing was stopped.")
-    record_audit(order, done.run.row)
+    record_audit(order.project, done.run.row, order.audit())
     return Acted(done.run_id, f"Run {done.run_id} is stopped.", done.run.to_json())
 
 
@@ -280,11 +260,11 @@ def _preview_stop(order: ActionOrder) -> Preview:
 
 
 def _fork(order: ActionOrder) -> Acted:
-    said = order.said
-    wanted = Fork(_version(order, "at"), said.get("branch"), said.get("run_id"), audit=order.audit())
-    done = fork(order.project, order.caller, wanted)
-    told = f"Run {done.info.run_id} was made from {done.source.row.run_id}@{done.source.seq}. It is paused."
-    return Acted(done.info.run_id, told, done.to_json())
+    said, ref = order.said, _version(order, "at")
+    branch, run_id = said.get("branch"), said.get("run_id")
+    made, source = fork_run(order.project, order.caller, ref, branch, run_id, audit=order.audit())
+    told = f"Run {made.run_id} was made from {source.row.run_id}@{source.seq}. It is paused."
+    return Acted(made.run_id, told, made.to_json())
 
 
 def _preview_fork(order: ActionOrder) -> Preview:
@@ -308,13 +288,9 @@ def _version(order: ActionOrder, field: str) -> str:
 
 
 def _archive(order: ActionOrder) -> Acted:
-    def before(row: RunRow) -> None:
-        record_audit(order, row)
-
-    done = archive(order.project, order.caller, order.ref, before)
-    run_id = done.info.run_id
-    how = "was archived already" if done.already else "is archived"
-    return Acted(run_id, f"Run {run_id} {how}. Its name still opens it.", done.info.to_json())
+    run, was_archived = archive_run(order.project, order.caller, order.ref, order.audit())
+    how = "was archived already" if was_archived else "is archived"
+    return Acted(run.run_id, f"Run {run.run_id} {how}. Its name still opens it.", run.to_json())
 
 
 def _preview_archive(order: ActionOrder) -> Preview:
@@ -343,13 +319,13 @@ def _rollback(order: ActionOrder) -> Acted:
     def agree(plan: RestorePlan) -> bool:
         return seen is None or seen == _digest(plan.to_json(), [])
 
-    done = rollback(project, caller, wanted, lambda run_id, running: True, agree)
+    done = rollback_run(project, caller, wanted, lambda run_id, running: True, agree)
     if not done.done:
         raise _another_plan()
     run_id, seq = done.run.run_id, done.target.seq
     if not done.changed:
         return Acted(run_id, f"Run {run_id} is at version {seq}; nothing was changed.", done.to_json())
-    record_audit(order, done.run.row)
+    record_audit(project, done.run.row, order.audit())
     told = f"Run {run_id} is back at version {seq}. What was there before is kept in its history."
     return Acted(run_id, told, done.to_json())
 
@@ -400,7 +376,7 @@ def _resume(order: ActionOrder) -> Acted:
         if take_answers(found, request, Answerer()) is None:
             raise _not_now(found)
         if untrusted:  # the driver runs the definition that was shown, and none that came since
-            agree(project.store, row, untrusted)
+            agree_to_run(project.store, row, untrusted)
             said = {**said, "accept": [code for code in said.get("accept", ()) if code != UNTRUSTED]}
         _drive_apart(project, caller, row, _options(said))
         told = f"Run {row.run_id} continues."
@@ -411,8 +387,8 @@ def _resume(order: ActionOrder) -> Acted:
             raise _not_now(done.report)
         row = done.request.target.row
         told = f"Run {row.run_id} is running again."
-    record_audit(order, row)
-    return Acted(row.run_id, told, info(project, row).to_json())
+    record_audit(project, row, order.audit())
+    return Acted(row.run_id, told, info_of(project, row).to_json())
 
 
 def _preview_resume(order: ActionOrder) -> Preview:
@@ -441,8 +417,8 @@ def _request(order: ActionOrder) -> ResumeRequest:
     from_step = said.get("from_step")
     return ResumeRequest(
         found,
-        from_step=step_of(project, found.row, from_step) if from_step else None,
-        only=[step_of(project, found.row, step) for step in said.get("only", ())],
+        from_step=step_named(project, found.row, from_step) if from_step else None,
+        only=[step_named(project, found.row, step) for step in said.get("only", ())],
         failed=bool(said.get("failed")),
         accept=check_codes(said.get("accept", ())),
         answers=said.get("answers", {}),
@@ -463,7 +439,7 @@ def _options(said: Given) -> list[str]:
 
 def _drive_apart(project: Project, caller: Caller, row: RunRow, options: list[str]) -> None:
     """Continue a workflow's run in a process of its own. Return when that process drives the run."""
-    begun(project, row, resume_apart(project, caller, [row.run_id, *options], LOG))
+    wait_until_driven(project, row, start_resume(project, caller, [row.run_id, *options], LOG))
 
 
 def _not_now(report: Report) -> LeftoffError:

@@ -1,15 +1,14 @@
-"""Files of a run: track them, read them as they were, bring them back."""
+"""Files of a run: `track` them, read them as they were (`cat`), bring them back (`restore`, `rollback`)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.read.find import Deciding, Fit, Target, need_only_carrier
+from leftoff.engine.read.find import READS, Deciding, Fit, Target, need_only_carrier
 from leftoff.engine.read.history import file_records
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import Reader
@@ -17,15 +16,22 @@ from leftoff.engine.resume.continue_run import go_back
 from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT, FileThen
 from leftoff.engine.workspace.project_files import check_path, given_path
 from leftoff.engine.workspace.restoring import Agree, RestoreOutcome, RestorePlan, Restorer, last_good
-from leftoff.engine.workspace.tracking import Captured, look_at_git, track_given
+from leftoff.engine.workspace.tracking import look_at_git, track_given
 from leftoff.engine.write.commit import Guard
-from leftoff.engine.write.report import Reported
 from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.host import Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import UNFINISHED
-from leftoff.operations.reports import check_free, current, current_row, guard_of, report_on, session_of
-from leftoff.operations.runs import info, say_active_again, target
+from leftoff.operations.run_reports import (
+    check_free,
+    current_row,
+    guard_of,
+    report_run,
+    session_of_caller,
+    which_run,
+)
+from leftoff.operations.runs import info_of, say_active_again, target
+from leftoff.operations.workflow_runs import end_steps_of, is_driven, left_running_of
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 
@@ -34,20 +40,8 @@ _SHOWN = 5
 EndSteps = Callable[[str, dict[str, list[Process]]], bool]
 
 
-@dataclass
-class Tracking:
-    """The commit, and the files that are in it."""
-
-    report: Reported
-    files: list[Captured]
-
-    def to_json(self) -> dict[str, Any]:
-        row, files = self.report.row, [got.about for got in self.files]
-        return {"run_id": row.run_id, "seq": self.report.seq, "files": files}
-
-
-def track(project: Project, caller: Caller, paths: list[str], *, git: bool = False) -> Tracking:
-    """Record files as they are now, all in one commit. ``git``: every file that git calls dirty."""
+def track_files(project: Project, caller: Caller, paths: list[str], *, git: bool = False) -> dict[str, Any]:
+    """Record files as they are now, in one commit. ``git``: every file that git calls dirty."""
     looked = current_row(project, caller)  # before anything is stored for a run that does not exist
     workspace = project.workspace()
     found = look_at_git(workspace, looked) if git else track_given(workspace, looked, paths)
@@ -56,7 +50,8 @@ def track(project: Project, caller: Caller, paths: list[str], *, git: bool = Fal
         if found.news(Reader(project.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
 
-    return Tracking(report_on(project, caller, looked, make, found.blobs), found.captured)
+    done = report_run(project, caller, make, row=looked, blobs=found.blobs)
+    return {**done.to_json(), "files": [got.about for got in found.captured]}
 
 
 def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> FileThen:
@@ -84,26 +79,16 @@ def _refuse_version(project: Project, caller: Caller, word: str, example: str) -
     )
 
 
+def restorer_of(project: Project, caller: Caller, found: Target, guard: Guard | None = None) -> Restorer:
+    """Return what brings files back to a version. ``guard``: of the process that drives the run."""
+    now, guard = project.clock.now, guard or guard_of(caller)
+    return Restorer(project.store, project.folder, project.redactor, now, found, caller.session, guard)
+
+
 # -- single files
 
 
-def restorer(project: Project, caller: Caller, target: Target, guard: Guard | None = None) -> Restorer:
-    """Return what brings files back to a version. ``guard``: of the process that drives the run."""
-    now, guard = project.clock.now, guard or guard_of(caller)
-    return Restorer(project.store, project.folder, project.redactor, now, target, caller.session, guard)
-
-
-@dataclass
-class Restore:
-    """Single files, as they were at a version; named from the current folder. Without a REF: as they were at the
-    latest checkpoint that has them."""
-
-    ref: str | None
-    paths: list[str]
-
-
-@dataclass
-class Restored:
+class Restored(NamedTuple):
     """The run, how many files were named, and what was done."""
 
     run: RunInfo
@@ -114,41 +99,44 @@ class Restored:
         return {"run_id": self.run.run_id, "seq": self.run.row.seq, "files": self.outcome.to_json()}
 
 
-def restore_request(project: Project, caller: Caller, words: list[str]) -> Restore:
-    """Read `[REF] PATH…`: the first of several words is a REF, unless a file of that name is there or known."""
+def restore_words(project: Project, caller: Caller, words: list[str]) -> tuple[str | None, list[str]]:
+    """Split the words `[REF] PATH…`: the first of several is a REF, unless a file of that name is there or known."""
     first, *others = words
     if os.path.lexists(first):
-        return Restore(None, words)
+        return None, words
     if "@" not in first and "~" not in first:
         path = given_path(project.folder, first)
         try:
-            known = current_row(project, caller, "reads")
+            known = current_row(project, caller, READS)
         except NotFound:
             known = None
         if known is not None and path in file_records(project.store, known.run, known.run_id, known.seq):
-            return Restore(None, words)
+            return None, words
     if others:
-        return Restore(first, others)
+        return first, others
     _refuse_version(project, caller, first, "leftoff restore {} PATH")
-    return Restore(None, words)
+    return None, words
 
 
-def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
-    """Bring single files back. Raise ``NotFound`` if one cannot be as it was; the others are restored."""
-    paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
-    which = current(project, caller) if request.ref is not None else None
-    found = target(project, caller, request.ref, which)
-    if request.ref is None:
+def restore_files(
+    project: Project, caller: Caller, ref: str | None, given: list[str], agree: Agree
+) -> Restored:
+    """Bring single files back to a version, by default to the latest checkpoint that has all of them.
+
+    ``given``: paths from the current folder. Raise ``NotFound`` if one cannot be as it was; the others are restored.
+    """
+    paths = list(dict.fromkeys(given_path(project.folder, path) for path in given))
+    found = target(project, caller, ref, which_run(project, caller) if ref is not None else None)
+    if ref is None:
         found = _latest_with(project, found.row, paths)
-    ref = request.ref or f"{found.row.run_id}@{found.seq}"
-    if request.ref is None:
+        ref = f"{found.row.run_id}@{found.seq}"
         project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
     project.move_to_worktree(found.row)
-    done = restorer(project, caller, found).restore(paths, agree)
+    done = restorer_of(project, caller, found).restore(paths, agree)
     say_active_again(project, found.row)
     if done.done and done.plan.lost:
         raise _lost(done.plan, ref, "Whatever else was named is restored.")
-    return Restored(info(project, found.row), len(paths), done)
+    return Restored(info_of(project, found.row), len(paths), done)
 
 
 def _latest_with(project: Project, row: RunRow, paths: list[str]) -> Target:
@@ -174,8 +162,7 @@ def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
 # -- a whole version
 
 
-@dataclass
-class Rollback:
+class Rollback(NamedTuple):
     """Where to go back to. ``good``: the newest checkpoint, up to there, without a failed step or an unmet criterion.
     ``files``: restore tracked files, too."""
 
@@ -184,8 +171,7 @@ class Rollback:
     files: bool = False
 
 
-@dataclass
-class RolledBack:
+class RolledBack(NamedTuple):
     """The run, the version that it is back at, and what was done with files. ``done``: False if the user said no."""
 
     run: RunInfo
@@ -213,9 +199,8 @@ class RolledBack:
         return {**self.run.to_json(), **files}
 
 
-@dataclass
-class RollbackPlan:
-    """Where a rollback would go, what it would do with files if it is asked to, which steps it would end first."""
+class RollbackPlan(NamedTuple):
+    """The version a rollback goes to, what it does with files if it is asked to, which steps it ends first."""
 
     target: Target
     files: RestorePlan | None
@@ -224,11 +209,9 @@ class RollbackPlan:
 
 def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
     """Return what a rollback would do. Nothing is changed."""
-    from leftoff.operations.execution.stop import left_running
-
     found = _back_to(project, caller, request)
-    plan = restorer(project, caller, found).plan(None) if request.files else None
-    return RollbackPlan(found, plan, left_running(project, found.row))
+    plan = restorer_of(project, caller, found).plan(None) if request.files else None
+    return RollbackPlan(found, plan, left_running_of(project, found.row))
 
 
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
@@ -240,27 +223,24 @@ def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
     return last_good(project.store, found) if request.good else found
 
 
-def rollback(
+def rollback_run(
     project: Project, caller: Caller, request: Rollback, end_steps: EndSteps, agree: Agree
 ) -> RolledBack:
-    """Go back to an older version of a run. ``end_steps``: asks whether steps that run without a driver are ended;
-    nothing is restored while one of them still writes."""
-    from leftoff.operations.execution.stop import end_processes, left_running
-    from leftoff.operations.execution.workflow_file import is_driven
-
+    """Go back to an older version of a run. ``end_steps`` asks whether steps that run without a driver are ended, as no
+    file is restored while one of them still writes."""
     found = _back_to(project, caller, request)
     if is_driven(project, found.row):
         check_free(project, caller, found)
-        running = left_running(project, found.row)
+        running = left_running_of(project, found.row)
         if running and not end_steps(found.row.run_id, running):
-            return RolledBack(info(project, found.row), found, done=False)
+            return RolledBack(info_of(project, found.row), found, done=False)
         if running:
-            end_processes(project, found.row)
+            end_steps_of(project, found.row)
     outcome = None
     if request.files:
-        outcome = restorer(project, caller, found).rollback(agree)
+        outcome = restorer_of(project, caller, found).rollback(agree)
     else:
-        session = session_of(project, caller)
-        go_back(project.store, found, project.now, session=session, guard=guard_of(caller))
+        session, guard = session_of_caller(project, caller), guard_of(caller)
+        go_back(project.store, found, project.now, session=session, guard=guard)
     say_active_again(project, found.row)
-    return RolledBack(info(project, found.row), found, outcome, outcome is None or outcome.done)
+    return RolledBack(info_of(project, found.row), found, outcome, outcome is None or outcome.done)

@@ -45,7 +45,7 @@ class FsckReport(Fields):
         return "<fsck: clean>" if self.ok else f"<fsck: {len(self.problems)} problem(s): {self.problems[:3]}>"
 
 
-def check_store(store: Store, *, repair: bool = False) -> FsckReport:
+def fsck(store: Store, *, repair: bool = False) -> FsckReport:
     """Check a store. ``repair``: set what is damaged aside. A run that lost versions asks before it resumes."""
     found = store.check(repair=repair)
     checked, problems, aside = found["checked"], found["problems"], found["quarantined"]
