@@ -47,7 +47,7 @@ def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
     store = SqliteStore(str(folder / ".leftoff"))
     start_new_run(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
     settings = load(str(folder))
-    nothing = Capture({"git": False, "max_file": -1, "max_total": 0})  # files are hashed, and not copied
+    nothing = Capture(git=False, max_file=-1, max_total=0)  # files are hashed, and not copied
     tracker = FileTracker(Workspace(store, str(folder), settings.redactor(), nothing, SYSTEM.now()))
     tracker.limit()
 

@@ -31,10 +31,9 @@ from leftoff.engine.write.head import Head, gone
 from leftoff.engine.write.lease import free, take
 from leftoff.errors import Corrupt
 from leftoff.host import Process, this_process
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import payload, sha256
 from leftoff.model.codec import store as encoded
-from leftoff.model.values import blob_stored
 from leftoff.model.versions import NO_COUNTS, Version
 from leftoff.model.words import RESTORING
 from leftoff.store.base import VALUE_MAX, Store, Tx, View

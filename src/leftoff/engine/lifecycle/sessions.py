@@ -24,7 +24,7 @@ from leftoff.engine.write.unmoved import Moved, need_unmoved
 from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, GONE, Process
 from leftoff.model.changes import ChangeSet
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Tx, View

@@ -85,7 +85,7 @@ from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
 from leftoff.errors import Conflict, Corrupt, NoCheckpoint, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import lock_within, sync
 from leftoff.model.changes import ChangeSet
-from leftoff.model.digest import long_sha256 as sha256
+from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.ids import as_word
 from leftoff.model.versions import Version, counts_of
 from leftoff.model.words import RESTORING, ROLLBACK_BEGIN

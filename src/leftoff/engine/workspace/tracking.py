@@ -44,9 +44,8 @@ from leftoff.engine.workspace.project_files import (
     refuse_store,
 )
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, Usage
-from leftoff.model.changes import ChangeSet
-from leftoff.model.digest import long_sha256 as sha256
-from leftoff.model.values import blob_stored
+from leftoff.model.changes import ChangeSet, blob_stored
+from leftoff.model.codec import long_sha256 as sha256
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
