@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
-from leftoff.engine.redaction.credentials import MASK
+from leftoff.engine.redaction.redactor import MASK
 from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NotFound, StoreUnavailable, Usage
 from leftoff.model.codec import sha256
 from leftoff.workflow.definition.model import MAX_PARALLEL, Graph, Requires, Step, Workflow, cycle

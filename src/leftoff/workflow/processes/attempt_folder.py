@@ -20,8 +20,7 @@ from signal import SIGUSR1
 
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.files import failure, sync_folder
-from leftoff.model.codec import decode, sha256, text
-from leftoff.model.digest import long_sha256
+from leftoff.model.codec import decode, long_sha256, sha256, text
 from leftoff.model.fields import Fields
 
 GRACE_S = 10.0

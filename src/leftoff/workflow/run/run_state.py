@@ -21,7 +21,7 @@ from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import Mark, marks
 from leftoff.model.ids import quote_part, shown_step
-from leftoff.model.values import readable
+from leftoff.model.typed import readable
 from leftoff.store.base import Store, View
 from leftoff.workflow.definition.model import Graph, Step, Workflow
 from leftoff.workflow.template.templates import Templates, is_template, value_text
