@@ -57,7 +57,7 @@ say(process.pid)
 """
 
 
-@pytest.mark.parametrize("round", range(5))
+@pytest.mark.parametrize("round", range(2))
 def test_a_driver_that_dies_before_it_says_go(alone: None, tmp_path: Path, round: int) -> None:
     """Its shim ends by itself, and the command never ran, nor looks as if it had."""
     with driver(JOB + "os.kill(os.getpid(), 9)", tmp_path) as there:
@@ -83,7 +83,7 @@ def test_a_shim_that_does_not_wait_would_be_noticed(alone: None, tmp_path: Path)
     assert ["one"] == lines(tmp_path / "ran")
 
 
-@pytest.mark.parametrize("round", range(5))
+@pytest.mark.parametrize("round", range(2))
 def test_a_driver_that_dies_as_soon_as_it_said_go(alone: None, tmp_path: Path, round: int) -> None:
     """The command runs, once, and its exit code is on disk."""
     with driver(JOB + "desk.launcher.go(token); os.kill(os.getpid(), 9)", tmp_path) as there:

@@ -60,8 +60,8 @@ def shim(*words):
 launcher.shim = shim
 launcher.main()
 """
-# Every line takes a minute; each seventh, as many as a test run can bear.
-EVERY = [7, pytest.param(1, marks=pytest.mark.crash_full)]
+# Every line takes a minute; each eleventh, as many as a test run can bear.
+EVERY = [11, pytest.param(1, marks=pytest.mark.crash_full)]
 
 
 def ran(folder: Path) -> list[str]:

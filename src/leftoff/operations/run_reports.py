@@ -206,14 +206,14 @@ def report_step(project: Project, caller: Caller, said: StepReport, outputs: Seq
     return done
 
 
-def next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
+def find_next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
     """Return the step to do next. ``start``: start it in the same transaction, so that no other agent gets it."""
-    from leftoff.engine.steps.next_step import find_next_step
+    from leftoff.engine.steps.next_step import next_step
 
     store = project.store
 
     def look(view: View, row: RunRow) -> NextStep:
-        return _waits_for_approval(project, view, row) or find_next_step(store, view, row)
+        return _waits_for_approval(project, view, row) or next_step(store, view, row)
 
     if not start:
         need_store(store)

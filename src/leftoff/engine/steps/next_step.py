@@ -47,7 +47,7 @@ class NextStep:
         return with_item({**out, "source": self.source} if self.source else out, self.step)
 
 
-def find_next_step(store: Store, view: View, row: RunRow) -> NextStep:
+def next_step(store: Store, view: View, row: RunRow) -> NextStep:
     """Return what to do now."""
     if row.status in FINISHED:
         found = NextStep(row, f"The run {in_words(row.status)}.")

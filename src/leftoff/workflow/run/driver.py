@@ -351,15 +351,18 @@ class Driver:
         waiting = [path for path in state.graph.leaves if state.status(path) == "waiting"]
         asked = state.read("approval") if waiting else {}
         for path in waiting:
-            step, approval = self.scheduler.steps[path], asked.get(path)
-            told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
-            if approval:
-                told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-                told["how"] = how(self.run_id, path)
-            else:
-                told["ask"] = state.steps[path].get("instructions") or step.title or path
-                told["how"] = f"leftoff step done {step_word(path)} --run {self.run_id}"
-            self.tell("waiting", **self.step_facts(step, path), **told)
+            instructions = state.steps[path].get("instructions") or ""
+            facts = self.waiting_facts(self.scheduler.steps[path], asked.get(path), instructions)
+            self.tell("waiting", **facts)
+
+    def waiting_facts(self, step: Step, approval: dict[str, Any] | None, instructions: str) -> dict[str, Any]:
+        """Return what to report of a step that waits for a person, and how the person answers."""
+        facts = {**self.step_facts(step, step.path), "kind": "approval" if approval else "manual"}
+        if approval:
+            facts.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
+            return {**facts, "how": how(self.run_id, step.path)}
+        command = f"leftoff step done {step_word(step.path)} --run {self.run_id}"
+        return {**facts, "ask": instructions or step.title or step.path, "how": command}
 
     def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
         record = self.state.steps.get(unit, {})
