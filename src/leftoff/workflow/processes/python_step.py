@@ -28,11 +28,11 @@ def main() -> None:
     for place in (os.getcwd(), os.environ.get("LEFTOFF_PROJECT")):  # for the user's own modules
         if place and place not in sys.path:
             sys.path.insert(0, place)
-    function = find(target)
+    function = find_function(target)
     _keep(_call(function, target, _arguments()), target)
 
 
-def find(target: str) -> Callable[..., Any]:
+def find_function(target: str) -> Callable[..., Any]:
     """Return the function that ``module:function`` or ``module:Class.method`` names."""
     from importlib import import_module
 

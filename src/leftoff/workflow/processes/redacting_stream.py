@@ -143,7 +143,7 @@ class ByLine:
         return text if masked == lines else "\n".join(masked)
 
 
-class Log:
+class StepLog:
     """Appends redacted output to a file, which it creates for the first line.
 
     Bytes that cannot be written are counted and reported at the end of the log if possible.

@@ -25,7 +25,7 @@ from leftoff.workflow.run.actions import (
     script,
 )
 from leftoff.workflow.run.entries import AttemptBegins, StepsSkipped, StepWaits
-from leftoff.workflow.run.outcome import NOT_ITS_FAULT, declare, expect, failed, reused
+from leftoff.workflow.run.outcome import NOT_ITS_FAULT, declare_items, expect, failed, reused
 from leftoff.workflow.run.reuse import wanted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _begin(driver: Driver, unit: str, leaf: str) -> None:
         return
     item = NOTHING
     try:
-        item = item_of(driver, step, unit) if unit != leaf else NOTHING
+        item = item_value(driver, step, unit) if unit != leaf else NOTHING
         if not _admitted(driver, step, unit, item):
             return
         if step.kind in ("approval", "manual"):
@@ -165,10 +165,10 @@ def _expand(driver: Driver, step: Step) -> None:
     if found is None:
         _launch(driver, step, step.path, NOTHING, expands=True)
     else:
-        declare(driver, step, found)
+        declare_items(driver, step, found)
 
 
-def item_of(driver: Driver, step: Step, unit: str) -> Any:
+def item_value(driver: Driver, step: Step, unit: str) -> Any:
     """Return the value of an item. If a secret in it was redacted in the record, find the item again."""
     state = driver.state
     item = state.item(unit)

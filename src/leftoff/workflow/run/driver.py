@@ -42,7 +42,7 @@ from leftoff.store.watch import NO_FILE, Watch
 from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower
-from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
+from leftoff.workflow.processes.client import Ended, Launcher, LostJob, Ready
 from leftoff.workflow.run import begin, outcome
 from leftoff.workflow.run.actions import CHECKING, RUNNING, STARTING, LiveAttempt
 from leftoff.workflow.run.entries import (
@@ -542,7 +542,7 @@ class Driver:
 
     # -- processes
 
-    def _launched(self, event: Ready | Ended | Lost) -> None:
+    def _launched(self, event: Ready | Ended | LostJob) -> None:
         live = self.attempts.get(event.token)
         if live is None:
             if isinstance(event, Ready):
@@ -577,7 +577,7 @@ class Driver:
         self.scheduler.put_back(live.unit, live.leaf)
         live.folder.remove()
 
-    def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
+    def _was_lost(self, live: LiveAttempt, lost: LostJob) -> None:
         """The shim died, and nothing of the attempt runs. Start it again if nothing had begun."""
         tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
         more = tries < LOST_TRIES and live.stopped is None
