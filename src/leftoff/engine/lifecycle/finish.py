@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.lifecycle.turns import close
@@ -9,7 +11,6 @@ from leftoff.engine.workspace.git import dirty_paths, remember_git
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import refuse_driven, release
 from leftoff.engine.write.report import report
-from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class EndedWork(Fields):
+class EndedWork(NamedTuple):
     """The run as it was found, whether anything changed, and the steps that are left."""
 
     row: RunRow
@@ -31,7 +32,7 @@ class EndedWork(Fields):
     more: bool
 
 
-class Ending(Fields):
+class Ending(NamedTuple):
     """How the work on a run ends, in which folder (whose git is remembered), and by which session."""
 
     status: str

@@ -7,6 +7,8 @@ event that is work.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff import log
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.lifecycle.turns import drop_talk
@@ -21,7 +23,6 @@ from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, GONE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
-from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import LIMIT_MS, Holder
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _MOST = 200  # unfinished runs that are read for one to offer
 
 
-class Who(Fields):
+class Who(NamedTuple):
     """An agent at work: its session, its name, and its process if that is known.
 
     ``run``: the run that it was started for. ``event``: the name of its hook event in the spool, which is unique.

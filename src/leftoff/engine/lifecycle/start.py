@@ -6,6 +6,8 @@ to go on, the second goes on with what the first has started.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.lifecycle.opening import asked_id, newest_of, opening_changes, start_in
 from leftoff.engine.lifecycle.turns import drop_talk, move_turn
 from leftoff.engine.read.state import Reader
@@ -16,7 +18,6 @@ from leftoff.engine.write.lease import let_go, refuse_driven, take_session
 from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
-from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import Holder
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class Session(Fields):
+class Session(NamedTuple):
     """An agent's session that takes the run's lease; its process, where that is known."""
 
     id: str
@@ -41,7 +42,7 @@ class Session(Fields):
     process: Process | None = None
 
 
-class Started(Fields):
+class Started(NamedTuple):
     """The run, whether it was there before, and the unfinished one that a new run has beside it."""
 
     run: int

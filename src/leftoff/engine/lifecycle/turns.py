@@ -7,6 +7,8 @@ continue (`open_turn`): the last turn did not end well, or an earlier one did no
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.find import OPEN_TURN, SESSION, has_open_step, is_spent
@@ -18,7 +20,6 @@ from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
-from leftoff.model.fields import Fields
 from leftoff.model.versions import counts_of
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import Holder
@@ -37,7 +38,7 @@ _MOST_FAILURES = 20
 _LAST = "\U0010ffff"  # after every key
 
 
-class Unclaimed(Fields):
+class Unclaimed(NamedTuple):
     """Files that changed in a turn while so many other sessions were at work, and that no session reported."""
 
     paths: list[str]

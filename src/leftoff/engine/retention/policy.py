@@ -6,9 +6,10 @@ age; archives by number. Whatever a rule says, a run in progress stays, and so d
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
-from leftoff.model.fields import Fields
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 
 TYPE_CHECKING = False
@@ -29,7 +30,8 @@ _KEYS = ("auto", "keep", "archives", "max_size", "trash")
 TRASH_MS = 30 * DAY_MS
 
 
-class Keep(Fields):
+@dataclass
+class Keep:
     """How many checkpoints of a trigger are kept: of the run, or of each of its phases."""
 
     count: int

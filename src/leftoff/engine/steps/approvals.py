@@ -11,6 +11,8 @@ store.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.clock import iso, millis
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import wait
@@ -19,7 +21,6 @@ from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.model.codec import sha256, text
-from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word
 from leftoff.model.words import FINISHED, STEP_ENDED
 
@@ -41,7 +42,7 @@ OPTIONS = ("approve", REJECT)
 _SHOWN = 20
 
 
-class Decided(Fields):
+class Decided(NamedTuple):
     """What was decided of a step; ``changed`` is False where it had been decided just so before. ``row``: the run as
     it was found, ``left``: as the decision left it."""
 
@@ -99,7 +100,7 @@ def how(run_id: str, step: str, verb: str = "approve") -> str:
     return f"leftoff {verb} {run_id} {step_word(step)}"
 
 
-class Decision(Fields):
+class Decision(NamedTuple):
     """What a person says of a step. ``choice`` None approves, where it is clear what that means. ``options``: of a
     phase of a protocol, which may be no step that asked, what can be chosen. ``seen``: what stands for the question
     that they were shown. ``audit``: recorded in the same commit, if the decision is new."""
@@ -137,7 +138,7 @@ def decide(
             found.need(decision.seen)
         if decision.options and not found.waits:
             taken[:] = [_of_phase(step, decision)]
-            seal = _put_phase(changes, step, found.approval, decision.but(choice=taken[0]))
+            seal = _put_phase(changes, step, found.approval, decision._replace(choice=taken[0]))
         else:
             taken[:] = [found.wanted(decision.choice)]
             if found.decided(taken[0]):
@@ -145,7 +146,7 @@ def decide(
             if found.due(decision.at):
                 late.append(found.too_late())
                 return _expire(store, tx, row, changes, found, decision.at)
-            seal = _put(store, tx, row, changes, found, decision.but(choice=taken[0]))
+            seal = _put(store, tx, row, changes, found, decision._replace(choice=taken[0]))
         if seal is not None and decision.audit is not None:
             decision.audit.put(changes, decision.at, step=step, choice=taken[0])
         return seal

@@ -8,13 +8,13 @@ An artifact may be anywhere, and a symbolic link to it is followed; what of it c
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine.workspace.file_state import hash_file, hashed, open_file, take
 from leftoff.engine.workspace.project_files import is_own
 from leftoff.errors import NotFound, Usage
 from leftoff.model.changes import blob_stored
-from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = ["WITHHELD", "Captured", "capture", "hash_file", "relative"]
 WITHHELD = "withheld"  # of a record about a file that holds a secret: it is never copied, by nobody
 
 
-class Captured(Fields):
+class Captured(NamedTuple):
     """A file as it was when it was looked at: what its record says, and the blob that holds its content."""
 
     key: str

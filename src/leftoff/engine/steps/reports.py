@@ -15,7 +15,6 @@ from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING
-from leftoff.model.fields import Fields
 from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
 from leftoff.model.words import EXPECTED, STEP_ENDED
 
@@ -36,11 +35,9 @@ _TRIGGER = {"done": "step_complete", "skip": "step_complete", "fail": "error", "
 _NO_REASON = "no reason was given"
 
 
-class StepReport(Fields):
+class StepReport:
     """What is said of one step. ``decided``: by a person, whose report is the only one that an approval takes."""
 
-    action: str
-    path: str
     title: str | None = None
     total: int | None = None
     result: Any = NOTHING
@@ -52,6 +49,14 @@ class StepReport(Fields):
     outputs: Sequence[str] = ()
     captured: Sequence[Captured] = ()
     missing: NotFound | None = None
+
+    def __init__(self, action: str, path: str, **said: Any) -> None:
+        self.action = action
+        self.path = path
+        for name, value in said.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"a report of a step has no {name}")
+            setattr(self, name, value)
 
     def masked(self, redactor: Redactor) -> StepReport:
         """The same without secrets in what was written for people."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import Steps, retry
@@ -10,7 +12,6 @@ from leftoff.engine.write.report import report
 from leftoff.engine.write.unmoved import Moved, is_seen
 from leftoff.errors import Conflict, NotFound
 from leftoff.host import user
-from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class Unblocked(Fields):
+class Unblocked(NamedTuple):
     """The run, and the steps that are to be done again."""
 
     done: Reported
