@@ -96,7 +96,7 @@ SEAMS = {
     "shim.RETRY_S": "leftoff.workflow.processes.shim.RETRY_S",
     "shim.sync": "leftoff.workflow.processes.shim.sync",
     "shim.sync_folder": "leftoff.workflow.processes.shim.sync_folder",
-    "shim.write": "leftoff.workflow.processes.shim.write",
+    "shim.write_exit": "leftoff.workflow.processes.shim.write_exit",
     "stop.end_processes": "leftoff.workflow.recovery.stop.end_processes",
     "stop.left_running": "leftoff.workflow.recovery.stop.left_running",
 }

@@ -204,7 +204,7 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
         execution.skip_failed(ctx.project, runner, failed)
     elif choice != RETRY:
         return code
-    return _go_on(ctx, execution.once_more(ctx.project, runner))
+    return _go_on(ctx, execution.request_again(ctx.project, runner))
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

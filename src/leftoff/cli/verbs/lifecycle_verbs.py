@@ -15,7 +15,7 @@ from leftoff.operations.run_lifecycle import (
     decide_step,
     finish_run,
     pause_run,
-    start,
+    start_or_continue,
     unblock_run,
 )
 from leftoff.operations.runs import run_and_step
@@ -38,7 +38,7 @@ def run_start(args: Args, ctx: Context) -> int:
         session=_not_empty(args.session, "--session"),
         resume=args.resume,
     )
-    started = start(ctx.project, ctx.caller, wanted)
+    started = start_or_continue(ctx.project, ctx.caller, wanted)
     if started.report is not None:
         raise _refused(started.report)
     assert started.info is not None

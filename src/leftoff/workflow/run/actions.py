@@ -89,7 +89,7 @@ class LiveAttempt:
 
 
 @dataclass
-class Left:
+class StepLeft:
     """What a step that ended well has left, to be committed with its completion."""
 
     outputs: list[str]
