@@ -21,7 +21,7 @@ from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.settings import Redaction
 from leftoff.engine.lifecycle.opening import Opening, open_run, opening_changes, start_in
-from leftoff.engine.lifecycle.rollback import rollback
+from leftoff.engine.lifecycle.rewind import rollback_to
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.steps.lifecycle import why_failed
@@ -323,7 +323,7 @@ class Driver:
         """Roll the run back to the version of the state, if that is not the head."""
         seq, self.state.seq = self.state.seq, None
         if seq is not None:
-            rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
+            rollback_to(self.store, self._head, seq, self.clock.now(), guard=self._guard)
 
     def _look_at_head(self) -> Any:
         """Return the head. Raise ``Rewound`` if it lacks what was acknowledged to us."""

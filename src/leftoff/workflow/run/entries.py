@@ -167,7 +167,7 @@ class StepCompletes(Entry):
     def write(self, page: Page) -> Seal | None:
         left, before = self.left, page.step(self.path)
         if not self.token:
-            before = lifecycle.begun(before, page.steps.now)
+            before = lifecycle.ensure_try(before, page.steps.now)
             for outer in ancestors(self.path):
                 page.enter(outer)
         record = lifecycle.complete(before, page.steps.now, left.result)

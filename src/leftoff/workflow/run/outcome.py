@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
-from leftoff.engine.steps.artifacts import WITHHELD, Captured, capture, relative
-from leftoff.engine.workspace.tracking import Workspace
+from leftoff.engine.workspace.tracking import WITHHELD, Captured, Workspace, capture, relative
 from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.lifecycle.origin import may_run
+from leftoff.engine.lifecycle.imported_runs import may_run
 from leftoff.engine.read.state import Reader
 from leftoff.engine.redaction.redactor import Redactor
-from leftoff.engine.workspace.file_state import hash_file, look
+from leftoff.engine.workspace.file_state import compare_files, hash_file
 from leftoff.engine.workspace.file_versions import has_copy
 from leftoff.engine.workspace.restoring import put_file_back
 from leftoff.errors import Invalid, LeftoffError
@@ -170,7 +170,7 @@ class Reuse:
             return {path: value.plain if value is not None else {} for path, value in found.items()}
 
         outputs = self._store.read(read)
-        became = look(self._state.project, outputs)
+        became = compare_files(self._state.project, outputs)
         changed = [path for path, state in became.items() if state == "changed"]
         missing = [path for path, state in became.items() if state == "gone"]
         lost = [path for path in missing if not has_copy(self._store, outputs[path], whole=True)]
