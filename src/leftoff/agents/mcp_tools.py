@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
@@ -28,13 +28,12 @@ from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
-from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import checkpoints, run_reports, runs
 from leftoff.operations.resume.resume import RUNNING, find, resume
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.run_lifecycle import Start, finish_run, start
+from leftoff.operations.run_lifecycle import Start, finish_run, start_or_continue
 from leftoff.operations.workflow_runs import is_driven
 
 INSTRUCTIONS = (
@@ -60,7 +59,7 @@ def _action(status: str) -> str:
     return _ACTIONS[status]
 
 
-class Tools(Fields):
+class Tools(NamedTuple):
     """The tools of one project."""
 
     project: str
@@ -178,7 +177,7 @@ class Tools(Fields):
 
         start: also mark the step as running, so that no other agent gets the same one.
         """
-        return self._do(run_reports.next_step, start=start, run_id=run_id)
+        return self._do(run_reports.find_next_step, start=start, run_id=run_id)
 
     def set_variables(self, variables: dict[str, Any], run_id: str | None = None) -> Answer:
         """Store values that later steps or sessions need: name and value, any JSON. Secrets are not stored."""
@@ -327,7 +326,7 @@ class Tools(Fields):
 
 
 def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
-    started = start(project, caller, wanted)
+    started = start_or_continue(project, caller, wanted)
     if started.report is not None:
         raise _not_now(started.report)
     twin = {"unfinished_twin": started.twin.run_id} if started.twin is not None else {}

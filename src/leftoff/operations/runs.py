@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.read.find import READS, Target, need_whole, refuse_archived, resolve
 from leftoff.engine.read.info import RunInfo, list_info, run_info
 from leftoff.engine.steps.reports import known_step
 from leftoff.engine.write.head import gone, need_store
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
-from leftoff.model.fields import Fields
 from leftoff.model.ids import parse_ref, step_readings
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, UNFINISHED
 from leftoff.operations.run_reports import current_row, which_run
@@ -141,7 +142,7 @@ def info_of(project: Project, row: Known) -> RunInfo:
 # -- listings
 
 
-class Listed(Fields):
+class Listed(NamedTuple):
     """Runs, latest first, and whether there are ``more``; then archived runs.
 
     ``sizes``: the bytes that each takes, by id, if they were asked for. ``aside``: how many runs are archived and not
@@ -196,7 +197,7 @@ def list_project_runs(
     away = [run for run in listed(archived=True) if is_wanted(run)] if archived else []
     taken: dict[str, int] = {}
     if sizes:
-        from leftoff.engine.retention.disk import run_size
+        from leftoff.engine.retention.store_sweep import run_size
 
         taken = {run.run_id: run_size(store, run.row) for run in (*shown, *away)}
     # Asking a server twice is slow, so archived runs are counted there only if no run is listed.
@@ -221,7 +222,7 @@ def step_names(project: Project, caller: Caller) -> list[str]:
 _TIMED = 10  # runs whose time is shown if none of them is the current one
 
 
-class Status(Fields):
+class Status(NamedTuple):
     """The project, its store, the current run and all that are not finished, at one moment.
 
     ``why_none``: why there is no current run. ``times`` (used, estimated, left) and ``checkpoints`` (the newest one):
@@ -271,7 +272,7 @@ def status(project: Project, caller: Caller) -> Status:
     from leftoff.engine.lifecycle.spool import Spool
     from leftoff.engine.read.history import latest_checkpoint
     from leftoff.engine.read.show import timing
-    from leftoff.engine.retention.run_states import in_trash, size
+    from leftoff.engine.retention.run_states import in_trash, removal_size
     from leftoff.engine.workspace.restoring import find_half_restored
 
     store = project.store
@@ -301,7 +302,7 @@ def status(project: Project, caller: Caller) -> Status:
         },
         half_restored={run_id: found for run_id, found in cut_short.items() if found},
         problems=store.follower.problems() if store.follower is not None else [],
-        trash=(len(trashed), size(store, trashed)),
+        trash=(len(trashed), removal_size(store, trashed)),
         waiting=len(Spool(project.store_folder).names()),
     )
 

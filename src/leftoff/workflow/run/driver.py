@@ -14,14 +14,14 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from leftoff.clock import Clock, iso, millis
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.settings import Redaction
 from leftoff.engine.lifecycle.opening import Opening, open_run, opening_changes, start_in
-from leftoff.engine.lifecycle.rollback import rollback
+from leftoff.engine.lifecycle.rewind import rollback_to
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.steps.lifecycle import why_failed
@@ -33,7 +33,6 @@ from leftoff.engine.write.head import Head, need_known
 from leftoff.engine.write.rewound import mark_rewound
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
 from leftoff.host import Process, this_process
-from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
@@ -42,7 +41,7 @@ from leftoff.store.watch import NO_FILE, Watch
 from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower
-from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
+from leftoff.workflow.processes.client import Ended, Launcher, LostJob, Ready
 from leftoff.workflow.run import begin, outcome
 from leftoff.workflow.run.actions import CHECKING, RUNNING, STARTING, LiveAttempt
 from leftoff.workflow.run.entries import (
@@ -75,7 +74,7 @@ MOST_LOOKED_AT = 200  # steps of people that are looked at; a later one is looke
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
 
 
-class Setting(Fields):
+class Setting(NamedTuple):
     """Where and for whom a run is driven.
 
     ``folder``: of the store, with the attempts' folders. ``redaction``: for the processes of steps. ``levels``: how bad
@@ -323,7 +322,7 @@ class Driver:
         """Roll the run back to the version of the state, if that is not the head."""
         seq, self.state.seq = self.state.seq, None
         if seq is not None:
-            rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
+            rollback_to(self.store, self._head, seq, self.clock.now(), guard=self._guard)
 
     def _look_at_head(self) -> Any:
         """Return the head. Raise ``Rewound`` if it lacks what was acknowledged to us."""
@@ -351,15 +350,18 @@ class Driver:
         waiting = [path for path in state.graph.leaves if state.status(path) == "waiting"]
         asked = state.read("approval") if waiting else {}
         for path in waiting:
-            step, approval = self.scheduler.steps[path], asked.get(path)
-            told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
-            if approval:
-                told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-                told["how"] = how(self.run_id, path)
-            else:
-                told["ask"] = state.steps[path].get("instructions") or step.title or path
-                told["how"] = f"leftoff step done {step_word(path)} --run {self.run_id}"
-            self.tell("waiting", **self.step_facts(step, path), **told)
+            instructions = state.steps[path].get("instructions") or ""
+            facts = self.waiting_facts(self.scheduler.steps[path], asked.get(path), instructions)
+            self.tell("waiting", **facts)
+
+    def waiting_facts(self, step: Step, approval: dict[str, Any] | None, instructions: str) -> dict[str, Any]:
+        """Return what to report of a step that waits for a person, and how the person answers."""
+        facts = {**self.step_facts(step, step.path), "kind": "approval" if approval else "manual"}
+        if approval:
+            facts.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
+            return {**facts, "how": how(self.run_id, step.path)}
+        command = f"leftoff step done {step_word(step.path)} --run {self.run_id}"
+        return {**facts, "ask": instructions or step.title or step.path, "how": command}
 
     def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
         record = self.state.steps.get(unit, {})
@@ -539,7 +541,7 @@ class Driver:
 
     # -- processes
 
-    def _launched(self, event: Ready | Ended | Lost) -> None:
+    def _launched(self, event: Ready | Ended | LostJob) -> None:
         live = self.attempts.get(event.token)
         if live is None:
             if isinstance(event, Ready):
@@ -574,7 +576,7 @@ class Driver:
         self.scheduler.put_back(live.unit, live.leaf)
         live.folder.remove()
 
-    def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
+    def _was_lost(self, live: LiveAttempt, lost: LostJob) -> None:
         """The shim died, and nothing of the attempt runs. Start it again if nothing had begun."""
         tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
         more = tries < LOST_TRIES and live.stopped is None
