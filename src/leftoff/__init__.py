@@ -21,12 +21,9 @@ from leftoff import seams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff._version import __version__
-    from leftoff.api.module import fsck, get, list, open, resume, run, start
-    from leftoff.api.run import Run
-    from leftoff.api.run_steps import Step
-    from leftoff.api.run_view import RunView, Snapshot
-    from leftoff.api.step_log import logger
-    from leftoff.api.store import Store
+    from leftoff.api.run_api import Run, RunView, Snapshot
+    from leftoff.api.run_steps import Step, logger
+    from leftoff.api.store_api import Store, fsck, get, list, open, resume, run, start
     from leftoff.api.value_kinds import register
     from leftoff.engine.read.history import Diff
     from leftoff.engine.read.info import RunInfo
@@ -65,12 +62,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "leftoff._version": ("__version__",),
-    "leftoff.api.module": ("fsck", "get", "list", "open", "resume", "run", "start"),
-    "leftoff.api.run": ("Run",),
-    "leftoff.api.run_steps": ("Step",),
-    "leftoff.api.run_view": ("RunView", "Snapshot"),
-    "leftoff.api.step_log": ("logger",),
-    "leftoff.api.store": ("Store",),
+    "leftoff.api.run_api": ("Run", "RunView", "Snapshot"),
+    "leftoff.api.run_steps": ("Step", "logger"),
+    "leftoff.api.store_api": ("Store", "fsck", "get", "list", "open", "resume", "run", "start"),
     "leftoff.engine.read.history": ("Diff",),
     "leftoff.engine.retention.store_sweep": ("FsckReport",),
     "leftoff.engine.read.info": ("RunInfo",),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.api.store import Store
+from leftoff.api.store_api import Store
 from leftoff.engine.read.info import list_info
 from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.engine.write.head import Head

@@ -17,9 +17,9 @@ MOST_PARAMETERS = 6
 MANY_PARAMETERS = {
     "leftoff.agents.mcp_tools.report_step",
     "leftoff.agents.mcp_tools.start_run",
-    "leftoff.api.store.run",
-    "leftoff.api.run.map",
-    "leftoff.api.store.start",
+    "leftoff.api.store_api.run",
+    "leftoff.api.run_api.map",
+    "leftoff.api.store_api.start",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.engine.steps.approvals.clear_blocks",
     "leftoff.operations.checkpoints.fork_run",

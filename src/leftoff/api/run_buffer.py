@@ -450,6 +450,13 @@ class RunBuffer:
                 self._update_run_status()
             return change
 
+    def declare_step(self, path: str, order: int | None = None, known: Record | None = None) -> None:
+        """Make a step pending, to show that it is to be done. ``order``: its place (left out: after its siblings)."""
+        with self.lock:
+            if order is None:
+                order = self.step_or_new(path)["order"]
+            self.move_step(path, lifecycle.declare(order, known))
+
     def _show_step(self, path: str, record: Record, change: Change) -> None:
         """Read this record from now on."""
         self.starts.waiting.pop(path, None)

@@ -1,4 +1,4 @@
-"""The steps of a driven run: contexts, loops (``each``) and parallel calls (``map``).
+"""The steps of a driven run, as contexts, and the log of each attempt.
 
 A finished step does not run again unless the program asks for it. Entering a step commits that it is running, so that a
 reader sees after a crash what was in flight. Leaving it commits everything that was buffered meanwhile, and seals a
@@ -8,41 +8,42 @@ checkpoint.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
-from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import partial
-from opcode import opname
+from itertools import pairwise
 from time import monotonic
 from traceback import extract_tb, format_list
-from types import CodeType, FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from leftoff.api.arguments import Given, content, other_arguments
-from leftoff.api.arguments import given as arguments_of
+from leftoff.api.arguments import Given, other_arguments
 from leftoff.api.run_buffer import Entry, Record, RunBuffer
-from leftoff.api.step_log import StepLog, listen, logger
 from leftoff.api.values import decode, encode
+from leftoff.engine.read.attempt_logs import python_log
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import freeze_holed, thaw
-from leftoff.model.ids import check_step, quote_part, shown_step, step_readings
-from leftoff.model.words import EACH, STEP_ENDED
+from leftoff.model.ids import check_step, shown_step, step_readings
+from leftoff.model.words import STEP_ENDED
 
-T = TypeVar("T")
-Item = tuple[T, str, Given | None]  # an item, the path of its step, and its content
-
-DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
 MOST_FRAMES = 20  # of a traceback that is stored
 MOST_LOST = 100_000  # characters of a result that cannot be recorded
 REMEMBERED = 32  # errors that are known to have been sealed
-SHOWN = 5  # failed items that a summary names
 BROKE, RAISED, UNCLEAR = "broke", "raised", "unclear"  # how a loop was left
 _PLAIN = (str, int, bool, type(None))  # results that are recorded as they are
-_OURS = __file__.rpartition("api")[0]  # the folder of leftoff's own code
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # the folder of leftoff's own code
+
+OURS = "leftoff"  # the logger of leftoff itself
+#: The logger of steps: its lines from level INFO on are stored, whatever levels the program sets.
+logger = logging.getLogger("leftoff.step")
+if logger.level == logging.NOTSET:
+    logger.setLevel(logging.INFO)
 
 
 class Step:
@@ -67,7 +68,7 @@ class Step:
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
-        self._log: StepLog | None = None
+        self._log: AttemptLog | None = None
 
     @property
     def log(self) -> logging.Logger:
@@ -102,7 +103,7 @@ class RunSteps:
     """The steps of one run, as `Run` and durable functions read, enter and end them."""
 
     def __init__(self, buffer: RunBuffer) -> None:
-        self._buffer = buffer
+        self.buffer = buffer
         self._run_id = buffer.run_id
         self._open = threading.local()
         self._left_open: list[tuple[Step, str]] = []
@@ -116,8 +117,8 @@ class RunSteps:
     def all(self) -> Mapping[str, Any]:
         """Return the steps by path in their declared order."""
         self.close_left_open(None)
-        with self._buffer.lock:
-            there = self._buffer.step_records()
+        with self.buffer.lock:
+            there = self.buffer.step_records()
             ranked = sorted(there, key=partial(_rank, there))
             return {path: freeze_holed(*there[path], f"step/{path}") for path in ranked}
 
@@ -139,8 +140,8 @@ class RunSteps:
 
     def _named(self, path: str) -> Entry | None:
         """Return the step of that path, or of that name as people read it."""
-        with self._buffer.lock:
-            known = self._buffer.step_records()
+        with self.buffer.lock:
+            known = self.buffer.step_records()
             found = known.get(path)
             if found is None and ("[" in path or "\\" in path):
                 found = next(filter(None, map(known.get, step_readings(path))), None)
@@ -186,7 +187,7 @@ class RunSteps:
 
     def enter(self, step: Step) -> None:
         self.close_left_open(None)
-        buffer, path = self._buffer, step.path
+        buffer, path = self.buffer, step.path
         record = buffer.step_or_new(path)
         if record.get("status") in STEP_ENDED and not step.again:
             raise self._already_finished(path)
@@ -198,7 +199,7 @@ class RunSteps:
         buffer.start_step(path, record, [step.batch] if step.batch else ())
         self._stack().append(step)
         listen()
-        step._log = StepLog(buffer, path, record["attempt"])
+        step._log = AttemptLog(buffer, path, record["attempt"])
         step._log.enter()
 
     def _leave_stack(self, step: Step) -> None:
@@ -210,7 +211,7 @@ class RunSteps:
             step._log = None
 
     def complete(self, step: Step) -> None:
-        buffer, path, result, typed = self._buffer, step.path, step.result, False
+        buffer, path, result, typed = self.buffer, step.path, step.result, False
         if result is not NOTHING and type(result) not in _PLAIN:
             try:
                 result = encode(step.result, f"step/{path}.result")
@@ -241,7 +242,7 @@ class RunSteps:
         """End a step by an exception: Ctrl-C leaves it to be done again, any other is its failure."""
         self._leave_stack(step)
         self.mark_sealed(error)
-        buffer, path, now = self._buffer, step.path, self._buffer.now()
+        buffer, path, now = self.buffer, step.path, self.buffer.now()
         try:
             with buffer.committing:
                 if isinstance(error, Exception):
@@ -263,7 +264,7 @@ class RunSteps:
     def _move_batch(self, step: Step, change: Callable[[Record], Record]) -> None:
         """Change the batch of an item whose loop was left: it is not running any more."""
         if step.batch is not None:
-            self._buffer.move_step(step.batch, change(self._buffer.step_or_new(step.batch)))
+            self.buffer.move_step(step.batch, change(self.buffer.step_or_new(step.batch)))
 
     def add_output(self, step: str | None, path: str) -> None:
         """Add a file to the outputs of a step, which may be open."""
@@ -272,7 +273,7 @@ class RunSteps:
             if path not in open_step.outputs:
                 open_step.outputs.append(path)
         if step is not None and not found:
-            self._buffer.add_output(step, path)
+            self.buffer.add_output(step, path)
 
     # -- errors
 
@@ -284,18 +285,18 @@ class RunSteps:
                 text = repr(lost)
             except Exception:  # of the program's own __repr__
                 text = object.__repr__(lost)
-            out["result"] = self._buffer.redactor.mask(text[:MOST_LOST])
+            out["result"] = self.buffer.redactor.mask(text[:MOST_LOST])
         return out
 
     def message(self, error: BaseException) -> str:
         text = error.message if isinstance(error, LeftoffError) else str(error)
-        return self._buffer.redactor.mask(text or type(error).__name__)[:2000]
+        return self.buffer.redactor.mask(text or type(error).__name__)[:2000]
 
     def _trace(self, error: BaseException) -> dict[str, str]:
         """Return where it was raised: the program's own lines, without leftoff's."""
         own = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
         text = "".join(format_list(own[-MOST_FRAMES:]))
-        return {"traceback": self._buffer.redactor.mask(text)[:4000]} if text else {}
+        return {"traceback": self.buffer.redactor.mask(text)[:4000]} if text else {}
 
     def mark_sealed(self, error: BaseException) -> None:
         self._sealed = [*self._sealed[-REMEMBERED:], error]
@@ -308,18 +309,18 @@ class RunSteps:
 
     def left(self, step: Step, how: str) -> None:
         """Settle the open item of a loop that was left, or remember it until the error is known."""
-        if not self._buffer.driving or (self._buffer.step(step.path) or {}).get("status") != "running":
+        if not self.buffer.driving or (self.buffer.step(step.path) or {}).get("status") != "running":
             return
         self._leave_stack(step)
         if how == BROKE:
             self._put_back(step)
         else:
-            with self._buffer.lock:
+            with self.buffer.lock:
                 self._left_open.append((step, how))
 
     def _put_back(self, step: Step) -> None:
         self._leave_stack(step)
-        self._buffer.move_step(step.path, lifecycle.forget(self._buffer.step_or_new(step.path)))
+        self.buffer.move_step(step.path, lifecycle.forget(self.buffer.step_or_new(step.path)))
         self._move_batch(step, lifecycle.put_back)
 
     def close_all(self, error: BaseException | None) -> None:
@@ -331,7 +332,7 @@ class RunSteps:
         """Settle the items whose loop was left, now that the error is known or can no longer be."""
         if not self._left_open:
             return
-        with self._buffer.lock:
+        with self.buffer.lock:
             left, self._left_open = self._left_open, []
         for step, how in left:
             if error is not None:
@@ -340,66 +341,6 @@ class RunSteps:
                 self.fail(step, sys.exc_info()[1] or Exception("An exception, caught outside the loop."))
             else:
                 self._put_back(step)
-
-    # -- items of a batch
-
-    def items(
-        self, path: str, items: Iterable[T], key: Any, again: bool, fn: Any = None
-    ) -> Iterable[Item[T]]:
-        """Return each item with the path of its step. A list of items is declared up front, to show the progress.
-
-        ``fn``: the function that is called with the items.
-        """
-        redactor = self._buffer.redactor
-        taken: set[str] = set()
-
-        def name(item: T) -> str:
-            below = free_path(path, _item_key(item, key), taken)
-            taken.add(below)
-            return below
-
-        def given(item: T) -> Given | None:
-            """Return the content of an item. An item without a key is known by its name alone."""
-            if isinstance(fn, partial):
-                return arguments_of(fn, (item,), {}, redactor)
-            return content(item, redactor) if key is not None else None
-
-        if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
-            return ((item, name(item), given(item)) for item in items)
-        found = [(item, check_step(name(item)), given(item)) for item in items]
-        if not again:
-            for _, below, now in found:
-                self.finished(below, now, path)
-        new = [below for _, below, _ in found if self._buffer.step(below) is None]
-        if new and self._buffer.step(path) is None:
-            self._declare(path, {EACH: True})
-        for start in range(0, len(new), DECLARED_AT_ONCE):
-            some = new[start : start + DECLARED_AT_ONCE]
-            for below in some:
-                self._declare(below)
-            self._buffer.commit(None, only=[path, *some])
-        return found
-
-    def _declare(self, path: str, known: Record | None = None) -> None:
-        with self._buffer.lock:
-            order = self._buffer.step_or_new(path)["order"]
-            self._buffer.move_step(path, lifecycle.declare(order, known))
-
-    def enter_item(self, path: str, batch: str, given: Given | None) -> Step:
-        """Enter the step of an item, and its batch if that is not running yet."""
-        record = self._buffer.step_or_new(batch)
-        if record.get("status") != "running":
-            self._buffer.move_step(batch, lifecycle.enter({**record, EACH: True}, self._buffer.now()))
-        step = Step(self, path, batch=batch, again=True, given=given)  # the loop has asked already
-        self.enter(step)
-        return step
-
-    def complete_batch(self, path: str, *, ran: bool) -> None:
-        """Complete a batch whose items are all finished. Nothing is written if it was complete before."""
-        record = self._buffer.step_or_new(path)
-        if ran or record.get("status") != "completed":
-            self._buffer.move_step(path, lifecycle.complete(record, self._buffer.now()))
-            self._buffer.commit(Seal("step_complete", path))
 
 
 def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
@@ -414,233 +355,131 @@ def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
             return out
 
 
-def free_path(batch: str, key: str, taken: Container[str]) -> str:
-    """Return the path of an item's step. The second item of a name gets a number."""
-    base = f"{batch}/{quote_part(key)}"
-    path, number = base, 2
-    while path in taken:
-        path, number = f"{base}#{number}", number + 1
-    return path
-
-
-def _item_key(item: Any, key: Any) -> str:
-    """Return the name of an item: the item itself, its field, or what ``key`` returns for it."""
-    if callable(key):
-        name = key(item)
-    elif isinstance(key, str):
-        name = item.get(key) if isinstance(item, Mapping) else getattr(item, key, None)
-        if name is None:
-            raise Invalid(f"An item of type {type(item).__name__} has no {key!r} to be named by.")
-    elif isinstance(item, str):
-        name = item
-    elif isinstance(item, (int, float)) and not isinstance(item, bool):
-        name = repr(item)
-    elif hasattr(item, "__fspath__"):
-        name = item.__fspath__()
-    else:
-        raise Invalid(
-            f"An item of type {type(item).__name__} has no name of its own.",
-            hint='Say what names it: run.each(step, items, key="id"), or key=lambda item: …',
-        )
-    if not isinstance(name, (str, int)) or name == "":
-        raise Invalid(f"{name!r} cannot name an item.", hint="key= must give text that is not empty.")
-    return str(name)
-
-
-# -- run.each
+# -- the log of a step: the lines that Python code logs inside it. ``leftoff logs`` shows them.
 #
-# Asking for the next item completes the one before. A loop that is left does not say why, and the two reasons must not
-# be confused: `break` leaves the item to be done, an exception fails it, also if it is caught outside of the loop. So
-# when the iterator is released, `how_left` looks at the instruction that the loop's frame is at: `break` and `return`
-# pop the iterator, an exception strikes somewhere else. If that is unclear, the end of the run's `with` block decides.
-
-# The instructions at which a frame releases an iterator in the ordinary course of a program.
-_ORDINARY = ("POP_TOP", "POP_ITER", "END_FOR", "FOR_ITER", "RETURN_VALUE", "RETURN_CONST", "SWAP")
-_ORDINARY_STARTS = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "DELETE_")
-_GENERATOR = 0x20  # among the flags of a code object
+# A factory of log records sees every record that the program's loggers and levels let through. It is not a handler: the
+# program's handlers, ``basicConfig`` and stderr stay as they are. A context variable says which step a line belongs to,
+# so that threads of ``map`` and tasks of asyncio have their own. A thread that a step's code started has no context;
+# its lines belong to the innermost open step, if there is exactly one. A line is masked and written at once, so that it
+# survives a kill.
 
 
-def loops_of(frame: FrameType | None) -> list[tuple[int, CodeType]]:
-    """Return the frame that asks for an item and, if that is a generator, the frame that asks it, and so on.
+class AttemptLog:
+    """The log of an attempt at a step. The file is made with the first line."""
 
-    By identity: a reference to a frame would keep everything in it alive. An address may be reused, so the code too.
-    """
-    out = []
-    while frame is not None:
-        out.append((id(frame), frame.f_code))
-        frame = frame.f_back if frame.f_code.co_flags & _GENERATOR else None
-    return out
+    __slots__ = ("_before", "_buffer", "_file", "number", "path")
 
+    def __init__(self, buffer: RunBuffer, path: str, number: int) -> None:
+        self._buffer = buffer
+        self.path = buffer.redactor.name(path)
+        self.number = number
+        self._before: AttemptLog | None = None
+        self._file: int | None = None
 
-def how_left(frame: FrameType | None, loops: list[tuple[int, CodeType]]) -> str:
-    """Return whether an iterator that a frame releases right now was left by ``break`` or by an exception."""
-    if frame is None or frame.f_lasti < 0:
-        return UNCLEAR
-    name = opname[frame.f_code.co_code[frame.f_lasti]]
-    # An exception that was caught is released, and with it the frames it went through.
-    if name == "POP_EXCEPT":
-        return RAISED
-    if (id(frame), frame.f_code) not in loops:
-        return UNCLEAR
-    return BROKE if name in _ORDINARY or name.startswith(_ORDINARY_STARTS) else RAISED
+    def enter(self) -> None:
+        self._before = _current.get()
+        _current.set(self)
+        _open[id(self)] = self
 
-
-class Each(Iterator[T], Generic[T]):
-    """The items of a batch that are not finished, each a step below the batch's own."""
-
-    def __init__(self, steps: RunSteps, path: str, items: Iterator[Item[T]], again: bool) -> None:
-        self._steps = steps
-        self._path = path
-        self._items = items
-        self._again = again
-        self._ran = False
-        self._step: Step | None = None
-        self._loops: list[tuple[int, CodeType]] = []
-
-    def __iter__(self) -> Each[T]:
-        return self
-
-    def __next__(self) -> T:
-        done, self._step = self._step, None
-        if done is not None:
-            self._steps.complete(done)
-        for item, below, given in self._items:
-            if self._again or not self._steps.finished(below, given, self._path):
-                self._step, self._ran = self._steps.enter_item(below, self._path, given), True
-                self._loops = loops_of(sys._getframe(1))
-                return item
-        self._steps.complete_batch(self._path, ran=self._ran)
-        self._ran = False
-        raise StopIteration
-
-    def close(self) -> None:
-        """Leave the loop as ``break`` does."""
-        step, self._step = self._step, None
-        if step is not None:
-            self._steps.left(step, BROKE)
-
-    def __del__(self) -> None:
-        step, self._step = getattr(self, "_step", None), None
-        if step is None:
+    def leave(self) -> None:
+        if _current.get() is self:
+            _current.set(self._before)
+        _open.pop(id(self), None)
+        if self._file is None:
             return
-        try:
-            self._steps.left(step, how_left(sys._getframe().f_back, self._loops))
-        except LeftoffError:
-            pass  # an error here reaches no caller; the next commit raises it
+        with _lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    @property
+    def driven(self) -> bool:
+        """Return whether its run is still driven: a paused run may have left its step open."""
+        return self._buffer.driving
+
+    def write(self, text: str) -> None:
+        """Add lines. The work does not fail if they cannot be written."""
+        line = self._buffer.redactor.mask(text) + "\n"
+        with _lock:
+            try:
+                if self._file is None:
+                    self._file = self._make()
+                os.write(self._file, line.encode("utf-8", "backslashreplace"))
+            except OSError:
+                pass
+
+    def _make(self) -> int:
+        file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
+        folder = os.path.dirname(file)
+        steps = os.path.dirname(folder)
+        if any(map(os.path.islink, (folder, steps, os.path.dirname(steps)))):
+            raise OSError(f"{folder} is behind a link, which may have come along with a repository.")
+        os.makedirs(folder, 0o700, exist_ok=True)
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-# -- run.map
+_current: ContextVar[AttemptLog | None] = ContextVar("leftoff_step", default=None)
+_open: dict[int, AttemptLog] = {}
+_lock = threading.RLock()  # reentrant: a signal handler may log, too
 
 
-class Results(list[Any]):
-    """What a function returned for each item, in the order of the items; ``None`` where it failed.
-
-    ``failures``: by the item's key, the exception.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__([None] * number)
-        self.failures: dict[str, Exception] = {}
+def log_now() -> AttemptLog | None:
+    """Return the log of the step that the caller is part of."""
+    return _current.get() or _innermost([log for log in list(_open.values()) if log.driven])
 
 
-class _ItemsFailed(Exception):
-    """Ends the step of a map some of whose items failed."""
+def _innermost(logs: list[AttemptLog]) -> AttemptLog | None:
+    """Return the one that is inside all others, or ``None`` if two are parallel."""
+    if len(logs) < 2:
+        return logs[0] if logs else None
+    logs.sort(key=lambda log: len(log.path))
+    nested = all(inner.path.startswith(f"{outer.path}/") for outer, inner in pairwise(logs))
+    return logs[-1] if nested else None
 
 
-class ItemMap:
-    """One call of ``run.map``: a function over many items, a step each, several in parallel."""
+class _Lines(logging.Formatter):
+    """``2026-01-02T03:04:05Z INFO name: message``, then the traceback, if there is one."""
 
-    def __init__(
-        self, steps: RunSteps, path: str, items: list[Item[Any]], *, keep_going: bool, again: bool
-    ) -> None:
-        self._steps, self._path, self._items = steps, path, items
-        self._keep_going = keep_going
-        self._again = again
-        self._todo: list[int] = []
-        self._results = Results(len(items))
-        self._stopped = False
+    converter = time.gmtime  # type: ignore[assignment]
 
-    def run(self, fn: Callable[[Any], Any], max_parallel: int) -> Results:
-        with self._whole():
-            if max_parallel <= 1:
-                for number in self._todo:
-                    self._one(fn, number)
-            elif self._todo:
-                from concurrent.futures import ThreadPoolExecutor
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%SZ")
 
-                with ThreadPoolExecutor(max_parallel, thread_name_prefix="leftoff-map") as pool:
-                    waiting = [pool.submit(self._one, fn, number) for number in self._todo]
-                    try:
-                        for each in waiting:
-                            each.result()
-                    except BaseException:
-                        self._stopped = True
-                        pool.shutdown(wait=True, cancel_futures=True)
-                        raise
-        return self._close()
 
-    async def run_async(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], max_parallel: int) -> Results:
-        import asyncio
+_lines = _Lines()
 
-        free = asyncio.Semaphore(max(1, max_parallel))
-        with self._whole():
-            await asyncio.gather(*(self._one_async(fn, number, free) for number in self._todo))
-        return self._close()
 
-    def _one(self, fn: Callable[[Any], Any], number: int) -> None:
-        with self._item(number) as step:
-            if step is not None:
-                step.result = fn(self._items[number][0])
+def _write(record: logging.LogRecord) -> None:
+    if record.name == OURS or not record.name or "_leftoff" in record.__dict__:
+        return
+    log = log_now()
+    if log is None:
+        return
+    record.__dict__["_leftoff"] = True  # once, even if another factory calls ours again
+    shown = logging.makeLogRecord(record.__dict__)  # a formatter changes its record
+    if record.name == logger.name:
+        shown.name = log.path
+    try:
+        text = _lines.format(shown)
+    except Exception:  # wrong arguments: the program's own handlers report them
+        text = f"{record.levelname} {record.name}: {record.msg!r} {record.args!r}"
+    log.write(text)
 
-    async def _one_async(self, fn: Callable[[Any], Any], number: int, free: Any) -> None:
-        async with free:
-            with self._item(number) as step:
-                if step is not None:
-                    step.result = await fn(self._items[number][0])
 
-    @contextmanager
-    def _item(self, number: int) -> Iterator[Step | None]:
-        """Enter the step of an item, unless another item has failed. Note its failure."""
-        if self._stopped:
-            yield None
-            return
-        _, below, given = self._items[number]
-        try:
-            with Step(self._steps, below, again=True, given=given) as step:
-                yield step
-        except Exception as error:
-            if isinstance(error, LeftoffError) and not self._steps._buffer.driving:
-                raise  # this process lost the run
-            self._results.failures[below.removeprefix(f"{self._path}/")] = error
-            self._stopped = not self._keep_going
+class _Factory:
+    """Makes log records with the factory before, and writes their lines to the step's log."""
 
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Enter the step that the items belong to, if any is left to do. It fails if one of them does."""
-        self._todo = [
-            n for n, (_, below, _) in enumerate(self._items) if self._again or not self._steps.done(below)
-        ]
-        if not self._todo:
-            yield
-            return
-        failures = self._results.failures
-        try:
-            with Step(self._steps, self._path, again=True):
-                yield
-                if failures:
-                    raise _ItemsFailed(f"{len(failures)} of {len(self._items)} items failed")
-        except _ItemsFailed:
-            names = ", ".join([*failures][:SHOWN])
-            more = f" and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
-            text = f"{len(failures)} of {len(self._items)} items of {self._path} failed: {names}{more}."
-            self._steps.left_undone = text
-            print(f"leftoff: {text} Start it again to retry those.", file=sys.stderr)
+    def __init__(self, before: Any) -> None:
+        self._before = before
 
-    def _close(self) -> Results:
-        """Return the results of all items. Raise the first failure, unless the map keeps going."""
-        for number, (_, below, _) in enumerate(self._items):
-            if self._steps.done(below):
-                self._results[number] = self._steps.result(below)
-        if self._results.failures and not self._keep_going:
-            raise next(iter(self._results.failures.values()))
-        return self._results
+    def __call__(self, *args: Any, **named: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._before(*args, **named)
+        _write(record)
+        return record
+
+
+def listen() -> None:
+    """Install the factory, again if the program has replaced it."""
+    factory = logging.getLogRecordFactory()
+    if type(factory) is not _Factory:
+        logging.setLogRecordFactory(_Factory(factory))

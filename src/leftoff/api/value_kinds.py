@@ -24,6 +24,7 @@ import sys
 import uuid
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from leftoff.errors import Invalid, Unsupported, Usage
@@ -32,7 +33,6 @@ HINT = (
     "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
     "step a new version=, which runs it again."
 )
-ARRAY_MODULES = ("numpy", "pandas")
 
 
 class Kind(NamedTuple):
@@ -77,14 +77,8 @@ def kind_of(cls: type) -> Kind | None:
     try:
         return _by_class[cls]
     except KeyError:
-        if cls.__module__.partition(".")[0] in ARRAY_MODULES:
-            from leftoff.api import arrays
-
-            found = arrays.kind_of(cls)
-            kind = Kind(*found) if found is not None else None
-        else:
-            kind = _class_kind(cls)
-        _by_class[cls] = kind
+        of_arrays = cls.__module__.partition(".")[0] in _ARRAY_MODULES
+        kind = _by_class[cls] = _array_kind(cls) if of_arrays else _class_kind(cls)
         return kind
 
 
@@ -108,12 +102,7 @@ def kind_to_write(cls: type) -> Kind | None:
 
 def kind_named(name: str, where: str) -> Kind:
     """Return the kind that a record names; ``where`` names the record in an error."""
-    kind = _registered.get(name) or _WORDS.get(name)
-    if kind is None and name.partition(".")[0] in ARRAY_MODULES and ":" not in name:
-        from leftoff.api import arrays
-
-        found = arrays.kind_named(name)
-        kind = Kind(*found) if found is not None else None
+    kind = _registered.get(name) or _WORDS.get(name) or _ARRAYS.get(name)
     if kind is None:
         cls = _find_class(name, where)
         kind = kind_of(cls) if isinstance(cls, type) else None
@@ -421,3 +410,162 @@ def _derived_container(cls: Any, base: Any) -> tuple[Any, Any]:
         return made
 
     return take, make
+
+
+# -- numpy and pandas. An array of numbers is stored as its bytes with type and shape; one of objects as a list of its
+#    entries. A large one becomes a blob, as any large value does.
+
+_ARRAY_MODULES = ("numpy", "pandas")
+_PANDAS = {
+    "Timestamp": "pandas.Timestamp",
+    "NaTType": "pandas.Timestamp",
+    "Timedelta": "pandas.Timedelta",
+    "Period": "pandas.Period",
+    "NAType": "pandas.NA",
+    "DataFrame": "pandas.DataFrame",
+    "Series": "pandas.Series",
+    **{
+        f"{kind}Index": "pandas.Index"
+        for kind in ("", "Range", "Datetime", "Timedelta", "Period", "Categorical", "Multi")
+    },
+}
+_SIMPLE = "biufcmM"  # kinds of numpy types that are stored as bytes: booleans, numbers, times
+
+
+def _array_kind(cls: type) -> Kind | None:
+    """Return how values of a class of numpy or pandas are recorded; None if they cannot be."""
+    if cls.__module__.partition(".")[0] == "pandas":
+        return _ARRAYS[_PANDAS[cls.__name__]] if cls.__name__ in _PANDAS else None
+    import numpy
+
+    if issubclass(cls, numpy.generic):
+        return _ARRAYS["numpy.scalar"]
+    return _ARRAYS["numpy.ndarray"] if cls is numpy.ndarray else None
+
+
+def _take_scalar(value: Any) -> list[Any]:
+    return [value.dtype.str, value.tobytes()] if value.dtype.kind in _SIMPLE else ["O", value.item()]
+
+
+def _array(value: Any) -> list[Any]:
+    if value.dtype.kind in _SIMPLE:
+        import numpy
+
+        return [value.dtype.str, list(value.shape), numpy.ascontiguousarray(value).tobytes()]
+    if value.dtype.kind in "SU":
+        return [value.dtype.str, list(value.shape), value.ravel().tolist()]
+    return ["O", list(value.shape), value.ravel().tolist()]
+
+
+def _take_frame(value: Any) -> list[Any]:
+    columns = [_column(value.iloc[:, number]) for number in range(value.shape[1])]
+    return [_index(value.columns), columns, _index(value.index)]
+
+
+def _take_isoformat(value: Any) -> str:
+    return str(value.isoformat())
+
+
+def _column(series: Any) -> list[Any]:
+    """Return the type that pandas has for it, and its entries."""
+    return [_dtype(series.dtype), _array(_plain(series))]
+
+
+def _dtype(kind: Any) -> Any:
+    """Return the name of a type. Of a categorical one also its categories, in their order."""
+    if type(kind).__name__ == "CategoricalDtype":
+        return ["category", _index(kind.categories), bool(kind.ordered)]
+    return str(kind)
+
+
+def _plain(values: Any) -> Any:
+    """Return entries as numpy has them. Those of pandas' own types become objects, with None if one is missing."""
+    import numpy
+
+    if isinstance(values.dtype, numpy.dtype):
+        return values.to_numpy()
+    return values.astype(object).where(values.notna(), None).to_numpy()
+
+
+def _index(index: Any) -> list[Any]:
+    if hasattr(index, "levels"):
+        levels = [_index(index.get_level_values(number)) for number in range(index.nlevels)]
+        return ["levels", levels, list(index.names)]
+    return [_dtype(index.dtype), _array(_plain(index.to_series())), index.name]
+
+
+def _make_array_like(word: str, parts: Any) -> Any:
+    import numpy
+
+    if word == "numpy.scalar":
+        kind, data = parts
+        return numpy.frombuffer(data, dtype=kind)[0] if kind != "O" else data
+    if word == "numpy.ndarray":
+        return _make_array(parts)
+    import pandas
+
+    if word in ("pandas.Timestamp", "pandas.Timedelta"):
+        return getattr(pandas, word[7:])(parts)
+    if word == "pandas.NA":
+        return pandas.NA
+    if word == "pandas.Period":
+        return pandas.Period(parts[0], freq=parts[1])
+    if word == "pandas.Index":
+        return _make_index(parts)
+    if word == "pandas.Series":
+        column, index, name = parts
+        return _make_column(column, _make_index(index)).rename(name)
+    columns, values, index = parts
+    rows = _make_index(index)
+    made = [_make_column(column, rows) for column in values]
+    frame = pandas.concat(made, axis=1) if made else pandas.DataFrame(index=rows)
+    frame.columns = _make_index(columns)
+    return frame
+
+
+def _make_array(parts: Any) -> Any:
+    import numpy
+
+    kind, shape, data = parts
+    if isinstance(data, bytes):
+        return numpy.frombuffer(data, dtype=kind).reshape(shape).copy()
+    made: Any = numpy.empty(len(data), dtype=object if kind == "O" else kind)
+    made[:] = data
+    return made.reshape(shape)
+
+
+def _make_index(parts: Any) -> Any:
+    import pandas
+
+    kind, data, name = parts
+    if kind == "levels":
+        return pandas.MultiIndex.from_arrays([_make_index(level) for level in data], names=name)
+    return pandas.Index(_make_array(data), name=name).astype(_make_dtype(kind))
+
+
+def _make_column(column: Any, rows: Any) -> Any:
+    import pandas
+
+    return pandas.Series(_make_array(column[1]), index=rows).astype(_make_dtype(column[0]))
+
+
+def _make_dtype(kind: Any) -> Any:
+    if isinstance(kind, str):
+        return kind
+    import pandas
+
+    return pandas.CategoricalDtype(_make_index(kind[1]), ordered=kind[2])
+
+
+_TAKE = {
+    "numpy.scalar": _take_scalar,
+    "numpy.ndarray": _array,
+    "pandas.Timestamp": _take_isoformat,
+    "pandas.Timedelta": _take_isoformat,
+    "pandas.Period": lambda value: [str(value), value.freqstr],
+    "pandas.NA": lambda value: None,
+    "pandas.DataFrame": _take_frame,
+    "pandas.Series": lambda value: [_column(value), _index(value.index), value.name],
+    "pandas.Index": _index,
+}
+_ARRAYS = {word: Kind(word, take, partial(_make_array_like, word)) for word, take in _TAKE.items()}

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from leftoff.api.arguments import differing, encoded, facts
-from leftoff.api.step_log import StepLog, listen
+from leftoff.api.run_steps import AttemptLog, listen
 from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -21,7 +21,7 @@ from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
 from leftoff.model.ids import ancestors
 from leftoff.model.words import ONCE_MORE
-from leftoff.workflow.functions.scopes import Scope, needs_key
+from leftoff.workflow.functions.replay import Scope, needs_key
 
 if TYPE_CHECKING:
     from leftoff.workflow.functions.durable import Durable
@@ -38,26 +38,6 @@ NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workfl
 
 class Call:
     """A function, its arguments, and the step that records the call."""
-
-    __slots__ = (
-        "_began",
-        "_claimed",
-        "_failed",
-        "_record",
-        "args",
-        "facts",
-        "function",
-        "looked",
-        "map",
-        "named",
-        "number",
-        "old",
-        "order",
-        "path",
-        "reaches",
-        "replaces",
-        "scope",
-    )
 
     def __init__(
         self,
@@ -148,7 +128,12 @@ class Call:
         if raised.get("escaped"):
             flow.give_way(self, raised)
         elif number is not None and self.scope.last >= number:
-            flow.failed_again(self.path)
+            # This step and those below it failed as they were recorded: resuming had made them pending.
+            for path in flow.below(self.path):
+                found = flow.record(path)
+                if found is not None and "error" in found[0]:
+                    again = lifecycle.fail(found[0], flow.buffer.now(), found[0]["error"])
+                    flow.buffer.move_step(path, again)
             error = step_failed(self.path, record.get("error") or {})
             flow.failed(error, self)
             raise error
@@ -192,10 +177,10 @@ class Call:
         with self.scope.flow.recording:
             self.scope.flow.buffer.start_step(self.path, record, ancestors(self.path), durable=durable)
 
-    def open_log(self) -> StepLog:
+    def open_log(self) -> AttemptLog:
         """Return the log of this attempt, opened: lines are written to it while the function runs."""
         listen()
-        log = StepLog(self.scope.flow.buffer, self.path, self._record["attempt"])
+        log = AttemptLog(self.scope.flow.buffer, self.path, self._record["attempt"])
         log.enter()
         return log
 
@@ -341,8 +326,6 @@ class Call:
 
 class Group(Call):
     """A call of a workflow inside another, or a map: steps are below it."""
-
-    __slots__ = ()
 
     def _retries(self) -> int:
         return 0

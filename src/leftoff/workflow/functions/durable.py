@@ -13,7 +13,7 @@ from leftoff.api.arguments import Signature
 from leftoff.api.values import check_return
 from leftoff.errors import Usage
 from leftoff.workflow.definition.durations import seconds
-from leftoff.workflow.functions.scopes import IN_STEP, Scope, current, flows, needs_key, stray_scope
+from leftoff.workflow.functions.replay import IN_STEP, Scope, current, flows, needs_key, stray_scope
 
 if TYPE_CHECKING:
     from leftoff.workflow.functions.calls import Call

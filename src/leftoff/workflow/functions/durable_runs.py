@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.api.arguments import encoded, facts
-from leftoff.api.module import project_store
-from leftoff.api.run import Run
-from leftoff.api.store import Store
+from leftoff.api.run_api import Run
+from leftoff.api.store_api import Store, project_store
 from leftoff.api.values import canonical, decode
 from leftoff.engine.lifecycle.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
@@ -30,8 +29,7 @@ from leftoff.model.versions import Version
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.workflow.functions.replay import FUNCTION, RETURNED, Flow
-from leftoff.workflow.functions.scopes import flows
+from leftoff.workflow.functions.replay import FUNCTION, RETURNED, Flow, flows
 
 if TYPE_CHECKING:
     from leftoff.workflow.functions.durable import Runs

@@ -21,7 +21,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leftoff.api.arguments import encoded
-from leftoff.api.run_steps import free_path
+from leftoff.api.item_steps import free_path
 from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.errors import StepFailed, StepTimeout, Usage
@@ -32,7 +32,7 @@ from leftoff.workflow.functions.durable_runs import (
     RUN_OPTIONS as RUN_OPTIONS,
 )
 from leftoff.workflow.functions.durable_runs import Finished, Opened, Request, open_durable_run
-from leftoff.workflow.functions.scopes import IN_STEP, Scope, current, leave, needs_key
+from leftoff.workflow.functions.replay import IN_STEP, Scope, current, leave, needs_key
 
 if TYPE_CHECKING:
     from leftoff.workflow.functions.durable import Durable

@@ -1,18 +1,21 @@
-"""A store for a Python program: run, start, resume, read and maintain runs."""
+"""The store of a Python program, and ``leftoff.run`` and its like: methods of the project's own store."""
 
 from __future__ import annotations
 
 import atexit
+import builtins
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from leftoff.api.run import Run
-from leftoff.api.run_view import RunView
+from leftoff.api.run_api import Run, RunView
 from leftoff.api.values import encoded
 from leftoff.clock import SYSTEM
+from leftoff.engine.config import project, settings
 from leftoff.engine.config.caller import CALLER, Caller
-from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
 from leftoff.engine.lifecycle.rewind import ForkRequest, fork_version
 from leftoff.engine.read import find
@@ -23,7 +26,8 @@ from leftoff.engine.resume.declared import refuse_unless, told
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
-from leftoff.engine.retention.store_sweep import FsckReport, drop_checkpoints, fsck, sweep_store
+from leftoff.engine.retention import store_sweep
+from leftoff.engine.retention.store_sweep import FsckReport, drop_checkpoints, sweep_store
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import need_free
 from leftoff.errors import CannotResume, LeftoffError, NotFound
@@ -31,12 +35,15 @@ from leftoff.host import this_process
 from leftoff.model.ids import issue_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from leftoff.clock import Clock
     from leftoff.engine.resume.verdict import Report
     from leftoff.host import Process
     from leftoff.model.versions import Version
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_stores: dict[tuple[int, str, str], Store] = {}
 
 
 class Store:
@@ -45,7 +52,7 @@ class Store:
     def __init__(self, location: str, project_folder: str, clock: Clock | None = None) -> None:
         self.project = project_folder
         self.location = location
-        self._project = here = Project(project_folder, location, clock=clock or SYSTEM)
+        self._project = here = project.Project(project_folder, location, clock=clock or SYSTEM)
         here.takes_in_edits = False  # each verb looks when it is called
         self._clock = here.clock
         self._settings = here.settings
@@ -260,7 +267,7 @@ class Store:
         title: str | None = None,
         issue: str | None = None,
         limit: int | None = None,
-    ) -> list[RunInfo]:
+    ) -> builtins.list[RunInfo]:
         """Runs, the one with the latest commit first."""
         self._look()
         words = [status] if isinstance(status, str) else status
@@ -280,7 +287,7 @@ class Store:
 
     def fsck(self, *, repair: bool = False) -> FsckReport:
         """Check every byte that can be checked; ``repair`` sets damage aside."""
-        return fsck(self._store, repair=repair)
+        return store_sweep.fsck(self._store, repair=repair)
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
         """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
@@ -357,3 +364,45 @@ class Store:
 
 def _encoded(variables: dict[str, Any] | None) -> dict[str, Any]:
     return {name: encoded(value, name) for name, value in (variables or {}).items()}
+
+
+# -- the functions of the package
+
+
+def open(location: str | os.PathLike[str] | None = None) -> Store:
+    """A store by its folder or URL (left out: the project's own). It need not exist yet: the first write creates it."""
+    if location is None:
+        return project_store()
+    text = project.absolute(os.fspath(location))
+    home = os.path.dirname(text) if os.path.basename(text) == project.FOLDER else project.find_project()
+    return Store(text, home)
+
+
+def project_store() -> Store:
+    """The store of the project that the current folder belongs to."""
+    home = project.find_project()
+    location = project.store_location(home, configured=settings.load(home).store)
+    key = (os.getpid(), home, location)
+    if key not in _stores:
+        _stores[key] = Store(location, home)
+    return _stores[key]
+
+
+def _of_project(method: Callable[Concatenate[Store, P], R]) -> Callable[P, R]:
+    """Return a function that calls a method of the project's store, with the method's signature."""
+
+    @wraps(method)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        return method(project_store(), *args, **named)
+
+    call.__wrapped__ = MethodType(method, _stores)  # a bound method, so that `help` shows no self
+    call.__module__, call.__qualname__ = __name__, call.__name__
+    return call
+
+
+run = _of_project(Store.run)
+start = _of_project(Store.start)
+resume = _of_project(Store.resume)
+get = _of_project(Store.get)
+list = _of_project(Store.list)
+fsck = _of_project(Store.fsck)

@@ -1,7 +1,8 @@
-"""A run that this process drives: changes are buffered, and become durable together.
+"""Runs as objects: `RunView` reads one, `Run` is one that this process drives.
 
-They become durable at ``commit()``, at ``checkpoint()`` and at the end of a step. That is also when other processes see
-them, and when this one picks up theirs. A commit that fails keeps its changes: call it again.
+A `RunView` takes no lease and writes nothing. The changes of a `Run` are buffered. They become durable together: at
+``commit()``, at ``checkpoint()`` and at the end of a step. That is also when other processes see them, and when this
+one picks up theirs. A commit that fails keeps its changes: call it again.
 """
 
 from __future__ import annotations
@@ -16,29 +17,262 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.api.arguments import facts
 from leftoff.api.arguments import given as arguments_of
+from leftoff.api.item_steps import Each, ItemMap, found_items
 from leftoff.api.run_buffer import Heartbeat, RunBuffer
-from leftoff.api.run_steps import Each, ItemMap, RunSteps, Step
-from leftoff.api.run_view import RunView, Values, shown_mapping
-from leftoff.api.step_log import logger
-from leftoff.api.values import check_return
+from leftoff.api.run_steps import RunSteps, Step, logger
+from leftoff.api.values import check_return, restored
+from leftoff.clock import Clock
 from leftoff.engine.lifecycle.opening import status_changes
-from leftoff.engine.read.find import Target
+from leftoff.engine.read import find
+from leftoff.engine.read.history import Diff, diff
+from leftoff.engine.read.info import LIMITS, RunInfo, run_info
+from leftoff.engine.read.state import Reader, Value, need_version
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.workspace.tracking import capture, look_around, track_given
 from leftoff.engine.write.commit import Seal, new_token
-from leftoff.engine.write.head import Head
+from leftoff.engine.write.head import Head, gone
 from leftoff.engine.write.records import note_record, refuse_decision
-from leftoff.errors import NeedsPerson, StoreUnavailable
-from leftoff.model.ids import check_step, parent_of, shown_step
+from leftoff.errors import Corrupt, NeedsPerson, NotFound, Redacted, StoreUnavailable
+from leftoff.model.changes import check_address
+from leftoff.model.frozen import freeze_holed
+from leftoff.model.ids import check_step, parent_of, parse_ref, shown_step
 from leftoff.model.versions import Version
 from leftoff.model.words import UNFINISHED
+from leftoff.store.base import Store as StoreOfRuns
+from leftoff.store.base import View
+from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
-    from leftoff.api.store import Store
+    from leftoff.api.store_api import Store
     from leftoff.engine.workspace.restoring import RestorePlan, Restorer
 
 T = TypeVar("T")
 NO_ARGUMENTS = facts({}, None)
+
+
+def shown_mapping(mapping: Mapping[str, Any]) -> str:
+    """Return a mapping as ``repr`` does, with redacted and damaged entries shown as such."""
+    parts = []
+    for key in mapping:
+        try:
+            parts.append(f"{key!r}: {mapping[key]!r}")
+        except Redacted:
+            parts.append(f"{key!r}: <redacted>")
+        except Corrupt:
+            parts.append(f"{key!r}: <damaged>")
+    return "{" + ", ".join(parts) + "}"
+
+
+class Values(Mapping[str, Any]):
+    """A read-only collection of records, decoded when they are looked at."""
+
+    __slots__ = ("_name", "_values")
+
+    def __init__(self, name: str, values: dict[str, Value]) -> None:
+        self._name = name
+        self._values = values
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._values[key]
+        if self._name == "variable":
+            return restored(freeze_holed(value.plain, value.holes, key), key)
+        return freeze_holed(value.plain, value.holes, f"{self._name}/{key}")
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return shown_mapping(self)
+
+
+class Collections(Mapping[str, Mapping[str, Any]]):
+    """``run.records["knowledge"]``: any collection by its name."""
+
+    __slots__ = ("_load", "_names")
+
+    def __init__(self, names: Callable[[], list[str]], load: Callable[[str], Mapping[str, Any]]) -> None:
+        self._names = names
+        self._load = load
+
+    def __getitem__(self, collection: str) -> Mapping[str, Any]:
+        check_address(collection, "any")
+        return self._load(collection)
+
+    def __contains__(self, collection: object) -> bool:
+        return collection in self._names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __repr__(self) -> str:
+        return f"<records: {', '.join(self)}>"
+
+
+class Readable:
+    """The records of a run, at its newest state or at one version."""
+
+    def __init__(self, store: StoreOfRuns, number: int, run_id: str, at: int | None = None) -> None:
+        self._store = store
+        self._number = number
+        self._run_id = run_id
+        self._at = at  # the seq of the version; None: the newest state
+
+    def _reader(self, view: View) -> Reader:
+        return Reader(self._store, view, self._number, self._run_id, self._at)
+
+    def _read(self, collection: str) -> Mapping[str, Any]:
+        return Values(collection, self._store.read(lambda view: self._reader(view).values(collection)))
+
+    def _names(self) -> list[str]:
+        def look(view: View) -> list[str]:
+            if self._at is None:
+                return view.collections(self._number)
+            reader = self._reader(view)
+            return [name for name in reader.collections() if reader.raw(name)]
+
+        return self._store.read(look)
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        return self._read("variable")
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """Steps by path: ``run.steps["collect"]["status"]``."""
+        return self._read("step")
+
+    @property
+    def artifacts(self) -> Mapping[str, Any]:
+        return self._read("artifact")
+
+    @property
+    def records(self) -> Mapping[str, Mapping[str, Any]]:
+        """Any collection: ``run.records["knowledge"]["KE-1"]``."""
+        return Collections(self._names, self._read)
+
+
+class Snapshot(Readable):
+    """A run at one version: read-only, whatever happens to the run meanwhile."""
+
+    def __init__(self, store: StoreOfRuns, run: int, version: Version) -> None:
+        super().__init__(store, run, version.run_id, version.seq)
+        self.version = version
+
+    @property
+    def run_id(self) -> str:
+        return self.version.run_id
+
+    @property
+    def seq(self) -> int:
+        return self.version.seq
+
+    @property
+    def status(self) -> str:
+        return str(self._read("run")["status"])
+
+    def __repr__(self) -> str:
+        return f"<{self.run_id} at version {self.seq}>"
+
+
+class RunView(Readable):
+    """A run to be read: its newest state (or the version it was asked for), its history, any kept version of it."""
+
+    def __init__(
+        self,
+        store: StoreOfRuns,
+        number: int,
+        run_id: str,
+        clock: Clock,
+        *,
+        version: Version | None = None,
+        limits: tuple[int, int] = LIMITS,
+    ) -> None:
+        super().__init__(store, number, run_id, version.seq if version is not None else None)
+        self._clock = clock
+        self._limits = limits
+        self.id = run_id
+
+    @property
+    def info(self) -> RunInfo:
+        """What a listing shows of it, as of now."""
+        found = run_info(self._store, self._number, self._clock.now(), self._limits)
+        if found is None:
+            raise gone(self.id)
+        return found
+
+    @property
+    def status(self) -> str:
+        return self.info.status
+
+    @property
+    def title(self) -> str | None:
+        return self.info.title
+
+    @property
+    def workflow(self) -> str:
+        return self.info.workflow
+
+    @property
+    def branch(self) -> str:
+        return self.info.branch
+
+    def history(self, *, sealed: bool = True, limit: int | None = None) -> list[Version]:
+        """Its checkpoints (``sealed=False``: every version that can be read), newest first."""
+
+        def look(view: View) -> list[Version]:
+            if limit is None:
+                view.need_all_checkpoints(self._number)
+            return view.versions(self._number, sealed=sealed, limit=limit)
+
+        return self._store.read(look)
+
+    def at(self, ref: str | int | Version) -> Snapshot:
+        """The run at a version: a checkpoint id or prefix, ``~N``, or a seq."""
+        return Snapshot(self._store, self._number, self._version(ref))
+
+    def diff(self, old: str | int | Version, new: str | int | Version | None = None) -> Diff:
+        """What changed from ``old`` to ``new`` (left out: to the newest version)."""
+        left = self._version(old)
+        newest = self._at or self._store.read(lambda view: self._row(view).seq)
+        right = self._version(new).seq if new is not None else newest
+        return diff(self._store, (self._number, self.id, left.seq), (self._number, self.id, right))
+
+    def _row(self, view: View) -> RunRow:
+        row = view.run_row(self._number)
+        if row is None or row.is_gone:
+            raise gone(self.id)
+        return row
+
+    def _version(self, ref: Any) -> Version:
+        """Return the version of this run that a seq, a `Version` or a REF names."""
+
+        def look(view: Any) -> Version:
+            row = self._row(view)
+            if isinstance(ref, int):
+                return need_version(view, self._number, self.id, ref)
+            if hasattr(ref, "seq"):
+                if ref.run_id != self.id:
+                    raise NotFound(f"{ref} is not a version of run {self.id}.")
+                return need_version(view, self._number, self.id, ref.seq)
+            text = str(ref)
+            own = parse_ref(text if text.startswith(("~", "@", f"{self.id}@", f"{self.id}~")) else f"@{text}")
+            if own.base not in ("@", self.id):
+                raise NotFound(f"{text} is not a version of run {self.id}.")
+            return find.version_of(view, row, own) if own.has_version else view.version(row.run, row.seq)
+
+        return self._store.read(look)
+
+    def __repr__(self) -> str:
+        return repr(self.info)
 
 
 class Variables(MutableMapping[str, Any]):
@@ -166,7 +400,7 @@ class Run(RunView):
         With ``key``, a finished item whose content changed is an error, unless ``again``.
         """
         check_step(path)
-        return Each(self._steps, path, iter(self._steps.items(path, items, key, again)), again)
+        return Each(self._steps, path, iter(found_items(self._steps, path, items, key, again)), again)
 
     def map(
         self,
@@ -190,7 +424,7 @@ class Run(RunView):
 
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
         check_return(fn, path)
-        found = list(self._steps.items(path, list(items), key, again, fn))
+        found = list(found_items(self._steps, path, list(items), key, again, fn))
         mapping = ItemMap(self._steps, path, found, keep_going=keep_going, again=again)
         if iscoroutinefunction(fn):
             return mapping.run_async(fn, max_parallel)
@@ -318,7 +552,7 @@ class Run(RunView):
         buffer = self._buffer
         buffer.must_drive()
         self.commit()
-        target, now = Target(buffer.store.read(buffer.row), version), buffer.clock.now
+        target, now = find.Target(buffer.store.read(buffer.row), version), buffer.clock.now
         return Restorer(buffer.store, self._owner.project, buffer.redactor, now, target, guard=buffer.guard)
 
     def fork(
