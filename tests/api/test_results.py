@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import leftoff
-from leftoff.api.values import decode, encode
+from leftoff.api.values import decode_value, encode_value
 from leftoff.model.codec import text
 
 VALUES: list[Any] = [
@@ -45,9 +45,9 @@ def test_not_a_number(run: leftoff.Run) -> None:
 
 def back(value: Any) -> Any:
     """Through a record and back."""
-    made = encode(value, "value")
+    made = encode_value(value, "value")
     text(made)
-    return decode(made, "value")
+    return decode_value(made, "value")
 
 
 def test_a_default_dict_makes_entries_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import leftoff
 from leftoff.workflow.functions import running
-from leftoff.workflow.functions.durable import Retries, retries_of
+from leftoff.workflow.functions.durable import RetryPolicy, retry_policy
 from tests.seams import SEAMS
 from tests.workflow.driving import PATIENCE, until
 from tests.workflow.functions import Calls, calls, lines, program, start_program, statuses, store
@@ -44,15 +44,15 @@ def step(work: Callable[..., Any], name: str = "work", **options: Any) -> Any:
 
 def test_how_long_to_wait() -> None:
     """The backoff, then factor times as long each time, an hour at most; jitter takes up to half of it away."""
-    plain = retries_of({"max": 3, "backoff": "2s", "factor": 3, "jitter": False})
+    plain = retry_policy({"max": 3, "backoff": "2s", "factor": 3, "jitter": False})
     assert [2.0, 6.0, 18.0] == [plain.pause(n) for n in (1, 2, 3)]
     assert 3600.0 == plain.pause(5000)
-    mixed = {round(retries_of(2).pause(1), 6) for _ in range(50)}
+    mixed = {round(retry_policy(2).pause(1), 6) for _ in range(50)}
     assert 1 < len(mixed) and all(0.5 <= pause <= 1 for pause in mixed)
     assert (2, 1.0, 2.0, True) == tuple(
-        getattr(retries_of(2), word) for word in ("max", "backoff", "factor", "jitter")
+        getattr(retry_policy(2), word) for word in ("max", "backoff", "factor", "jitter")
     )
-    assert isinstance(retries_of(0), Retries)
+    assert isinstance(retry_policy(0), RetryPolicy)
 
 
 def test_a_failed_attempt_is_repeated(store: leftoff.Store, calls: Calls, pauses: list[float]) -> None:

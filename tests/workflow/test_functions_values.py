@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import leftoff
 from leftoff.api import value_kinds as kinds
-from leftoff.api.values import canonical, decode, encode
-from leftoff.model.codec import decode as parse
+from leftoff.api.values import decode_value, encode_value
+from leftoff.model.codec import decode, text
 from tests.workflow import kept
 from tests.workflow.functions import program, store
 
@@ -31,7 +31,7 @@ OPTIONAL: Any = Optional  # as older programs write it
 
 def there_and_back(value: Any) -> Any:
     """As a record has it, and read again."""
-    return decode(parse(canonical(encode(value, "value"), "value")), "The value")
+    return decode_value(decode(text(encode_value(value, "value"), "value")), "The value")
 
 
 JSON = st.recursive(
@@ -80,7 +80,7 @@ def _sorted(value: Any) -> Any:
 def test_json_is_stored_as_it_is(value: Any) -> None:
     """Unless a dict has the very key that marks a type."""
     if "$type" not in repr(value):
-        assert encode(value, "value") is value
+        assert encode_value(value, "value") is value
 
 
 VALUES = [
@@ -149,7 +149,7 @@ REFUSED = [
 def test_what_is_refused_is_named_with_its_place(value: Any, said: str) -> None:
     """Nothing is guessed, and nothing is pickled."""
     with pytest.raises(leftoff.Invalid, match=said) as caught:
-        encode(value, "value")
+        encode_value(value, "value")
     assert "leftoff.register" in caught.value.hint
 
 
@@ -161,7 +161,7 @@ def test_a_class_that_nobody_finds_again_is_refused() -> None:
         x: int
 
     with pytest.raises(leftoff.Invalid, match="Local cannot be found again"):
-        encode(Local(1), "value")
+        encode_value(Local(1), "value")
 
     @dataclass
     class Page:
@@ -169,7 +169,7 @@ def test_a_class_that_nobody_finds_again_is_refused() -> None:
 
     Page.__module__, Page.__qualname__ = kept.__name__, "Page"
     with pytest.raises(leftoff.Invalid, match="kept:Page cannot be found again"):
-        encode(Page(1), "value")
+        encode_value(Page(1), "value")
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:
@@ -177,7 +177,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
     loop: list[Any] = [()]
     loop.append(loop)
     with pytest.raises(leftoff.Invalid, match="contains itself"):
-        encode(loop, "value")
+        encode_value(loop, "value")
 
 
 def test_a_result_that_cannot_be_kept_fails_the_step(store: leftoff.Store) -> None:
@@ -282,7 +282,9 @@ def test_registered_types(registered: None) -> None:
     leftoff.register(
         kept.Opaque, lambda opaque: (opaque.value,), lambda data: kept.Opaque(*data), name="opaque"
     )
-    assert {"$type": "opaque", "value": {"$type": "tuple", "value": [5]}} == encode(kept.Opaque(5), "value")
+    assert {"$type": "opaque", "value": {"$type": "tuple", "value": [5]}} == encode_value(
+        kept.Opaque(5), "value"
+    )
     assert [kept.Opaque(5)] == there_and_back([kept.Opaque(5)])
     leftoff.step(lambda: kept.Opaque(1), name="made").plain()
 
@@ -332,7 +334,7 @@ def record(name: str, value: Any = None) -> Any:
 def test_a_record_that_no_longer_fits_says_which(stored: Any, said: str) -> None:
     """A class that moved or changed is named with the record; only classes that are kept are ever looked for."""
     with pytest.raises(leftoff.Unsupported, match=said) as caught:
-        decode(stored, "The value")
+        decode_value(stored, "The value")
     assert "leftoff.register" in caught.value.hint
 
 
@@ -344,7 +346,7 @@ def test_no_record_has_a_module_loaded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(leftoff.Unsupported, match="has not imported brought_along") as caught:
-        decode(record("brought_along:Page", {}), "The value")
+        decode_value(record("brought_along:Page", {}), "The value")
     assert "Import it first" in caught.value.hint
     assert not (tmp_path / "ran").exists()
 
@@ -353,14 +355,14 @@ def test_no_record_has_a_module_loaded(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_default_is_made_by_a_type(word: str) -> None:
     """Whatever a record says: no function is called because a key is not there."""
     with pytest.raises(leftoff.Unsupported, match="cannot be made a default-dict"):
-        decode(record("default-dict", [word, []]), "The value")
+        decode_value(record("default-dict", [word, []]), "The value")
 
 
 def test_fields_with_a_default_may_be_new() -> None:
     """A record that was written before a field existed gets the default."""
-    assert kept.Page("a") == decode(record("tests.workflow.kept:Page", {"url": "a"}), "The value")
-    assert kept.Attrs(1) == decode(record("tests.workflow.kept:Attrs", {"x": 1}), "The value")
-    made = decode(
+    assert kept.Page("a") == decode_value(record("tests.workflow.kept:Page", {"url": "a"}), "The value")
+    assert kept.Attrs(1) == decode_value(record("tests.workflow.kept:Attrs", {"x": 1}), "The value")
+    made = decode_value(
         record("tests.workflow.kept:Model", {"fields": {"number": 4}, "set": ["number"]}), "The value"
     )
     assert (4, "", None) == (made.number, made.alias, made.inner)
@@ -369,8 +371,8 @@ def test_fields_with_a_default_may_be_new() -> None:
 def test_a_class_that_moved_is_registered_under_its_old_name(registered: None) -> None:
     """Then old records are read, and new ones have the same name."""
     leftoff.register(kept.Page, name="pages:Page")
-    assert kept.Page("a") == decode(record("pages:Page", {"url": "a"}), "The value")
-    assert "pages:Page" == encode(kept.Page("a"), "value")["$type"]
+    assert kept.Page("a") == decode_value(record("pages:Page", {"url": "a"}), "The value")
+    assert "pages:Page" == encode_value(kept.Page("a"), "value")["$type"]
 
 
 def test_values_of_any_size(store: leftoff.Store) -> None:

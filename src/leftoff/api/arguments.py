@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.api.value_kinds import OWN_TYPES, class_name, kind_of
-from leftoff.api.values import encode, with_marks
+from leftoff.api.values import encode_value, with_marks
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
 from leftoff.model.changes import NOTHING, TYPE
 from leftoff.model.codec import encode as stored
@@ -94,10 +94,10 @@ class Signature:
         return [*args, *more], rest
 
 
-def encoded(bound: dict[str, Any], function: str) -> dict[str, Any]:
+def encode_arguments(bound: dict[str, Any], function: str) -> dict[str, Any]:
     """The arguments as JSON, or an error that says which of them cannot be."""
     try:
-        return {name: encode(value, name) for name, value in bound.items()}
+        return {name: encode_value(value, name) for name, value in bound.items()}
     except Invalid as error:
         raise Invalid(
             f"{function} was called with what cannot be recorded: {error.message}",
@@ -114,7 +114,7 @@ class Given(NamedTuple):
     exact: str
 
 
-def facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
+def call_facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
     """Return what is recorded of a call's arguments: ``digest``, and ``args`` if there are any.
 
     Secrets are in neither. An argument that is long, or not JSON, is in ``args`` by its own digest: only in JSON does a
@@ -142,8 +142,10 @@ def _short(value: Any) -> Any:
     return value if len(written) <= SHOWN and TYPE not in written else f"{_digest(written)[:19]}…"
 
 
-def given(function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber: Scrubber | None) -> Given:
-    """Return the ``facts`` of a call with arguments of any kind."""
+def given_arguments(
+    function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber: Scrubber | None
+) -> Given:
+    """Return the ``call_facts`` of a call with arguments of any kind."""
     while isinstance(function, partial):
         function, args, named = function.func, (*function.args, *args), {**function.keywords, **named}
     try:
@@ -154,18 +156,18 @@ def given(function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber:
 
 
 def content(item: Any, scrubber: Scrubber | None) -> Given:
-    """Return the ``facts`` of an item that has a key: of its entries if it is a dict."""
+    """Return the ``call_facts`` of an item that has a key: of its entries if it is a dict."""
     fields = type(item) is dict and all(type(name) is str for name in item)
     return counted(item if fields else {"item": item}, scrubber)
 
 
 def counted(bound: dict[str, Any], scrubber: Scrubber | None) -> Given:
-    """Return the ``facts`` of arguments. An argument that cannot be recorded counts by its type."""
+    """Return the ``call_facts`` of arguments. An argument that cannot be recorded counts by its type."""
     arguments = {name: _countable(value) for name, value in bound.items()}
     try:
-        return facts(arguments, scrubber)
+        return call_facts(arguments, scrubber)
     except (Invalid, UnicodeEncodeError):
-        return facts({name: _writable(value) for name, value in arguments.items()}, scrubber)
+        return call_facts({name: _writable(value) for name, value in arguments.items()}, scrubber)
 
 
 def _writable(value: Any) -> Any:

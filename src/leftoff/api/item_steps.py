@@ -10,8 +10,7 @@ from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, Generic, TypeVar
 
-from leftoff.api.arguments import Given, content
-from leftoff.api.arguments import given as arguments_of
+from leftoff.api.arguments import Given, content, given_arguments
 from leftoff.api.run_steps import BROKE, RAISED, UNCLEAR, RunSteps, Step
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -44,7 +43,7 @@ def found_items(
     def given(item: T) -> Given | None:
         """Return the content of an item. An item without a key is known by its name alone."""
         if isinstance(fn, partial):
-            return arguments_of(fn, (item,), {}, buffer.redactor)
+            return given_arguments(fn, (item,), {}, buffer.redactor)
         return content(item, buffer.redactor) if key is not None else None
 
     if not isinstance(items, (list, tuple, dict, set, frozenset, range)):

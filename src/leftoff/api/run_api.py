@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leftoff.api.arguments import facts
-from leftoff.api.arguments import given as arguments_of
+from leftoff.api.arguments import call_facts, given_arguments
 from leftoff.api.item_steps import Each, ItemMap, found_items
 from leftoff.api.run_buffer import Heartbeat, RunBuffer
 from leftoff.api.run_steps import RunSteps, Step, logger
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.restoring import RestorePlan, Restorer
 
 T = TypeVar("T")
-NO_ARGUMENTS = facts({}, None)
+NO_ARGUMENTS = call_facts({}, None)
 
 
 def shown_mapping(mapping: Mapping[str, Any]) -> str:
@@ -376,7 +375,7 @@ class Run(RunView):
         """
         steps, given = self._steps, NO_ARGUMENTS
         if args or named or isinstance(fn, partial):
-            given = arguments_of(fn, args, named, self._buffer.redactor)
+            given = given_arguments(fn, args, named, self._buffer.redactor)
         if again or not steps.finished(path, given):
             if getattr(
                 fn, "__annotations__", None

@@ -17,7 +17,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from leftoff.api.values import encoded, restored
+from leftoff.api.values import encode_variable, restored
 from leftoff.api.variable_cells import (
     Cell,
     ProcessSecrets,
@@ -246,7 +246,7 @@ class RunBuffer:
                 if type(cell) is Cell and not self._secrets.has(name):
                     base = cell.known()
                 known = self.head.items.get(name)
-            value = encoded(value, name, base)
+            value = encode_variable(value, name, base)
             change = self.pending.put("variable", name, value, base=base, known=known)
             if change.spread is not None and base is not None:
                 change.spread.seq = self.head.seq
@@ -274,15 +274,15 @@ class RunBuffer:
             cells = self._loaded()
             if name in cells and not self._cell(cells, name).is_list():
                 raise Invalid(f"{name} is not a list; it cannot be appended to.")
-            self.pending.append(name, encoded(item, f"{name}[…]"))
+            self.pending.append(name, encode_variable(item, f"{name}[…]"))
             change = self.pending.changes.get(address)
             if change is not None and change.kept and not self._secrets.has(name):
                 self._secrets.keep_list(name, self._stored_list(name))
 
     def compare_and_set(self, name: str, expected: Any, value: Any) -> None:
         changes = ChangeSet(self.redactor)
-        expected = encoded(expected, name)
-        change = changes.put("variable", name, encoded(value, name), expect=expected)
+        expected = encode_variable(expected, name)
+        change = changes.put("variable", name, encode_variable(value, name), expect=expected)
         with self.committing:
             self.must_drive()
             if ("variable", name) in self.pending.changes:

@@ -22,7 +22,7 @@ from typing import Any
 
 from leftoff.api.arguments import Given, other_arguments
 from leftoff.api.run_buffer import Entry, Record, RunBuffer
-from leftoff.api.values import decode, encode
+from leftoff.api.values import decode_value, encode_value
 from leftoff.engine.read.attempt_logs import python_log
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -161,7 +161,7 @@ class RunSteps:
             kept = freeze_holed(kept, holes, where)
         if not found[0].get("typed"):
             return kept if holes else thaw(kept)
-        return decode(kept, where)
+        return decode_value(kept, where)
 
     def current(self) -> str | None:
         """Return the innermost open step of this thread."""
@@ -214,7 +214,7 @@ class RunSteps:
         buffer, path, result, typed = self.buffer, step.path, step.result, False
         if result is not NOTHING and type(result) not in _PLAIN:
             try:
-                result = encode(step.result, f"step/{path}.result")
+                result = encode_value(step.result, f"step/{path}.result")
             except Invalid as error:
                 self.fail(step, error, lost=step.result)
                 raise

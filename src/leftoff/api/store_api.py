@@ -12,7 +12,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from leftoff.api.run_api import Run, RunView
-from leftoff.api.values import encoded
+from leftoff.api.values import encode_variable
 from leftoff.clock import SYSTEM
 from leftoff.engine.config import project, settings
 from leftoff.engine.config.caller import CALLER, Caller
@@ -363,7 +363,7 @@ class Store:
 
 
 def _encoded(variables: dict[str, Any] | None) -> dict[str, Any]:
-    return {name: encoded(value, name) for name, value in (variables or {}).items()}
+    return {name: encode_variable(value, name) for name, value in (variables or {}).items()}
 
 
 # -- the functions of the package

@@ -47,7 +47,7 @@ _HINT = (
 )
 
 
-def encode(value: Any, name: str) -> Any:
+def encode_value(value: Any, name: str) -> Any:
     """Return the value as JSON, or the value itself if it is JSON. ``name`` starts the path in an error."""
     kind = type(value)
     if kind in _EXACT or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH)):
@@ -55,7 +55,7 @@ def encode(value: Any, name: str) -> Any:
     return _encode(value, name, MAX_DEPTH)
 
 
-def encoded(value: Any, name: str, base: Any = None) -> Any:
+def encode_variable(value: Any, name: str, base: Any = None) -> Any:
     """Return a variable's value for a change set. ``base``: its JSON before; entries that are the same are skipped."""
     kind = type(value)
     if kind in _PLAIN and (kind is not float or value - value == 0):
@@ -72,7 +72,7 @@ def encoded(value: Any, name: str, base: Any = None) -> Any:
 def with_marks(value: Any, name: str) -> Any:
     """Return the value as JSON. Parts that a reader got as redacted stay redacted."""
     try:
-        return encode(value, name)
+        return encode_value(value, name)
     except (Invalid, Redacted):
         if isinstance(value, Mark):
             return MARK
@@ -98,7 +98,7 @@ def restored(value: Any, name: str) -> Any:
         items = [restored(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
         return HoledList(items) if type(value) is HoledList else FrozenList(items)
     if TYPE in value:
-        return decode(value, name)
+        return decode_value(value, name)
     entries = {key: restored(item, f"{name}.{key}") for key, item in dict.items(value)}
     return HoledDict(entries) if type(value) is HoledDict else FrozenDict(entries)
 
@@ -159,19 +159,19 @@ def _encode(value: Any, path: str, depth: int) -> Any:
     raise Invalid(f"{path} is {article} {cls.__qualname__}, which cannot be recorded.", path=path, hint=_HINT)
 
 
-def decode(value: Any, where: str) -> Any:
+def decode_value(value: Any, where: str) -> Any:
     """Return the value that JSON stands for, in new lists and dicts. ``where`` names the record in an error."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list):
-        return [decode(item, where) for item in value]
+        return [decode_value(item, where) for item in value]
     if type(value) is Mark:
         raise Redacted(where)
     if TYPE not in value:
-        return {key: decode(item, where) for key, item in value.items()}
+        return {key: decode_value(item, where) for key, item in value.items()}
     name = value[TYPE]
     kind: Kind = kind_named(name, where)
-    stored = decode(value.get("value"), where)
+    stored = decode_value(value.get("value"), where)
     try:
         return kind.make(stored)
     except LeftoffError as error:
@@ -180,11 +180,6 @@ def decode(value: Any, where: str) -> Any:
         raise Unsupported(
             f"{where} cannot be made a {name} again: {type(error).__name__}: {error}", hint=HINT
         ) from error
-
-
-def canonical(value: Any, name: str) -> str:
-    """Return the canonical JSON text of an encoded value."""
-    return text(value, name)
 
 
 # -- annotated return types, which are checked before a step begins and not after an hour's work

@@ -5,12 +5,11 @@ Each finished step that it calls returns its recorded result instead of running.
 identity is a path, made of the branches it is in and the number of the call within the innermost one. A digest of its
 arguments says whether it is still the same call.
 
-=================  =========================================================================
+=================  ==============================================================================
 ``durable``        what users write: decorators, options, and steps and workflows as objects
 ``running``        making calls, in threads or coroutines: one, ``map``, ``defer``
 ``calls``          one call: replay it, or begin, record, repeat it; nothing waits in there
-``replay``         an execution: whether calls follow the record, how it ends
-``scopes``         where a call is made: which run, which branch, which number
+``replay``         an execution: where its calls are made, whether they follow the record, how it ends
 ``durable_runs``   which run a call of ``run`` or ``resume`` continues
-=================  =========================================================================
+=================  ==============================================================================
 """

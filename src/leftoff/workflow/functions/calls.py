@@ -10,9 +10,9 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from leftoff.api.arguments import differing, encoded, facts
+from leftoff.api.arguments import call_facts, differing
 from leftoff.api.run_steps import AttemptLog, listen
-from leftoff.api.values import decode, encode
+from leftoff.api.values import decode_value, encode_value
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
@@ -41,7 +41,7 @@ class Call:
 
     def __init__(
         self,
-        function: Durable,
+        function: Durable[..., Any],
         scope: Scope,
         args: tuple[Any, ...],
         named: dict[str, Any],
@@ -52,7 +52,7 @@ class Call:
         self.scope = scope
         self.args = args
         self.named = named
-        self.facts = facts(arguments, scope.flow.buffer.redactor).record
+        self.facts = call_facts(arguments, scope.flow.buffer.redactor).record
         self.number, self.path, self.order = place
         self.reaches = NOW
         self.map: Map | None = None  # of which this is an item
@@ -117,7 +117,7 @@ class Call:
         where = f"The result of step {self.path} of run {self.scope.flow.run.id}"
         inner = [path[1:] for path in holes if path and path[0] == "result"]
         if not inner:
-            return decode(result, where)
+            return decode_value(result, where)
         if [] in inner or TYPE in text(result, where):
             raise Redacted(where)
         return freeze_holed(result, inner, where)  # raises when a redacted entry is looked at
@@ -203,7 +203,7 @@ class Call:
             raise
 
     def _succeed(self, value: Any) -> Any:
-        result = encode(value, f"the result of {self.name}")
+        result = encode_value(value, f"the result of {self.name}")
         flow = self.scope.flow
         record = lifecycle.complete(self._record, flow.buffer.now(), result)
         record.pop("in_doubt", None)
@@ -215,7 +215,7 @@ class Call:
             stored = flow.buffer.complete_step(self.path, record, took)
         if isinstance(stored, _PLAIN):
             return stored
-        return decode(stored, f"The result of step {self.path} of run {flow.run.id}")
+        return decode_value(stored, f"The result of step {self.path} of run {flow.run.id}")
 
     def pause_after(self, error: BaseException) -> float:
         """Record how an attempt ended. Return the seconds until the next one, or raise the error if there is none."""
@@ -343,12 +343,14 @@ def _shown(argument: Any) -> str:
     return repr(argument) if argument is not NOTHING else "not given"
 
 
-def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[str, Any]) -> Call:
+def place_call(
+    function: Durable[..., Any], scope: Scope, args: tuple[Any, ...], named: dict[str, Any]
+) -> Call:
     """Return a call with its identity, which is taken when the call is made."""
     scope.flow.check()
     own = scope.own()
     bound = function.signature.bind(args, named)
-    arguments = encoded(function.counted(bound), function.name)
+    arguments = function.counted(bound)
     key = function.key_of(bound, args, named)
     make = Group if function.is_group else Call
     if key is not None:

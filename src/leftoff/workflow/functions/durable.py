@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from leftoff.api.arguments import Signature
+from leftoff.api.arguments import Signature, encode_arguments
 from leftoff.api.values import check_return
 from leftoff.errors import Usage
 from leftoff.workflow.definition.durations import seconds
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 AT_A_TIME = 4
 _COROUTINE, _GENERATORS = 0x80, 0x20 | 0x200  # among the flags of a code object
 
@@ -29,7 +30,7 @@ _WORDS = ("max", "backoff", "factor", "jitter")
 LONGEST = 3600.0  # seconds between two attempts, whatever the factor
 
 
-class Retries:
+class RetryPolicy:
     """How often a failed attempt is repeated, and the pause before: backoff, then factor times as long each time."""
 
     __slots__ = ("backoff", "factor", "jitter", "max")
@@ -65,8 +66,8 @@ def duration(value: Any, what: str) -> float:
     raise Usage(f"{what}={value!r} is not a duration.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
 
 
-def retries_of(value: Any) -> Retries:
-    if isinstance(value, Retries):
+def retry_policy(value: Any) -> RetryPolicy:
+    if isinstance(value, RetryPolicy):
         return value
     given = value if isinstance(value, dict) else {"max": value}
     unknown = [word for word in given if word not in _WORDS]
@@ -78,7 +79,7 @@ def retries_of(value: Any) -> Retries:
     if not isinstance(factor, (int, float)) or isinstance(factor, bool) or factor < 1:
         raise Usage(f"retries: the factor {factor!r} must be a number of 1 or more.", hint=_RETRIES)
     backoff = duration(given.get("backoff", 1.0), "backoff")
-    return Retries(most, backoff, float(factor), bool(given.get("jitter", True)))
+    return RetryPolicy(most, backoff, float(factor), bool(given.get("jitter", True)))
 
 
 class Options:
@@ -89,7 +90,7 @@ class Options:
     def __init__(self, name: str, **given: Any) -> None:
         timeout, version, ignore = given.get("timeout"), given.get("version"), given.get("ignore", ())
         self.name = _name(name)
-        self.retries = retries_of(given.get("retries", 0))
+        self.retries = retry_policy(given.get("retries", 0))
         self.timeout = None if timeout is None else duration(timeout, "timeout")
         self.key: str | Callable[..., Any] | None = given.get("key")
         self.version = None if version is None else str(version)
@@ -128,13 +129,13 @@ def _running() -> Any:
     return running
 
 
-class Durable:
-    """What steps and workflows have in common."""
+class Durable(Generic[P, C]):
+    """What steps and workflows have in common. A call of a coroutine function gives a coroutine (``C``)."""
 
     __name__: str
     __qualname__: str
     is_group = False  # whether a call of it has steps below it
-    _maker: str  # the function of `running` that makes a call
+    is_async = False
 
     def __init__(self, function: Callable[..., Any], settings: Options) -> None:
         self.plain = function  # the function itself: calling this records nothing
@@ -150,9 +151,11 @@ class Durable:
     # -- identity
 
     def counted(self, bound: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments that tell one call from another."""
+        """Return the arguments that tell one call from another, as JSON."""
         ignore = self.settings.ignore
-        return {name: value for name, value in bound.items() if name not in ignore} if ignore else bound
+        if ignore:
+            bound = {name: value for name, value in bound.items() if name not in ignore}
+        return encode_arguments(bound, self.name)
 
     def key_of(self, bound: dict[str, Any], args: tuple[Any, ...], named: dict[str, Any]) -> str | None:
         """Return the key of a call, or ``None`` if it is known by its number."""
@@ -192,7 +195,7 @@ class Durable:
 
     def make(self, call: Call) -> Any:
         """Make a call whose identity is known. Return its value, or a coroutine that gives it."""
-        return getattr(_running(), self._maker)(call)
+        return _running().make_call(call)
 
     def _scope(self) -> Scope | None:
         """Return where this call is made, or ``None`` outside of every workflow and inside a step."""
@@ -206,7 +209,7 @@ class Durable:
         return cast("Scope | None", scope)
 
     def _place(self, scope: Scope, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return self.make(_running().place(self, scope, args, named))
+        return self.make(_running().place_call(self, scope, args, named))
 
     def __reduce__(self) -> str:
         return self.__qualname__
@@ -223,67 +226,18 @@ def _key(found: Any, name: str) -> str:
     return str(found)
 
 
-class InThreads(Durable, Generic[P, R]):
-    """A plain function: several calls at a time are made by threads."""
+class StepCall(Durable[P, C]):
+    """A function that is a step."""
 
-    def map(
-        self, items: Iterable[Any], *more: Iterable[Any], max_parallel: int = AT_A_TIME, key: Any = None
-    ) -> list[R]:
-        """Call it for each item, ``max_parallel`` at a time, in threads; the results in the order of the items.
-
-        ``key`` names the items, by a parameter or by what it returns for one; left out, they are known by their place.
-        """
-        return _running().map_in_threads(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
-
-    def defer(self, *args: P.args, **named: P.kwargs) -> Handle[R]:
-        """Begin the call in a thread and return at once; ``result()`` of the handle waits for it."""
-        return _running().defer_to_thread(self, self._scope(), args, named)  # type: ignore[no-any-return]
-
-
-class InTasks(Durable, Generic[P, R]):
-    """A coroutine function: several calls at a time are made by tasks."""
-
-    def map(
-        self, items: Iterable[Any], *more: Iterable[Any], max_parallel: int = AT_A_TIME, key: Any = None
-    ) -> Coroutine[Any, Any, list[R]]:
-        """Call it for each item, ``max_parallel`` at a time, in tasks; the results in the order of the items.
-
-        ``key`` names the items, by a parameter or by what it returns for one; left out, they are known by their place.
-        """
-        return _running().map_in_tasks(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
-
-    def defer(self, *args: P.args, **named: P.kwargs) -> TaskHandle[R]:
-        """Begin the call in a task and return at once; await the handle."""
-        return _running().defer_to_task(self, self._scope(), args, named)  # type: ignore[no-any-return]
-
-
-class StepFunction(InThreads[P, R]):
-    """A plain function that is a step."""
-
-    _maker = "run_step"
-
-    def __call__(self, *args: P.args, **named: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **named: P.kwargs) -> C:
         scope = self._scope()
-        made = self.plain(*args, **named) if scope is None else self._place(scope, args, named)
-        return cast(R, made)
+        return cast(C, self.plain(*args, **named) if scope is None else self._place(scope, args, named))
 
 
-class AsyncStepFunction(InTasks[P, R]):
-    """A coroutine function that is a step."""
-
-    _maker = "run_step_async"
-
-    def __call__(self, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
-        scope = self._scope()
-        made = self.plain(*args, **named) if scope is None else self._place(scope, args, named)
-        return cast("Coroutine[Any, Any, R]", made)
-
-
-class Runs(Durable):
-    """A workflow: called outside every other it has a run of its own."""
+class Runs(Durable[P, C]):
+    """A function that is a workflow: called outside every other it has a run of its own."""
 
     is_group = True
-    _executor: str  # the function of `running` that executes a run
 
     def __init__(
         self, function: Callable[..., Any], settings: Options, max_parallel: int = AT_A_TIME
@@ -306,6 +260,30 @@ class Runs(Durable):
         made.preset = {**self.preset, **preset}
         return made
 
+    def __call__(self, *args: P.args, **named: P.kwargs) -> C:
+        scope = current.get()
+        if scope is IN_STEP:
+            return cast(C, self.plain(*args, **named))
+        if scope is None:
+            return self._execute(self._asked(args, named, {}))
+        return cast(C, self._place(scope, args, named))
+
+    def run(self, *args: Any, **named: Any) -> C:
+        """Start a run, or continue the interrupted one: of this ``run_id``, else of the same arguments.
+
+        Options next to the function's own parameters: ``run_id``, ``title``, ``branch``, ``issue``, ``store``,
+        ``take_over``, ``again``. A finished run of that ``run_id`` gives its recorded result.
+        """
+        own = self.signature.has  # a parameter of the function comes first
+        options = {
+            word: named.pop(word) for word in _running().RUN_OPTIONS if word in named and not own(word)
+        }
+        return self._execute(self._asked(args, named, options))
+
+    def resume(self, ref: str | None = None, **options: Any) -> C:
+        """Continue the latest unfinished run of this workflow, or what ``ref`` names, with its own arguments."""
+        return self._execute(self._asked((), {}, options).resuming(ref))
+
     def _asked(self, args: tuple[Any, ...], named: dict[str, Any], options: dict[str, Any]) -> Any:
         """Return a request for a run."""
         if current.get() not in (None, IN_STEP):
@@ -315,67 +293,60 @@ class Runs(Durable):
             )
         return _running().Request(self, args, named, {**self.preset, **options})
 
-    def _split(self, named: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Part the arguments from the options of ``run``. The function's own parameters come first."""
-        options = {
-            word: named[word]
-            for word in _running().RUN_OPTIONS
-            if word in named and not self.signature.has(word)
-        }
-        return {word: value for word, value in named.items() if word not in options}, options
-
-    def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        scope = current.get()
-        if scope is IN_STEP:
-            return self.plain(*args, **named)
-        return self._start(self._asked(args, named, {})) if scope is None else self._place(scope, args, named)
-
-    def _start(self, request: Any) -> Any:
-        return getattr(_running(), self._executor)(request)
+    def _execute(self, request: Any) -> C:
+        return cast(C, _running().execute_run(request))
 
 
-class WorkflowFunction(Runs, InThreads[P, R]):
+class InThreads(Durable[P, R]):
+    """A plain function: several calls at a time are made by threads."""
+
+    def map(
+        self, items: Iterable[Any], *more: Iterable[Any], max_parallel: int = AT_A_TIME, key: Any = None
+    ) -> list[R]:
+        """Call it for each item, ``max_parallel`` at a time, in threads; the results in the order of the items.
+
+        ``key`` names the items, by a parameter or by what it returns for one; left out, they are known by their place.
+        """
+        return _running().map_in_threads(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
+
+    def defer(self, *args: P.args, **named: P.kwargs) -> Handle[R]:
+        """Begin the call in a thread and return at once; ``result()`` of the handle waits for it."""
+        return _running().defer_to_thread(self, self._scope(), args, named)  # type: ignore[no-any-return]
+
+
+class InTasks(Durable[P, Coroutine[Any, Any, R]]):
+    """A coroutine function: several calls at a time are made by tasks."""
+
+    is_async = True
+
+    def map(
+        self, items: Iterable[Any], *more: Iterable[Any], max_parallel: int = AT_A_TIME, key: Any = None
+    ) -> Coroutine[Any, Any, list[R]]:
+        """Call it for each item, ``max_parallel`` at a time, in tasks; the results in the order of the items.
+
+        ``key`` names the items, by a parameter or by what it returns for one; left out, they are known by their place.
+        """
+        return _running().map_in_tasks(self, self._scope(), (items, *more), check_size(max_parallel), key)  # type: ignore[no-any-return]
+
+    def defer(self, *args: P.args, **named: P.kwargs) -> TaskHandle[R]:
+        """Begin the call in a task and return at once; await the handle."""
+        return _running().defer_to_task(self, self._scope(), args, named)  # type: ignore[no-any-return]
+
+
+class StepFunction(InThreads[P, R], StepCall[P, R]):
+    """A plain function that is a step."""
+
+
+class AsyncStepFunction(InTasks[P, R], StepCall[P, Coroutine[Any, Any, R]]):
+    """A coroutine function that is a step."""
+
+
+class WorkflowFunction(InThreads[P, R], Runs[P, R]):
     """A plain function that is a workflow."""
 
-    _maker = "run_group"
-    _executor = "execute"
 
-    def __call__(self, *args: P.args, **named: P.kwargs) -> R:
-        return cast(R, self._call(args, named))
-
-    def run(self, *args: Any, **named: Any) -> R:
-        """Start a run, or continue the interrupted one: of this ``run_id``, else of the same arguments.
-
-        Options next to the function's own parameters: ``run_id``, ``title``, ``branch``, ``issue``, ``store``,
-        ``take_over``, ``again``. A finished run of that ``run_id`` gives its recorded result.
-        """
-        return cast(R, self._start(self._asked(args, *self._split(named))))
-
-    def resume(self, ref: str | None = None, **options: Any) -> R:
-        """Continue the latest unfinished run of this workflow, or what ``ref`` names, with its own arguments."""
-        return cast(R, self._start(self._asked((), {}, options).resuming(ref)))
-
-
-class AsyncWorkflowFunction(Runs, InTasks[P, R]):
+class AsyncWorkflowFunction(InTasks[P, R], Runs[P, Coroutine[Any, Any, R]]):
     """A coroutine function that is a workflow."""
-
-    _maker = "run_group_async"
-    _executor = "execute_async"
-
-    def __call__(self, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
-        return cast("Coroutine[Any, Any, R]", self._call(args, named))
-
-    def run(self, *args: Any, **named: Any) -> Coroutine[Any, Any, R]:
-        """Start a run, or continue the interrupted one: of this ``run_id``, else of the same arguments.
-
-        Options next to the function's own parameters: ``run_id``, ``title``, ``branch``, ``issue``, ``store``,
-        ``take_over``, ``again``. A finished run of that ``run_id`` gives its recorded result.
-        """
-        return cast("Coroutine[Any, Any, R]", self._start(self._asked(args, *self._split(named))))
-
-    def resume(self, ref: str | None = None, **options: Any) -> Coroutine[Any, Any, R]:
-        """Continue the latest unfinished run of this workflow, or what ``ref`` names, with its own arguments."""
-        return cast("Coroutine[Any, Any, R]", self._start(self._asked((), {}, options).resuming(ref)))
 
 
 class StepMaker(Protocol):
@@ -426,7 +397,7 @@ def step(function: Any = None, *, name: str | None = None, **options: Any) -> An
     if function is None:
         return lambda given: step(given, name=name, **options)
     settings = _settings(function, name, options)
-    made: Durable = (AsyncStepFunction if _is_async(function) else StepFunction)(function, settings)
+    made: Any = (AsyncStepFunction if _is_async(function) else StepFunction)(function, settings)
     if isinstance(settings.key, str) and not made.signature.names(settings.key):
         raise Usage(f"{settings.name} has no parameter {settings.key!r} to be its key.", hint='key="url"')
     check_return(function, settings.name)

@@ -10,10 +10,10 @@ from _thread import allocate_lock
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leftoff.api.arguments import encoded, facts
+from leftoff.api.arguments import call_facts, encode_arguments
 from leftoff.api.run_api import Run
 from leftoff.api.store_api import Store, project_store
-from leftoff.api.values import canonical, decode
+from leftoff.api.values import decode_value
 from leftoff.engine.lifecycle.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
 from leftoff.engine.read import find
@@ -23,7 +23,7 @@ from leftoff.engine.write.commit import save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
-from leftoff.model.codec import decode as parse
+from leftoff.model.codec import decode, text
 from leftoff.model.frozen import marks
 from leftoff.model.versions import Version
 from leftoff.model.words import UNFINISHED
@@ -44,7 +44,7 @@ class Request:
     """A call of ``run`` or ``resume``: the function, the arguments it was given, and the options."""
 
     def __init__(
-        self, function: Runs, args: tuple[Any, ...], named: dict[str, Any], options: dict[str, Any]
+        self, function: Runs[..., Any], args: tuple[Any, ...], named: dict[str, Any], options: dict[str, Any]
     ) -> None:
         self.function = function
         self.ref: str | None = None
@@ -58,7 +58,9 @@ class Request:
         self.options = options
         self.again = frozenset(options.get("again", ()))
         self.given = bool(args or named)  # without arguments, an existing run continues with its own
-        self.inputs = encoded(function.signature.bind(args, named), function.name) if self.given else {}
+        self.inputs = (
+            encode_arguments(function.signature.bind(args, named), function.name) if self.given else {}
+        )
 
     def resuming(self, ref: str | None) -> Request:
         wrong = [word for word in self.options if word not in _RESUMING]
@@ -114,8 +116,10 @@ class Opened:
             self.flow.revise(self.flow.revision)
             self.flow.note(version=function.settings.version)
         # As they are read back, the first time too: the order of a dict, for example, is not stored.
-        inputs = parse(canonical(request.inputs, "inputs")) if request.given else about["inputs"]
-        self.args, self.named = function.signature.spread(decode(inputs, f"An argument of run {run.id}"))
+        inputs = decode(text(request.inputs, "inputs")) if request.given else about["inputs"]
+        self.args, self.named = function.signature.spread(
+            decode_value(inputs, f"An argument of run {run.id}")
+        )
 
     def __enter__(self) -> Opened:
         flows[self._key] = self.flow
@@ -180,7 +184,7 @@ def _opening(request: Request) -> Opening:
     )
     opening.facts = {
         **store._facts(options.get("issue")),
-        "inputs": facts(request.inputs, store._redactor).record["digest"],
+        "inputs": call_facts(request.inputs, store._redactor).record["digest"],
     }
     issue = opening.facts["issue"]
     if issue and not (
@@ -281,7 +285,7 @@ def _result(request: Request, row: RunRow) -> Any:
         raise CannotResume(
             f"Run {row.run_id} is {how}.", hint=f"leftoff.get({row.run_id!r}) reads it; start a new one."
         )
-    return decode(found.plain["value"], f"The result of run {row.run_id}")
+    return decode_value(found.plain["value"], f"The result of run {row.run_id}")
 
 
 def _drive(request: Request, held: DrivenRun) -> Opened:

@@ -20,14 +20,13 @@ from functools import partial
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from leftoff.api.arguments import encoded
 from leftoff.api.item_steps import free_path
-from leftoff.api.values import decode, encode
+from leftoff.api.values import decode_value, encode_value
 from leftoff.engine.steps import lifecycle
 from leftoff.errors import StepFailed, StepTimeout, Usage
 from leftoff.model.ids import ancestors
 from leftoff.workflow.definition.durations import text as duration_text
-from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, Group, place
+from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, Group, place_call
 from leftoff.workflow.functions.durable_runs import (
     RUN_OPTIONS as RUN_OPTIONS,
 )
@@ -41,14 +40,41 @@ R = TypeVar("R")
 AT_ONCE = 500  # items of a map that are declared in one commit
 
 
-# -- one call of a step
+# -- one call
 
 
-def run_step(call: Call) -> Any:
-    """Make the call of a step that is a plain function."""
+def make_call(call: Call) -> Any:
+    """Make a call whose identity is known. Return its value, or a coroutine that gives it."""
+    if call.function.is_async:
+        return _make_async(call)
     found = call.recorded()
     if found is not MISSING:
         return found
+    return _group(call) if call.function.is_group else _attempts(call)
+
+
+async def _make_async(call: Call) -> Any:
+    found = call.recorded()
+    if found is not MISSING:
+        return found
+    body = _group_async(call) if call.function.is_group else _attempts_async(call)
+    if call.scope.own():
+        return await body
+    # Another task makes the call. The scope does not end before it.
+    from asyncio import get_running_loop
+
+    done, others = get_running_loop().create_future(), call.scope.others
+    others.add(done)
+    try:
+        return await body
+    finally:
+        others.discard(done)
+        if not done.done():
+            done.set_result(None)
+
+
+def _attempts(call: Call) -> Any:
+    """Call the function of a step until it succeeds or has no attempt left."""
     while True:
         call.begin()
         try:
@@ -60,15 +86,7 @@ def run_step(call: Call) -> Any:
         time.sleep(pause)
 
 
-async def run_step_async(call: Call) -> Any:
-    """Make the call of a step that is a coroutine function."""
-    found = call.recorded()
-    if found is not MISSING:
-        return found
-    return await _followed(call, _attempts(call))
-
-
-async def _attempts(call: Call) -> Any:
+async def _attempts_async(call: Call) -> Any:
     from asyncio import sleep
 
     while True:
@@ -80,22 +98,6 @@ async def _attempts(call: Call) -> Any:
         else:
             return call.succeed(value)
         await sleep(pause)
-
-
-async def _followed(call: Call, body: Coroutine[Any, Any, Any]) -> Any:
-    """Tell the scope of a call that another task makes. The scope does not end before it."""
-    if call.scope.own():
-        return await body
-    from asyncio import get_running_loop
-
-    done, others = get_running_loop().create_future(), call.scope.others
-    others.add(done)
-    try:
-        return await body
-    finally:
-        others.discard(done)
-        if not done.done():
-            done.set_result(None)
 
 
 def _invoke(call: Call) -> Any:
@@ -157,8 +159,10 @@ def _out_of_time(call: Call, timeout: float, more: str = "") -> StepTimeout:
 # -- a workflow, with a run of its own or inside another
 
 
-def execute(request: Request) -> Any:
-    """Execute a workflow that is a plain function, from its first line. Finished steps are replayed on the way."""
+def execute_run(request: Request) -> Any:
+    """Execute a workflow from its first line, or return a coroutine that does. Finished steps are replayed."""
+    if request.function.is_async:
+        return _execute_async(request)
     opened = open_durable_run(request)
     if isinstance(opened, Finished):
         return opened.value
@@ -166,8 +170,7 @@ def execute(request: Request) -> Any:
         return _returned(opened, _call_in(root, opened.function, opened.args, opened.named))
 
 
-async def execute_async(request: Request) -> Any:
-    """Execute a workflow that is a coroutine function."""
+async def _execute_async(request: Request) -> Any:
     opened = open_durable_run(request)
     if isinstance(opened, Finished):
         return opened.value
@@ -175,30 +178,20 @@ async def execute_async(request: Request) -> Any:
         return _returned(opened, await _call_in_async(root, opened.function, opened.args, opened.named))
 
 
-def run_group(call: Call) -> Any:
+def _group(call: Call) -> Any:
     """Make the call of a workflow inside a workflow. Its calls are a sequence of their own, below it."""
-    found = call.recorded()
-    if found is not MISSING:
-        return found
     with _inside(call) as scope:
         value = _call_in(scope, call.function, call.args, call.named)
     return call.succeed(value)
 
 
-async def run_group_async(call: Call) -> Any:
-    found = call.recorded()
-    if found is not MISSING:
-        return found
-    return await _followed(call, _group(call))
-
-
-async def _group(call: Call) -> Any:
+async def _group_async(call: Call) -> Any:
     with _inside(call) as scope:
         value = await _call_in_async(scope, call.function, call.args, call.named)
     return call.succeed(value)
 
 
-def _call_in(scope: Scope, function: Durable, args: Iterable[Any], named: dict[str, Any]) -> Any:
+def _call_in(scope: Scope, function: Durable[..., Any], args: Iterable[Any], named: dict[str, Any]) -> Any:
     """Call a workflow's function, and wait for the calls that it deferred."""
     try:
         value = function.plain(*args, **named)
@@ -209,7 +202,9 @@ def _call_in(scope: Scope, function: Durable, args: Iterable[Any], named: dict[s
         raise
 
 
-async def _call_in_async(scope: Scope, function: Durable, args: Iterable[Any], named: dict[str, Any]) -> Any:
+async def _call_in_async(
+    scope: Scope, function: Durable[..., Any], args: Iterable[Any], named: dict[str, Any]
+) -> Any:
     try:
         value = await function.plain(*args, **named)
         await scope.close_async()
@@ -256,8 +251,8 @@ def _driving(opened: Opened) -> Iterator[Scope]:
 
 
 def _returned(opened: Opened, value: Any) -> Any:
-    flow, result = opened.flow, encode(value, f"the result of {opened.function.name}")
-    return decode(flow.finish(result), f"The result of run {flow.run.id}")
+    flow, result = opened.flow, encode_value(value, f"the result of {opened.function.name}")
+    return decode_value(flow.finish(result), f"The result of run {flow.run.id}")
 
 
 # -- threads
@@ -268,42 +263,6 @@ def start_thread(work: Callable[[], None], name: str) -> Thread:
     thread = Thread(target=copy_context().run, args=(work,), name=name, daemon=True)
     thread.start()
     return thread
-
-
-def _in_threads(
-    work: Callable[[int], None],
-    todo: list[int],
-    size: int,
-    name: str,
-    stopped: Callable[[], bool] | None = None,
-) -> None:
-    """Do a piece of work for each number, in ``size`` threads, in the order of the numbers.
-
-    After an error (or when ``stopped`` returns true) nothing new is begun. What runs continues to its end, then the
-    error of the lowest number is raised.
-    """
-    wanted, errors, lock = iter(todo), dict[int, BaseException](), allocate_lock()
-
-    def one_after_another() -> None:
-        while True:
-            with lock:
-                over = errors or (stopped is not None and stopped())
-                number = None if over else next(wanted, None)
-            if number is None:
-                return
-            try:
-                work(number)
-            except BaseException as error:
-                errors[number] = error
-
-    threads = [start_thread(one_after_another, name) for _ in range(min(size, len(todo)))]
-    try:
-        for thread in threads:
-            thread.join()
-    finally:
-        wanted = iter(())  # after Ctrl-C nothing new is begun
-    if errors:
-        raise errors[min(errors)]
 
 
 class Crew:
@@ -410,7 +369,7 @@ class Handle(Generic[R]):
 
 
 def defer_to_thread(
-    function: Durable, scope: Scope | None, args: tuple[Any, ...], named: dict[str, Any]
+    function: Durable[..., Any], scope: Scope | None, args: tuple[Any, ...], named: dict[str, Any]
 ) -> Handle[Any]:
     """Begin a call in a thread. Outside of a workflow it is the plain function."""
     if scope is None:
@@ -418,7 +377,7 @@ def defer_to_thread(
         work = partial(function.plain, *args, **named)
         start_thread(partial(handle.make, work), f"leftoff {function.name}")
         return handle
-    call = place(function, scope, args, named)
+    call = place_call(function, scope, args, named)
     call.reaches = LATER
     handle = Handle(call)
     try:  # the record is looked at here, in the workflow's own thread
@@ -489,14 +448,14 @@ class TaskHandle(Generic[R]):
 
 
 def defer_to_task(
-    function: Durable, scope: Scope | None, args: tuple[Any, ...], named: dict[str, Any]
+    function: Durable[..., Any], scope: Scope | None, args: tuple[Any, ...], named: dict[str, Any]
 ) -> TaskHandle[Any]:
     """Begin a call in a task. Outside of a workflow it is the plain function."""
     from asyncio import ensure_future
 
     if scope is None:
         return TaskHandle(None, ensure_future(function.plain(*args, **named)))
-    call = place(function, scope, args, named)
+    call = place_call(function, scope, args, named)
     call.reaches = LATER
     handle: TaskHandle[Any] = TaskHandle(call, ensure_future(function.make(call)))
     scope.handles.append(handle)
@@ -507,27 +466,46 @@ def defer_to_task(
 #    called again. The results come in the order of the items.
 
 
-class Map:
-    """One map. Its identity is taken when it is made."""
+class PlainMap:
+    """A map outside of every workflow: the plain function is called for each item."""
+
+    def __init__(self, function: Durable[..., Any], items: list[tuple[Any, ...]]) -> None:
+        self.name = function.name
+        self.results: list[Any] = [None] * len(items)
+        self.stopped = False  # an item has failed for good: nothing new is begun
+        self._function = function
+        self._items = items
+
+    def left(self) -> list[int]:
+        """Return the items that are to be called."""
+        return list(range(len(self._items)))
+
+    def make(self, index: int) -> Any:
+        """Call the function for one item. Return its value, or a coroutine that gives it."""
+        return self._function.plain(*self._items[index])
+
+    def __enter__(self) -> PlainMap:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        pass
+
+
+class Map(PlainMap):
+    """A map in a workflow, recorded. Its identity is taken when it is made."""
 
     def __init__(
-        self, function: Durable, scope: Scope, items: list[tuple[Any, ...]], key: Any = None
+        self, function: Durable[..., Any], scope: Scope, items: list[tuple[Any, ...]], key: Any = None
     ) -> None:
-        self._function = function
+        super().__init__(function, items)
         self._scope = scope
-        self._items = items
         scope.flow.check()
         if not scope.own():
             raise needs_key(f"{function.name}.map", "another thread or task than the workflow's own")
         number = scope.number()
-        path = scope.path(function.name, number)
-        self.group = Group(function, scope, (), {}, {"items": len(items)}, (number, path, number))
+        self.name = scope.path(function.name, number)
+        self.group = Group(function, scope, (), {}, {"items": len(items)}, (number, self.name, number))
         self._paths = self._keyed(function.settings.key if key is None else key)
-        self.results: list[Any] = [None] * len(items)
-        self.stopped = False  # an item has failed: nothing new is begun
-
-    def is_stopped(self) -> bool:
-        return self.stopped
 
     def _keyed(self, key: Any) -> list[str] | None:
         """Return the paths of items that are known by a key. The second item of a name gets a number."""
@@ -535,26 +513,28 @@ class Map:
             return None
         taken: dict[str, None] = {}
         for item in self._items:
-            taken[free_path(self.group.path, self._function.key_by(key, item), taken)] = None
+            taken[free_path(self.name, self._function.key_by(key, item), taken)] = None
         return list(taken)
 
     def _path(self, index: int) -> str:
-        return self._paths[index] if self._paths is not None else f"{self.group.path}/{index + 1}"
+        return self._paths[index] if self._paths is not None else f"{self.name}/{index + 1}"
 
-    def call(self, index: int) -> Call:
+    def make(self, index: int) -> Any:
+        return self._function.make(self._call(index))
+
+    def _call(self, index: int) -> Call:
         """Return the call for one item."""
         function, args = self._function, self._items[index]
-        bound = function.signature.bind(args, {})
-        arguments = encoded(function.counted(bound), function.name)
+        arguments = function.counted(function.signature.bind(args, {}))
         make = Group if function.is_group else Call
         call = make(function, self._scope, args, {}, arguments, (0, self._path(index), index))
         call.reaches, call.map = NEVER, self  # the failure of the map reaches the workflow instead
         return call
 
     def left(self) -> list[int]:
-        """Return the items that are to be called. The results of all others are there."""
+        """Return the items that are to be called. The results of all others are in ``results``."""
         flow, found = self._scope.flow, self.group.recorded()
-        todo = list(range(len(self._items)))
+        todo = super().left()
         if self.group.replaces:
             self._drop_others()
         if flow.run.resumed:
@@ -570,27 +550,24 @@ class Map:
 
     def _drop_others(self) -> None:
         """Remove the items that are no longer in a map that differs on purpose."""
-        flow, start = self._scope.flow, f"{self.group.path}/"
+        flow, start = self._scope.flow, f"{self.name}/"
         now = {self._path(index) for index in range(len(self._items))}
         with flow.buffer.lock:
             known = [path for path in flow.buffer.step_records() if path.startswith(start)]
         flow.drop([path for path in known if path not in now and "/" not in path[len(start) :]])
 
     def _take(self, index: int) -> bool:
-        found = self.call(index).recorded()
+        found = self._call(index).recorded()
         if found is MISSING:
             return False
         self.results[index] = found
         return True
 
     def _declare(self, indexes: list[int]) -> None:
-        buffer, top = self._scope.flow.buffer, self.group.path
+        buffer, top = self._scope.flow.buffer, self.name
         for index in indexes:
             buffer.move_step(self._path(index), lifecycle.declare(index))
         buffer.commit(None, only=[*ancestors(top), top, *map(self._path, indexes)])
-
-    def __enter__(self) -> Map:
-        return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if not self.group.begun:
@@ -603,85 +580,88 @@ class Map:
             self.group.cut_off(error)
 
 
-def _arguments(iterables: tuple[Iterable[Any], ...]) -> list[tuple[Any, ...]]:
-    """Return the arguments of each call, from one iterable or several."""
+def _map_of(
+    function: Durable[..., Any], scope: Scope | None, iterables: tuple[Iterable[Any], ...], key: Any
+) -> PlainMap:
+    """Return a map of one iterable or several: one item of each is passed per call."""
     try:
-        return list(zip(*iterables, strict=True))
+        items = list(zip(*iterables, strict=True))
     except ValueError as error:
         raise Usage(
             f"map was given iterables of different lengths ({error}).",
             hint="One item of each is passed per call.",
         ) from None
+    return PlainMap(function, items) if scope is None else Map(function, scope, items, key)
 
 
 def map_in_threads(
-    function: Durable, scope: Scope | None, iterables: tuple[Iterable[Any], ...], size: int, key: Any
+    function: Durable[..., Any],
+    scope: Scope | None,
+    iterables: tuple[Iterable[Any], ...],
+    size: int,
+    key: Any,
 ) -> list[Any]:
-    """Call a function for each item, in threads. Outside of a workflow it is the plain function."""
-    items = _arguments(iterables)
-    if scope is None:
-        results: list[Any] = [None] * len(items)
+    """Call a function for each item, in ``size`` threads, in the order of the items.
 
-        def plain(index: int) -> None:
-            results[index] = function.plain(*items[index])
-
-        _in_threads(plain, list(range(len(items))), size, f"leftoff {function.name}")
-        return results
-    work = Map(function, scope, items, key)
-
-    def one(index: int) -> None:
-        work.results[index] = function.make(work.call(index))
-
+    After an error nothing new is begun. What runs continues to its end, then the error of the first item is raised.
+    """
+    work = _map_of(function, scope, iterables, key)
     with work:
-        _in_threads(one, work.left(), size, f"leftoff {work.group.path}", work.is_stopped)
+        todo = work.left()
+        wanted, errors, lock = iter(todo), dict[int, BaseException](), allocate_lock()
+
+        def one_after_another() -> None:
+            while True:
+                with lock:
+                    index = None if errors or work.stopped else next(wanted, None)
+                if index is None:
+                    return
+                try:
+                    work.results[index] = work.make(index)
+                except BaseException as error:
+                    errors[index] = error
+
+        name = f"leftoff {work.name}"
+        threads = [start_thread(one_after_another, name) for _ in range(min(size, len(todo)))]
+        try:
+            for thread in threads:
+                thread.join()
+        finally:
+            wanted = iter(())  # after Ctrl-C nothing new is begun
+        if errors:
+            raise errors[min(errors)]
     return work.results
 
 
 def map_in_tasks(
-    function: Durable, scope: Scope | None, iterables: tuple[Iterable[Any], ...], size: int, key: Any
+    function: Durable[..., Any],
+    scope: Scope | None,
+    iterables: tuple[Iterable[Any], ...],
+    size: int,
+    key: Any,
 ) -> Coroutine[Any, Any, list[Any]]:
-    """Call a function for each item, in tasks. Outside of a workflow it is the plain function.
+    """Do with tasks what `map_in_threads` does with threads.
 
     The identity of the map is taken now, not when the result is awaited.
     """
-    items = _arguments(iterables)
-    if scope is None:
-        return _plain_tasks(function, items, size)
-    return _recorded_tasks(function, Map(function, scope, items, key), size)
+    return _in_tasks(_map_of(function, scope, iterables, key), size)
 
 
-async def _plain_tasks(function: Durable, items: list[tuple[Any, ...]], size: int) -> list[Any]:
-    results: list[Any] = [None] * len(items)
-
-    async def one(index: int) -> None:
-        results[index] = await function.plain(*items[index])
-
-    await _in_tasks(one, list(range(len(items))), size)
-    return results
-
-
-async def _recorded_tasks(function: Durable, work: Map, size: int) -> list[Any]:
-    async def one(index: int) -> None:
-        work.results[index] = await function.make(work.call(index))
-
-    with work:
-        await _in_tasks(one, work.left(), size)
-    return work.results
-
-
-async def _in_tasks(work: Callable[[int], Coroutine[Any, Any, None]], todo: list[int], size: int) -> None:
-    """Do with tasks what ``_in_threads`` does with threads."""
+async def _in_tasks(work: PlainMap, size: int) -> list[Any]:
     import asyncio
 
-    wanted, errors = iter(todo), dict[int, Exception]()
+    with work:
+        todo = work.left()
+        wanted, errors = iter(todo), dict[int, Exception]()
 
-    async def one_after_another() -> None:
-        while not errors and (number := next(wanted, None)) is not None:
-            try:
-                await work(number)
-            except Exception as error:
-                errors[number] = error
+        async def one_after_another() -> None:
+            while not errors and (index := next(wanted, None)) is not None:
+                try:
+                    work.results[index] = await work.make(index)
+                except Exception as error:
+                    errors[index] = error
 
-    await asyncio.gather(*(one_after_another() for _ in range(min(size, len(todo)))))
-    if errors:
-        raise errors[min(errors)]
+        await asyncio.gather(*(one_after_another() for _ in range(min(size, len(todo)))))
+        if errors:
+            raise errors[min(errors)]
+    return work.results
