@@ -37,7 +37,7 @@ SEAMS = {
     "resume.take_answers": "leftoff.operations.resume.resume.take_answers",
     "resume.unfinished": "leftoff.operations.resume.resume.unfinished",
     "resume.verify": "leftoff.operations.resume.resume.verify",
-    "session._verified": "leftoff.operations.sessions.session._verified",
+    "session._verified": "leftoff.agents.session._verified",
     "Blobs.discard": "leftoff.store.blobs.Blobs.discard",
     "Blobs.load": "leftoff.store.blobs.Blobs.load",
     "blobs._names": "leftoff.store.blobs._names",

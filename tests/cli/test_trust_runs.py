@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from leftoff.engine.read.state import definition_of
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report

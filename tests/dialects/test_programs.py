@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from leftoff.api.store import Store
 from leftoff.clock import Clock
 from tests.cli.command import environment, succeed

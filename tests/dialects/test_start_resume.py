@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from leftoff.errors import CannotResume
 from tests.cli.command import call, succeed
 from tests.dialects.examples import CRUNCH, DOTAGENT

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents import session as sessions
+from leftoff.agents.mcp_tools import Tools
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.write.unmoved import Moved
@@ -19,7 +20,6 @@ from leftoff.operations.handover import hand_over
 from leftoff.operations.pages.page_actions import act, dry_run, plan_to_prune, prune_as_seen
 from leftoff.operations.records import set_variables
 from leftoff.operations.runs import target
-from leftoff.operations.sessions import session as sessions
 from leftoff.operations.upkeep.retention import prune
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up

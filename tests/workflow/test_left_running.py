@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from leftoff.engine.read.find import resolve
 from leftoff.operations import Project
 from leftoff.operations.execution.stop import give_up

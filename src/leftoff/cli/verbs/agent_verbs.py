@@ -18,8 +18,8 @@ from leftoff.operations.reports import usage_errors
 
 if TYPE_CHECKING:  # a hook loads this module, too, and must be quick
     from leftoff.agents.handover import Handover
-    from leftoff.agents.install.install_plan import FileChange
-    from leftoff.agents.install.recipes import Recipe
+    from leftoff.agents.install_plan import FileChange
+    from leftoff.agents.recipes import Recipe
 
 # -- install
 
@@ -27,8 +27,8 @@ AGENTS = ("claude", "codex", "gemini")
 
 
 def run_install(args: Args, ctx: Context) -> int:
-    from leftoff.agents.install.install_plan import InstallPlan
-    from leftoff.agents.install.recipes import Recipe
+    from leftoff.agents.install_plan import InstallPlan
+    from leftoff.agents.recipes import Recipe
 
     agent = args.rest[0]
     if agent not in AGENTS:
@@ -53,7 +53,7 @@ def run_install(args: Args, ctx: Context) -> int:
 
 
 def _check_hooks(recipe: Recipe, ctx: Context) -> int:
-    from leftoff.agents.install.install_check import check_install
+    from leftoff.agents.install_plan import check_install
 
     found = check_install(recipe, ctx.project.store_folder)
     if ctx.args.json:
@@ -105,7 +105,7 @@ def run_hook(args: Args, ctx: Context) -> int:
         raise Usage(f"There are no hooks for {args.rest[0]!r}.", hint=f"One of {', '.join(AGENTS)}.")
     if sys.stdin.isatty():
         raise Usage("`leftoff hook` reads an event on stdin.", hint="`leftoff install claude` sets it up.")
-    from leftoff.agents.hooks.hook_process import HookCall, run_hook
+    from leftoff.agents.hook_process import HookCall, run_hook
 
     call = HookCall(args.rest[0], anywhere=args.user, project=args.project, store=args.store)
     answer = run_hook(call, sys.stdin.buffer.read())
@@ -122,7 +122,7 @@ def run_hook(args: Args, ctx: Context) -> int:
 
 def run_mcp(args: Args, ctx: Context) -> int:
     try:
-        from leftoff.agents.mcp.serve import Server
+        from leftoff.agents.mcp_server import Server
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mcp":
             raise
@@ -152,12 +152,12 @@ def run_brief(args: Args, ctx: Context) -> int:
 
 def run_handover(args: Args, ctx: Context) -> int:
     ctx.need_name()
+    from leftoff.agents.adapters import adapter, custom_agents
     from leftoff.agents.handover import hand_over
-    from leftoff.agents.headless.commands import check_agent, custom_agents
     from leftoff.operations.reports import check_free, current
     from leftoff.operations.runs import whole_run
 
-    usage_errors(lambda: check_agent(args.to, ctx.project.settings.parsed("agents", custom_agents)))
+    usage_errors(lambda: adapter(args.to, ctx.project.settings.parsed("agents", custom_agents)))
     named = ctx.word
     target = whole_run(ctx.project, ctx.caller, named, current(ctx.project, ctx.caller))
     check_free(ctx.project, ctx.caller, target)

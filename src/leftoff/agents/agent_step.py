@@ -1,8 +1,8 @@
-"""``python -m leftoff.agents.headless.agent_step``: does an agent step, in a process of its own.
+"""``python -m leftoff.agents.agent_step``: do an agent step, in a process of its own.
 
-It goes on where an earlier try stopped. A session that was begun is resumed by its id; where that is refused, a new one
-begins with the brief. A service that says "not now" is waited for as long as it says, or the next agent takes over.
-The step's limits hold for all of that together.
+It continues where an earlier try stopped. A session that had begun is resumed by its id; if the agent refuses that, a
+new one begins with the brief. If a service says "not now", the next agent takes over, or the step waits as long as the
+service says. The step's limits hold for all of that together.
 """
 
 from __future__ import annotations
@@ -15,18 +15,9 @@ import time
 import uuid
 from typing import Any
 
-from leftoff.agents.headless.commands import (
-    Asked,
-    call_of,
-    check_asked,
-    chooses,
-    counted,
-    resumes,
-    session_named,
-    templated,
-)
-from leftoff.agents.headless.output import Outcome
-from leftoff.agents.headless.process import NOT_FOUND, Life, Stopped, Watch, complain
+from leftoff.agents.adapters import Adapter, Asked, adapter, session_named
+from leftoff.agents.agent_process import NOT_FOUND, Life, Stopped, Watch, complain
+from leftoff.agents.outcome import Outcome
 from leftoff.clock import iso
 from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
@@ -60,10 +51,10 @@ TAKE_OVER = (
 
 
 class Spent:
-    """What the lives of a step's agents have used up, as far as they said so.
+    """What the lives of a step's agents have used up, as far as they reported it.
 
-    ``total``: what the session ``of`` had cost when it last said so. Claude counts on where a session is resumed, so
-    a life took what is new since then.
+    ``total``: what the session ``of`` had cost when it last reported that. Claude continues to count if a session is
+    resumed, so a life took what is new since then.
     """
 
     def __init__(self, known: Any) -> None:
@@ -92,12 +83,12 @@ class Spent:
         return {key: value for key, value in about.items() if value is not None}
 
     def record(self) -> dict[str, Any] | None:
-        """For the next life, in whichever process."""
+        """Return it as the step's record has it, for the next life."""
         return (self.to_json() | ({"total_usd": self.total, "of": self.of} if self.of else {})) or None
 
 
 class Next(Fields):
-    """How the agent is started next: by whom, in which session, told what.
+    """How an agent is started next: which one, in which session, with which opening.
 
     ``kept``: an earlier session of the same agent, which counts until the new one has begun.
     """
@@ -123,8 +114,9 @@ class Act:
     def __init__(self, given: dict[str, Any], step: AgentStep) -> None:
         self.agents: list[str] = given["agents"]
         self.prompt: str = given["prompt"]
-        self.asked = Asked(given)
-        self.custom: dict[str, Any] = given.get("custom") or {}
+        self.asked = Asked.of(given)
+        self.given = given
+        self.adapters = {name: adapter(name, given.get("custom") or {}) for name in self.agents}
         self.wait = float(given.get("wait") or WAIT)
         self.step = step
         self.watch = Watch()
@@ -132,11 +124,11 @@ class Act:
         self.begun: set[str | None] = set()  # sessions that are known to be there
         self.spent = Spent(None)
         self.last = Outcome()
-        for agent in self.agents:
-            check_asked(agent, given, self.custom)
+        for each in self.adapters.values():
+            each.check(given)
 
     def run(self) -> dict[str, Any]:
-        """Do it; the result of the step."""
+        """Do it and return the result of the step."""
         known = self.step.known()
         why = self.step.failure(known) if known else ""
         if known.get("done"):
@@ -151,16 +143,16 @@ class Act:
         then = self._first(known, why)
         while True:
             code, out = self._once(then)
-            own = templated(then.agent, self.custom) and code == 0 and not out.ended
+            own = self.adapters[then.agent].is_template and code == 0 and not out.ended
             if own or out.done(code):
                 return self._done(then.agent, out)
             then = self._after(then, code, out)
 
     def _first(self, known: dict[str, Any], why: str) -> Next:
-        """Where an earlier try stopped; else from the start."""
+        """Continue where an earlier try stopped, else from the start."""
         before = known.get("agent")
         agent: str = before if before in self.agents else self.agents[0]
-        own = known if agent == before and resumes(agent, self.custom) else {}
+        own = known if agent == before and self.adapters[agent].resumes else {}
         session, kept = session_named(own.get("session_id")), session_named(own.get("kept"))
         if session or kept:
             told = NOT_YET.format(why=quoted(why, WHY)) if why else GO_ON
@@ -168,21 +160,22 @@ class Act:
         return Next(agent, None, self._again(why) if known else "")
 
     def _after(self, then: Next, code: int, out: Outcome) -> Next:
-        """What to do after a life that did not end well."""
-        agent, session = then.agent, out.session if resumes(then.agent, self.custom) else None
+        """Return what to do after a life that did not end well."""
+        agent, how = then.agent, self.adapters[then.agent]
+        session = out.session if how.resumes else None
         after = self.agents[self.agents.index(agent) + 1 :]
         if out.limited or (code == NOT_FOUND and after):
             return self._not_now(then, session, out, after)
         if then.session is not None and out.refused:
             return self._refused(then)
-        own = templated(agent, self.custom) and code > 0  # its exit code is all that it says
-        misused = not own and out.misused(agent, code)
+        own = how.is_template and code > 0  # its exit code is all that it says
+        misused = not own and out.misused(code, how.misuses)
         if out.ended or own or misused or code == NOT_FOUND or self.crashes > CRASHES:
-            raise Failed(_why(agent, code, out), code)
+            raise Failed(_why(how, code, out), code)
         self.crashes += 1
         if self.crashes > CRASHES:
             if then.session is None or then.session in self.begun or out.out_of_reach:
-                raise Failed(_why(agent, code, out), code)
+                raise Failed(_why(how, code, out), code)
             return self._refused(then)  # it never came as far as to say why
         ended, kept = f"{agent} ended with exit code {code} in mid-stream", None if out.begun else then.kept
         if session is None:
@@ -192,7 +185,7 @@ class Act:
         return Next(agent, session, GO_ON, kept)
 
     def _refused(self, then: Next) -> Next:
-        """The session is gone: the one before it, where that is not known to be; else a new one with the brief."""
+        """The agent rejected the session id. Retry with the previous id, else start a new session with the brief."""
         if then.kept:
             complain(f"session {then.session} cannot be resumed; {then.kept} is tried")
             return Next(then.agent, then.kept, GO_ON)
@@ -204,11 +197,11 @@ class Act:
         return BEGIN_AGAIN.format(brief=self.step.brief(), why=said)
 
     def _once(self, then: Next) -> tuple[int, Outcome]:
-        """One life of the agent's process. Its session is on record before it starts, where that can be known."""
-        agent, resume = then.agent, then.session is not None
-        asked = self._left(agent)
-        chosen = then.session or (str(uuid.uuid4()) if chooses(agent, self.custom) else None)
-        call = call_of(agent, then.opening + self.prompt, asked, self.custom, session=chosen, resume=resume)
+        """Run one life of the agent's process. Its session is recorded before it starts, if it is known by then."""
+        agent, how, resume = then.agent, self.adapters[then.agent], then.session is not None
+        asked = self._left(how)
+        chosen = then.session or (str(uuid.uuid4()) if how.chooses else None)
+        call = how.call(then.opening + self.prompt, asked, session=chosen, resume=resume)
         note = f"{agent} {'resumes' if resume else 'starts'} {chosen or 'a session'}"
         spent = self.spent.record()
         facts = {"agent": agent, "session_id": chosen, "resumed": resume or None, "kept": then.kept}
@@ -220,9 +213,9 @@ class Act:
                 self.step.keep(None, None, kept=None, **({"session_id": new} if new else {}))
 
         def limit(out: Outcome) -> str:
-            return self._over(agent, asked, out)
+            return self._over(how, asked, out)
 
-        life = Life(agent, self.watch, self.step.beat, begun, limit, plain=templated(agent, self.custom))
+        life = Life(how, self.watch, self.step.beat, begun, limit)
         self.last = out = life.out
         code = life.run(call)
         out.session = chosen if resume else out.session or chosen
@@ -232,8 +225,8 @@ class Act:
 
     # -- limits
 
-    def _left(self, agent: str) -> Asked:
-        """What is left of the step's limits."""
+    def _left(self, how: Adapter) -> Asked:
+        """Return what is left of the step's limits."""
         left: dict[str, Any] = {}
         if self.asked.turns is not None:
             left["turns"] = self.asked.turns - (self.spent.turns or 0)
@@ -241,21 +234,21 @@ class Act:
             left["budget"] = round(self.asked.budget - (self.spent.cost or 0.0), 6)
         for name, what in (("turns", "turns"), ("budget", "USD")):
             if name in left and left[name] <= 0:
-                raise Failed(f"{agent} does not continue: {_used_up(name, what, self.asked)}", 1)
-        return self.asked.told(agent, **left)
+                raise Failed(f"{how.name} does not continue: {_used_up(name, what, self.asked)}", 1)
+        return how.asked(self.given, **left)
 
-    def _over(self, agent: str, left: Asked, out: Outcome) -> str:
-        """Why an agent must not go on whose own command line knows no such limit; empty where it may."""
-        if counted(agent, "turns", self.custom) and left.turns and (out.turns or 0) > left.turns:
+    def _over(self, how: Adapter, left: Asked, out: Outcome) -> str:
+        """Return why an agent must not continue whose own command line has no such limit; empty if it may."""
+        if "turns" in how.counted and left.turns and (out.turns or 0) > left.turns:
             return _used_up("turns", "turns", self.asked)
-        if counted(agent, "budget", self.custom) and left.budget and (out.cost or 0.0) >= left.budget:
+        if "budget" in how.counted and left.budget and (out.cost or 0.0) >= left.budget:
             return _used_up("budget", "USD", self.asked)
         return ""
 
     # -- waiting, handing over
 
     def _not_now(self, then: Next, session: str | None, out: Outcome, after: list[str]) -> Next:
-        """The next agent takes over; where there is none, wait as told, then go on with the same session."""
+        """Let the next agent take over. If there is none, wait as told, then continue the same session."""
         agent = then.agent
         why = " ".join((out.said or out.subtype or "a rate limit").split())[:200]
         if after:
@@ -265,30 +258,20 @@ class Act:
         told_wait = out.wait(time.time())
         self.guessed, self.told = self.guessed + (told_wait is None), self.told + (told_wait is not None)
         if self.guessed > GUESSED or self.told > TOLD:
-            raise Failed(_why(agent, 1, out), 1)
+            raise Failed(_why(self.adapters[agent], 1, out), 1)
         seconds = min(self.wait * 2 ** (self.guessed - 1) if told_wait is None else told_wait, LONGEST)
         complain(f"{agent}: {why}; it continues in {seconds:.0f} s")
         until = iso(self.step.project.now + int(seconds * 1000))
         self.step.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.record())
-        self.watch.sleep(seconds, self._beat_now_and_then())
+        self.watch.sleep(seconds, self.step.beat)
         if not out.begun:
             return then  # nobody was told anything yet
         return Next(agent, session, GO_ON) if session else Next(agent, None, self._again(""))
 
-    def _beat_now_and_then(self) -> Any:
-        last = [0.0]
-
-        def beat() -> None:
-            if time.monotonic() - last[0] > 20:
-                last[0] = time.monotonic()
-                self.step.beat()
-
-        return beat
-
     # -- the end
 
     def _done(self, agent: str, out: Outcome) -> dict[str, Any]:
-        """The agent is done: that is on record before its process may be forgotten."""
+        """Record that the agent is done, before its process may be forgotten."""
         about = {
             "agent": agent,
             "session_id": out.session,
@@ -301,7 +284,7 @@ class Act:
         return result
 
     def failed(self, why: str) -> dict[str, Any]:
-        """For the step's error: why, and what it took so far."""
+        """Return the step's error: why, and what it took so far."""
         spent = self.spent.to_json()
         known = self.step.known()
         if known:
@@ -315,16 +298,16 @@ def _used_up(name: str, what: str, asked: Asked) -> str:
     return f"its {getattr(asked, name)} {what} are used up (`{name}`)."
 
 
-def _why(agent: str, code: int, out: Outcome) -> str:
-    """In a line."""
+def _why(how: Adapter, code: int, out: Outcome) -> str:
+    """Return why an agent did not do it, in one line."""
     said = out.error or out.subtype or out.warned
-    if out.misused(agent, code):
+    if out.misused(code, how.misuses):
         said = " ".join(_OPTIONS.split(said, maxsplit=1)[0].split())[:_FULL]
     else:
         said = " ".join(said.split())[-_LAST:]
     if out.subtype and out.subtype not in ("success", said):
         said = f"{out.subtype}: {said}"
-    return f"{agent} did not do it: {said or f'it ended with exit code {code}'}"
+    return f"{how.name} did not do it: {said or f'it ended with exit code {code}'}"
 
 
 def main() -> int:
@@ -352,14 +335,14 @@ def main() -> int:
 
 
 def _leave(about: dict[str, Any], code: int) -> int:
-    """Write down the result, or what failed; the exit code."""
+    """Write the result, or what failed; return the exit code."""
     with open(Caller().result_file or "", "w", encoding="utf-8") as file:
         json.dump(about, file)
     return code
 
 
 def _leave_variables(known: Any) -> None:
-    """Those of a try that nobody took in are this one's; but a secret was not kept."""
+    """Take over the variables of a try that was not recorded. A secret among them was not kept."""
     if not isinstance(known, dict):
         return
     kept = {name: value for name, value in known.items() if value != _SECRET}

@@ -10,6 +10,10 @@ import os
 import time
 from typing import Any, NamedTuple
 
+from leftoff.agents import hook_log
+from leftoff.agents.hook_events import Event
+from leftoff.agents.recording import EVENTS, record
+from leftoff.agents.session import Session, process_of
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.project import Project, in_git
 from leftoff.engine.lifecycle.sessions import Who
@@ -19,10 +23,6 @@ from leftoff.errors import BadSettings, Corrupt, LeftoffError, NeedsPerson, Stor
 from leftoff.files import failure
 from leftoff.host import GONE, Process, this_process
 from leftoff.model.digest import sha256
-from leftoff.operations.sessions import hook_log
-from leftoff.operations.sessions.hook_events import Event
-from leftoff.operations.sessions.recording import EVENTS, record
-from leftoff.operations.sessions.session import Session, process_of
 
 _COMMAND_S, _LOCK_S = 10.0, 2.0  # seconds that a command drains, and waits for another process that drains
 _LEAST_S = 0.05  # seconds that the store is waited for at least

@@ -6,6 +6,7 @@ Their arguments are named as the command's options and its JSON keys are. Every 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +15,15 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from leftoff.agents.mcp.resume import not_now, resume_run, verify_resume
-from leftoff.agents.mcp.words import told
+from leftoff.agents.hook_events import AGENTS
+from leftoff.agents.mcp_words import for_a_model, told
+from leftoff.engine.read.quoting import named, quoted
+from leftoff.engine.resume.answers import Answerer, check_by_proxy
+from leftoff.engine.resume.finding import NEVER_YES, REFUSE
+from leftoff.engine.resume.request import ResumeRequest, nothing_left
+from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.reports import STATUS, StepReport
-from leftoff.errors import Invalid, LeftoffError, Usage
+from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
@@ -25,8 +31,10 @@ from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Caller, Project, checkpoints, records, run_list, runs
 from leftoff.operations import steps as step_reports
+from leftoff.operations.execution.workflow_file import is_driven
 from leftoff.operations.lifecycle import Start, finish, start
-from leftoff.operations.sessions.hook_events import AGENTS
+from leftoff.operations.resume.resume import RUNNING, find, resume
+from leftoff.operations.resume.verdict import verify
 
 INSTRUCTIONS = (
     "leftoff records the progress of long work, so that it can be resumed after a crash, after a compaction or in a "
@@ -230,7 +238,7 @@ class Tools(Fields):
         """Check whether a run can be resumed; nothing is changed. Returns the verdict (resume, warn, ask or refuse),
         the findings (files that changed or are missing, another git commit, somebody else driving the run), and for
         each step whether it will run or be skipped, and why."""
-        return self._do(verify_resume, run_id or None)
+        return self._do(_verify, run_id or None)
 
     def resume_run(self, run_id: str | None = None, accept: list[str] | str | None = None) -> Answer:
         """Continue an unfinished run. It is marked as running; brief in the answer says what is done, what is next and
@@ -240,7 +248,7 @@ class Tools(Fields):
         ask the person, and if they agree, call this again with accept: the codes of those findings, for example
         "outputs.missing". Some findings can only be accepted by the person, in a shell; a refusal can never be.
         """
-        return self._do(resume_run, run_id or None, _listed(accept))
+        return self._do(_resume, run_id or None, _listed(accept))
 
     def add_note(
         self, text: str, step: str | None = None, resume: bool = False, run_id: str | None = None
@@ -319,7 +327,7 @@ class Tools(Fields):
 def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
     started = start(project, caller, wanted)
     if started.report is not None:
-        raise not_now(started.report)
+        raise _not_now(started.report)
     twin = {"unfinished_twin": started.twin.run_id} if started.twin is not None else {}
     return {**started.to_json(), **twin}
 
@@ -350,6 +358,75 @@ def _counted(name: str, value: int | None) -> int | None:
     if value is not None and not 0 <= value < 10**9:
         raise Usage(f"{name} must be a whole number from 0 on, not {value}.", hint=f"For example: {name}: 12")
     return value
+
+
+# -- continuing a run
+
+_FOUND = 500  # characters of a finding, which quotes records
+
+
+def _verify(project: Project, caller: Caller, run_id: str | None) -> Report:
+    request = ResumeRequest(runs.target(project, caller, run_id), resumes=False)
+    return _in_tools(verify(project, caller, request))
+
+
+def _resume(project: Project, caller: Caller, run_id: str | None, accept: list[str]) -> Answer:
+    """Continue a run in spite of the findings that are accepted. Raise what a model cannot do about the others."""
+    found = find(project, caller, run_id)
+    row, over = found.row, nothing_left(found)
+    if found.version is not None:
+        raise NeedsPerson(
+            f"{run_id} is a checkpoint. Going back to one is a person's to do.",
+            hint=f"run_id: {row.run_id} continues from where it is; in a shell, leftoff resume {run_id} goes back.",
+        )
+    if over is not None:
+        raise CannotResume(over, hint="start_run starts a new one.")
+    if is_driven(project, row):
+        raise Conflict(
+            f"Run {row.run_id} is one of a workflow file, which a runner executes.",
+            hint=f"Run this in a shell: leftoff resume {row.run_id}",
+        )
+    check_by_proxy(accept, row.run_id)
+    done = resume(project, caller, ResumeRequest(found, accept=accept), Answerer())
+    done.refuse_program()
+    if done.outcome != RUNNING:
+        raise _not_now(done.report)
+    row = done.request.target.row
+    findings = [finding.to_json() for finding in _in_tools(done.report).findings]
+    text = checkpoints.brief(project, caller, row.run_id).text
+    return {**runs.info(project, row).to_json(), "findings": findings, "brief": text}
+
+
+def _in_tools(report: Report) -> Report:
+    """Replace the hints of a report by what a tool can do."""
+    for finding in report.findings:
+        finding.hint = for_a_model(finding.hint)
+    return report
+
+
+def _not_now(report: Report) -> LeftoffError:
+    """Return the error for a run that does not continue: the findings that keep it from that, and what to do."""
+    run_id = report.world.run_id
+    stand = [finding for finding in _in_tools(report).findings if finding.level == report.verdict]
+    lines = [
+        f"- {finding.code}: {quoted(finding.message, _FOUND)} {named(finding.hint, _FOUND)}".rstrip()
+        for finding in stand
+    ]
+    if report.verdict == REFUSE:
+        return CannotResume(
+            "\n".join([f"Run {run_id} cannot be resumed as things are:", *lines]),
+            hint="\nNothing was changed. Tell the person; verify_resume shows whether it is resolved.",
+        )
+    codes = list(dict.fromkeys(finding.code for finding in stand))
+    hint = f"\nNothing was changed. Ask the person. If they agree, call resume_run with accept: {json.dumps(codes)}."
+    theirs = [code for code in codes if code in NEVER_YES]
+    if theirs:
+        hint = (
+            f"\nNothing was changed. {', '.join(theirs)} cannot be accepted here: a person decides it, in a shell: "
+            f"leftoff resume {run_id}"
+        )
+    said = "\n".join([f"A person must decide whether run {run_id} continues:", *lines])
+    return NeedsPerson(said, hint=hint)
 
 
 # The hints of each tool for the client: Codex refuses a tool without them unless a person approves the call.

@@ -11,22 +11,21 @@ import signal
 from types import FrameType
 from typing import NamedTuple
 
-from leftoff.agents.hooks import codex_daemon, hooks_seen
+from leftoff.agents import drain as spooling
+from leftoff.agents import hook_log
+from leftoff.agents import session as sessions
+from leftoff.agents.drain import Delivery, HookCaller
+from leftoff.agents.hook_events import Event, read_event
 from leftoff.engine.config.caller import CALLER
 from leftoff.errors import LeftoffError, NeedsPerson
-from leftoff.host import agent_above, orphan
+from leftoff.host import Process, agent_above, orphan, scope, started, words_of
 from leftoff.operations import Project
-from leftoff.operations.sessions import drain as spooling
-from leftoff.operations.sessions import hook_log
-from leftoff.operations.sessions import session as sessions
-from leftoff.operations.sessions.drain import Delivery, HookCaller
-from leftoff.operations.sessions.hook_events import Event, read_event
-from leftoff.operations.sessions.session import Session
 
 _REPORTED = ("SessionStart", "UserPromptSubmit")  # the agent reads the answer to these
 HOOK_S = 0.5  # seconds that a hook drains, and waits for the store
 ASKED_S = 4.0  # the same if the user said "resume": without its answer the word is of no use
 LAST_S, LAST_ASKED_S = 3, 9  # seconds after which a hook gives up; the agents themselves wait for ten
+_DAEMON = ("app-server", "--managed-daemon")  # words of Codex's daemon
 
 
 class HookCall(NamedTuple):
@@ -48,22 +47,20 @@ def run_hook(call: HookCall, data: bytes) -> bytes:
     try:
         event = read_event(data)
         _give_up_after(LAST_ASKED_S if event.asks_to_continue else LAST_S)
-        place, folder = sessions.find_place(event.cwd, _started_in(), call.project, call.store)
+        started_in = os.environ.get("CLAUDE_PROJECT_DIR")
+        place, folder = sessions.find_place(event.cwd, started_in, call.project, call.store)
         project = Project(place, call.store, lambda text: hook_log.note(folder, call.agent, text))
         project.takes_in_edits = False  # the event goes to the spool before the store is read
         try:
-            answer = _record(
-                project, folder, Delivery(event, data, call.agent, call.anywhere, _callers(call, event))
-            )
+            delivery = Delivery(event, data, call.agent, call.anywhere, _callers(call, event))
+            answer = _record(project, folder, delivery)
         finally:
             project.close()
-        hooks_seen.keep(folder, call.agent, event)
+        hook_log.note_event(folder, call.agent, event)
         return answer
     except (Exception, _TooLong) as error:
         words = [event.name, event.session] if event is not None else []
-        if not isinstance(
-            error, NeedsPerson
-        ):  # nothing is written to a store that is not trusted, not even a log
+        if not isinstance(error, NeedsPerson):  # a store that is not trusted gets not even a log
             hook_log.note(folder or ".leftoff", call.agent, *words, _in_words(error))
         return _fault(event, error) if event is not None else b""
     finally:
@@ -92,7 +89,7 @@ def _record(project: Project, folder: str, delivery: Delivery) -> bytes:
         if begins or event.asks_to_continue:
             return _answer(project, folder, delivery, name)
         done = spooling.drain(project, folder, seconds, own=name)
-        return _fault(event, done.fault, kept=True) if done.fault is not None else b""
+        return _fault(event, done.fault, kept=True)
     except LeftoffError as error:
         hook_log.note(folder, delivery.agent, event.name, event.session, _in_words(error))
         return _fault(event, error, kept=bool(name))
@@ -107,27 +104,28 @@ def _answer(project: Project, folder: str, delivery: Delivery, name: str) -> byt
     session = spooling.settle(project, folder, delivery, name, seconds)
     if session is None:
         return b""
-    from leftoff.agents.hooks import answers
+    from leftoff.agents import hook_answers
 
     if name:
         found = sessions.resume(session)
         is_told = found.run is not None or found.offered is not None
-        answer = answers.context(event.raw, answers.resumed(session, found)) if is_told else b""
+        answer = hook_answers.context(event.raw, hook_answers.resumed(session, found)) if is_told else b""
         done = spooling.drain(project, folder, seconds, wait=seconds, own=name)
-        return answer or (_fault(event, done.fault, kept=True) if done.fault is not None else b"")
+        return answer or _fault(event, done.fault, kept=True)
     found = sessions.begin(session, again=event.text("source") in ("startup", "resume"))
-    _export(session, folder, found.run.run_id if found.run is not None else "")
+    if not session.driven:
+        _export(folder, session.who.session, found.run.run_id if found.run is not None else "")
     if not found.open and found.offered is None and found.fault is None:
         return b""
-    return answers.context(event.raw, answers.begun(session, found))
+    return hook_answers.context(event.raw, hook_answers.begun(session, found))
 
 
-def _export(session: Session, folder: str, run_id: str) -> None:
+def _export(folder: str, session: str, run_id: str) -> None:
     """Export the session to the agent's shell, so that the agent's own commands reach its own run."""
     path = os.environ.get("CLAUDE_ENV_FILE")
-    if not path or session.driven:
+    if not path:
         return
-    given = {"LEFTOFF_SESSION": session.who.session, "LEFTOFF_RUN": run_id}
+    given = {"LEFTOFF_SESSION": session, "LEFTOFF_RUN": run_id}
     quoted = {key: value.replace("'", "'\\''") for key, value in given.items() if "\n" not in value}
     lines = (f"export {key}='{value}'\n" if value else f"unset {key}\n" for key, value in quoted.items())
     try:
@@ -137,28 +135,66 @@ def _export(session: Session, folder: str, run_id: str) -> None:
         hook_log.note(folder, "CLAUDE_ENV_FILE", str(error))
 
 
-def _started_in() -> str | None:
-    """Return the folder that the agent was started in, if it says so."""
-    return os.environ.get("CLAUDE_PROJECT_DIR")
-
-
-def _callers(call: HookCall, event: Event) -> list[HookCaller]:
-    """Return whose session it may be. Interactive Codex runs the hooks of all its terminals in one daemon."""
-    agent = agent_above(call.agent) or orphan(call.agent)
-    if call.agent == "codex" and agent is not None and codex_daemon.is_one(agent):
-        return codex_daemon.terminals(event.cwd) or [HookCaller(None, None, "main", False)]
-    return [HookCaller(agent, CALLER.run, CALLER.branch, CALLER.attempt is not None)]
-
-
-def _fault(event: Event, error: BaseException, *, kept: bool = False) -> bytes:
-    """Return the answer to a session or a turn that begins while leftoff cannot record it."""
+def _fault(event: Event, error: BaseException | None, *, kept: bool = False) -> bytes:
+    """Return the answer to a session or a turn that begins while leftoff cannot record it; empty for any other."""
     if event.name not in _REPORTED or not isinstance(error, LeftoffError):
         return b""
-    from leftoff.agents.hooks import answers
+    from leftoff.agents import hook_answers
 
-    told = answers.fault(error, kept=kept)
-    return answers.context(event.raw, told) if told else b""
+    told = hook_answers.fault(error, kept=kept)
+    return hook_answers.context(event.raw, told) if told else b""
 
 
 def _in_words(error: BaseException) -> str:
     return f"{error.code if isinstance(error, LeftoffError) else type(error).__name__}: {error}"
+
+
+# -- whose session it is
+
+
+def _callers(call: HookCall, event: Event) -> list[HookCaller]:
+    """Return whose session it may be. Interactive Codex runs the hooks of all its terminals in one daemon, which has
+    the environment of the process that first started it."""
+    agent = agent_above(call.agent) or orphan(call.agent)
+    if call.agent == "codex" and agent is not None:
+        words = words_of(agent.pid)
+        if all(word in words for word in _DAEMON):
+            return _terminals(event.cwd) or [HookCaller(None, None, "main", False)]
+    return [HookCaller(agent, CALLER.run, CALLER.branch, CALLER.attempt is not None)]
+
+
+def _terminals(folder: str) -> list[HookCaller]:
+    """Return the processes of Codex that work in a folder, the youngest first; none if they cannot be seen."""
+    real, found = os.path.realpath(folder), []
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    for pid in pids:
+        words = words_of(pid)
+        if os.path.basename(words[0]) == "codex" and _DAEMON[0] not in words and real in _folders(pid, words):
+            found.append(Process(scope(), pid, started(pid)))
+    young = sorted((one for one in found if one.started), key=lambda one: int(one.started), reverse=True)
+    return [_terminal(process) for process in young]
+
+
+def _folders(pid: int, words: list[str]) -> list[str]:
+    """Return where a terminal works: in the folder that it was given, or that it was started in."""
+    given = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-C", "--cd")]
+    try:
+        here = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return []
+    return [os.path.realpath(os.path.join(here, path)) for path in given] or [here]
+
+
+def _terminal(process: Process) -> HookCaller:
+    """Return a terminal as the caller of a hook. `LEFTOFF_RUN` of a hand-over is in its environment."""
+    try:
+        with open(f"/proc/{process.pid}/environ", "rb") as file:
+            lines = os.fsdecode(file.read()).split("\0")
+    except OSError:
+        lines = []
+    given = {name: value for name, _, value in (line.partition("=") for line in lines) if value}
+    branch = given.get("LEFTOFF_BRANCH", "main")
+    return HookCaller(process, given.get("LEFTOFF_RUN"), branch, "LEFTOFF_ATTEMPT" in given)

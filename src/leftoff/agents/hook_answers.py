@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from leftoff.agents.session import Session, SessionRun, brief, source_of_run
 from leftoff.engine.read.quoting import named, quoted, tame
 from leftoff.engine.resume.finding import REFUSE, RESUME
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of
-from leftoff.operations.sessions.session import Session, SessionRun, brief, source_of_run
 
 _FOUND = 500  # characters of a finding
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens

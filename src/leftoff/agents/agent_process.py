@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from leftoff.agents.headless.commands import Call
-from leftoff.agents.headless.output import Outcome, feed
+from leftoff.agents.adapters import Adapter, Call
+from leftoff.agents.outcome import Outcome
 from leftoff.operations.execution.agent_steps import Rest
 
 NOT_FOUND = 127
@@ -27,7 +27,7 @@ _PATIENCE = 1.0  # seconds until we pass on what somebody told us alone
 
 
 class Stopped(BaseException):
-    """We were told to end, and the agent has ended."""
+    """This process was told to end, and the agent has ended."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -54,12 +54,12 @@ class Watch:
         self.told = self.told or time.monotonic()
 
     def block(self, held: bool) -> None:
-        """Signals wait until they are asked for; not while a process is started, which would inherit that."""
+        """Block the signals until ``look`` asks for them; not while a process is started, which would inherit that."""
         if self._waits:
             signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, _ENDS)
 
     def look(self, seconds: float = 0) -> bool:
-        """Whether we were told, by now or within some seconds."""
+        """Return whether this process was told to end, by now or within some seconds."""
         if not self._waits:
             time.sleep(seconds)
         elif self.told is None:
@@ -68,11 +68,13 @@ class Watch:
                 self.told, self.alone = time.monotonic(), found.si_pid != os.getppid()
         return self.told is not None
 
-    def sleep(self, seconds: float, each: Callable[[], None]) -> None:
-        """Wait, and say now and then that we do."""
-        end = time.monotonic() + seconds
+    def sleep(self, seconds: float, beat: Callable[[], None]) -> None:
+        """Wait, with a sign of life now and then."""
+        end, last = time.monotonic() + seconds, -BEAT
         while (left := end - time.monotonic()) > 0:
-            each()
+            if time.monotonic() - last >= BEAT:
+                last = time.monotonic()
+                beat()
             if self.look(min(left, _LOOK)):
                 raise Stopped(128 + signal.SIGTERM)
 
@@ -82,13 +84,11 @@ class Life:
 
     def __init__(
         self,
-        agent: str,
+        agent: Adapter,
         watch: Watch,
         beat: Callable[[], None],
         begun: Callable[[str | None], None],
         limit: Callable[[Outcome], str],
-        *,
-        plain: bool,
     ) -> None:
         self.out = Outcome()
         self._agent = agent
@@ -96,12 +96,11 @@ class Life:
         self._beat = beat
         self._begun = begun
         self._limit = limit
-        self._plain = plain
         self._known: tuple[bool, str | None] = (False, None)
         self._why = ""
 
     def run(self, call: Call) -> int:
-        """Run it to its end; its exit code, below 0 where a signal ended it."""
+        """Run it to its end; return its exit code, below 0 if a signal ended it."""
         try:
             process = self._start(call)
         except OSError as error:
@@ -109,7 +108,7 @@ class Life:
             return NOT_FOUND
         rest = Rest(process.pid, _GRACE)  # it, and all that it starts
         for line in self._lines(process, rest):
-            shown = feed(self._agent, line, self.out, plain=self._plain)
+            shown = self._agent.feed(line, self.out)
             if shown:
                 print(shown, flush=True)
             self._tell()
@@ -117,7 +116,7 @@ class Life:
                 self._why = why
                 rest.end()
         code = process.wait()
-        if self._plain and code and not self.out.error:  # what it printed at last is why
+        if self._agent.is_template and code and not self.out.error:  # what it printed at last is why
             self.out.warned = "\n".join([*self.out.text.splitlines()[-_LAST:], self.out.warned])
         self.out.close(code)
         if self._why and not self.out.ok:
@@ -143,14 +142,14 @@ class Life:
                 source.close()
 
     def _tell(self) -> None:
-        """That its session is there, and by which id; once."""
+        """Report once that its session exists, and by which id."""
         now = (self.out.begun, self.out.session)
         if self.out.begun and now != self._known:
             self._known = now
             self._begun(self.out.session)
 
     def _keep_time(self, process: subprocess.Popen[bytes], rest: Rest) -> None:
-        """Pass on what we alone were told; end what it left behind; kill what was told to end and does not."""
+        """Pass on a signal that only this process got; end what the agent left running; kill what does not end."""
         watch = self._watch
         told = watch.look() and watch.alone and watch.told is not None
         passed_on = told and time.monotonic() - (watch.told or 0.0) > _PATIENCE
@@ -158,7 +157,7 @@ class Life:
             rest.end()
 
     def _lines(self, process: subprocess.Popen[bytes], rest: Rest) -> Iterator[str]:
-        """Its lines as they come, until it has ended; what it says on stderr goes on to ours."""
+        """Yield its lines as they come, until it has ended; copy its stderr to ours."""
         assert process.stdout is not None and process.stderr is not None
         out, err = process.stdout.fileno(), process.stderr.fileno()
         open_ones, begun, last = [out, err], b"", time.monotonic()

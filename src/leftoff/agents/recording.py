@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from leftoff.agents.hook_events import Event
+from leftoff.agents.session import Session
 from leftoff.clock import iso
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.changed_files import whose
@@ -26,8 +28,6 @@ from leftoff.engine.workspace.tracking import Found, files_of, still_complete
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.model.changes import ChangeSet
-from leftoff.operations.sessions.hook_events import Event
-from leftoff.operations.sessions.session import Session
 from leftoff.store.base import Tx
 from leftoff.store.rows import BlobRow, RunRow
 

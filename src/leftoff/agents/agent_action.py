@@ -6,7 +6,7 @@ import os
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, custom_agents
+from leftoff.agents.adapters import LIMITS, adapter, custom_agents
 from leftoff.errors import Invalid, NotFound
 from leftoff.host import python
 from leftoff.operations import Project
@@ -32,12 +32,12 @@ class Agent(Action):
         custom = settings.parsed("agents", custom_agents)
         given = {name: about[name] for name in LIMITS if about.get(name) is not None}
         given.update(
-            agents=[check_agent(name, custom) for name in _names(step)],
+            agents=[adapter(name, custom).name for name in _names(step)],
             prompt=self._prompt(step, templates, values),
             custom=custom,
             wait=settings.section("agents").get("wait"),
         )
-        return Command(python("leftoff.agents.headless.agent_step"), exchange(given, folder))
+        return Command(python("leftoff.agents.agent_step"), exchange(given, folder))
 
     def _prompt(self, step: Step, templates: Templates, values: dict[str, Any]) -> str:
         about = step.agent or {}
@@ -76,8 +76,7 @@ def check(workflow: Workflow, project: str, *, prompts: bool) -> None:
         about = step.agent or {}
         for name in _names(step):
             try:
-                check_agent(name, custom)
-                check_asked(name, about, custom)
+                adapter(name, custom).check(about)
             except Invalid as error:
                 problems.add(step, f"{step.path}: {error.message.rstrip('.')}", error.hint)
         if prompts and not _readable(about.get("prompt_file"), project, made):

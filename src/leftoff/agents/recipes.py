@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import Any
 
-from leftoff.agents.install.settings_text import SettingsEntries, Switch
+from leftoff.agents.settings_text import SettingsEntries, Switch
 
 SKILL = """---
 name: leftoff

@@ -1,6 +1,6 @@
 """Sessions of agents: who they are, and which run each of them works on.
 
-A session gets a run of its own with its first prompt. `operations/sessions/recording.py` records its events there.
+A session gets a run of its own with its first prompt. `recording.py` records its events there.
 """
 
 from __future__ import annotations

@@ -20,9 +20,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ToolAnnotations
 
 from leftoff._version import __version__
-from leftoff.agents.mcp.arguments import sorted_out
-from leftoff.agents.mcp.tools import INSTRUCTIONS, TOOLS, Tools
-from leftoff.agents.mcp.words import told
+from leftoff.agents.mcp_tools import INSTRUCTIONS, TOOLS, Tools
+from leftoff.agents.mcp_words import sorted_out, told
 from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
 from leftoff.log import debugging
