@@ -16,9 +16,8 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.config.settings import load
 from leftoff.engine.lifecycle.opening import Opening, start
 from leftoff.engine.read.find import Target
-from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks
+from leftoff.engine.resume.judge import judge_run
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.verdict import verify
 from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.workspace.tracking import Workspace
 from leftoff.engine.write.commit import Terms
@@ -29,7 +28,6 @@ from leftoff.store.rows import RunRow
 from leftoff.store.sqlite.store import SqliteStore
 
 RUN = "r"
-CHECKS = (EngineChecks(), RepeatChecks(()))
 SETTLE_S = 0.1  # a file that was changed in the tick in which it was hashed must be hashed again
 
 
@@ -92,7 +90,7 @@ def verifying(context: Context) -> Iterator[Row]:
             ours, stats = [], []
             for _ in range(context.rounds(15, 3)):
                 stats.append(taken(lambda full=full: [os.stat(path) for path in full]))  # type: ignore[misc]
-                ours.append(taken(lambda p=project, r=request: verify(p, r, CHECKS)))  # type: ignore[misc]
+                ours.append(taken(lambda p=project, r=request: judge_run(p, r)))  # type: ignore[misc]
             project.close()
             store.close()
         yield Row(

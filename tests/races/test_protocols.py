@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.resume.answers import Answerer
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.resume_answers import Answerer
 from leftoff.operations.lifecycle import Start, start
 from leftoff.operations.records import set_variables
-from leftoff.operations.resume.resume import Resumed, resume
+from leftoff.operations.resume.resuming import Resumed
 from leftoff.operations.runs import target
 from tests.cli.command import succeed
 from tests.dialects.test_resume import workflow
 from tests.dialects.test_start_resume import follow
 from tests.races.between import Seam, here, note, notes
+from tests.resuming import resume
 from tests.seams import SEAMS
 
 RUN = "checkout-flow"

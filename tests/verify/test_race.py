@@ -35,7 +35,7 @@ BROKEN = """
 import sys
 from leftoff.engine.write import commit
 from leftoff.engine.write import lease
-from leftoff.engine.resume.checks import run as own
+from leftoff.engine.resume import run_checks as own
 lease.state = lambda lease, now: "free"
 own.stands_in_the_way = lease.stands_in_the_way = lambda lease, now, session=None: False
 commit.Guard.check = lambda self, tx, head, epoch: None

@@ -113,10 +113,10 @@ def questions_of(project: Project, run: int, run_id: str) -> list[tuple[Decision
 def _is_left(project: Project, caller: Caller, row: RunRow) -> bool:
     """Whether resuming would do anything."""
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.operations.resume.verdict import verify
+    from leftoff.operations.resume.resuming import judge
 
     now = Target(project.store.read(this_run(row.run, row.run_id)), None)
-    plan = verify(project, caller, ResumeRequest(now, resumes=False)).plan
+    plan = judge(project, caller, ResumeRequest(now, resumes=False)).plan
     return any(entry["action"] != "skip" for entry in plan)
 
 

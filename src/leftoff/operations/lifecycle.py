@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.engine.lifecycle.finish import EndedWork
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.resume.judge import Verdict
 
 ENDS = ("completed", "failed", "abandoned")
 
@@ -55,7 +55,7 @@ class Started(Fields):
     info: RunInfo | None
     resumed: bool = False
     twin: RunInfo | None = None
-    report: Report | None = None
+    report: Verdict | None = None
 
     def to_json(self) -> dict[str, Any]:
         assert self.info is not None
@@ -79,11 +79,11 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Started:
     opening = usage_errors(lambda: _opening(project, caller, wanted))
     judged = None
     if wanted.resume:
-        from leftoff.operations.resume.resume import judge
+        from leftoff.operations.resume.resuming import judge_twin
 
-        judged = judge(project, caller, opening)
-        if judged.report is not None:
-            return Started(None, report=judged.report)
+        judged = judge_twin(project, caller, opening)
+        if judged.verdict is not None:
+            return Started(None, report=judged.verdict)
     named = wanted.session
     session = Session(named, wanted.agent or f"session {named}") if named else None
     done = usage_errors(
@@ -99,7 +99,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Started:
     twin = info(project, done.twin) if done.twin is not None else None
     started = Started(info(project, done), done.resumed, twin)
     if done.resumed:
-        from leftoff.operations.resume.resume import sync_issue
+        from leftoff.operations.resume.resuming import sync_issue
 
         sync_issue(project, project.store.read(this_run(done.run, done.run_id)))
     else:

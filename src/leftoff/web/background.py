@@ -10,7 +10,7 @@ from typing import Any
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError
 from leftoff.operations import Caller
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resume.resuming import judge
 from leftoff.operations.runs import target
 from leftoff.operations.upkeep.stores import fsck, info
 from leftoff.web.guard import defect
@@ -134,6 +134,6 @@ def _judge(served: Served, run_id: str) -> str:
     try:
         with served.open() as project:
             found = target(project, caller, run_id)
-            return verify(project, caller, ResumeRequest(found, resumes=False)).verdict
+            return judge(project, caller, ResumeRequest(found, resumes=False)).verdict
     except LeftoffError:
         return "refuse"

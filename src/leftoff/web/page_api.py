@@ -19,7 +19,7 @@ from leftoff.operations import Caller, Project
 from leftoff.operations.checkpoints import brief, compare, history, show
 from leftoff.operations.pages.one_run import StepsWanted, kept, steps
 from leftoff.operations.pages.page_actions import act, dry_run
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resume.resuming import judge
 from leftoff.operations.run_list import Wanted, check_statuses, list_runs
 from leftoff.operations.runs import info, target
 from leftoff.operations.status import status
@@ -121,7 +121,7 @@ def _logs(project: Project, run: str, query: ApiQuery) -> Any:
 
 def _verify(project: Project, run: str, query: ApiQuery) -> Any:
     found = target(project, Caller(), query.ref(run))
-    return verify(project, Caller(), ResumeRequest(found, resumes=False)).to_json()
+    return judge(project, Caller(), ResumeRequest(found, resumes=False)).to_json()
 
 
 def _brief(project: Project, run: str, query: ApiQuery) -> Any:

@@ -13,7 +13,7 @@ from leftoff.operations import Project
 from leftoff.operations.checkpoints import brief, compare
 from leftoff.operations.files import file_at
 from leftoff.operations.pages.one_run import StepsWanted, at_a_glance, kept, step, steps
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resume.resuming import judge
 from leftoff.operations.runs import target
 from leftoff.operations.watching.log_files import LogFile
 from leftoff.operations.watching.logs import Choice, logs_of
@@ -310,7 +310,7 @@ _VERDICTS = {
 def go_on_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The verdict, what would be done with each step, and the brief. ``?brief=1``: also of a large run."""
     found = target(project, asked.caller, asked.ref)
-    report = verify(project, asked.caller, ResumeRequest(found, resumes=False))
+    report = judge(project, asked.caller, ResumeRequest(found, resumes=False))
     told = report.to_json()
     plan = [entry for entry in told["plan"] if entry["action"] != "skip"]
     is_briefed = len(told["plan"]) <= MOST_BRIEFED or bool(asked.query.get("brief"))

@@ -12,7 +12,7 @@ from leftoff.cli.options import (
 )
 from leftoff.cli.text import clean, step_name
 from leftoff.engine.resume.finding import ASK, REFUSE
-from leftoff.engine.resume.verdict import Report
+from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.steps.approvals import REJECT as REJECTED
 from leftoff.errors import CannotResume, LeftoffError, NeedsPerson, Usage
 from leftoff.model.words import in_words
@@ -47,7 +47,7 @@ def run_start(args: Args, ctx: Context) -> int:
     return 0
 
 
-def _refused(report: Report) -> LeftoffError:
+def _refused(report: Verdict) -> LeftoffError:
     """Why the run that would be gone on with, which follows a protocol, does not."""
     try:
         report.refuse("")

@@ -37,18 +37,17 @@ def driver_of(store: Store, target: Target, now: int, session: str | None) -> Le
 def continue_run(
     store: Store,
     request: ResumeRequest,
-    at: int,
+    terms: Terms,
     *,
     decided: RunRow,
     scrubber: Scrubber | None,
     session: str | None = None,
-    guard: Guard = NO_GUARD,
 ) -> ChangeSet:
     """Make the run running again; what was in flight or failed is to be done. Return the variables that were set.
 
     ``decided``: the run as it was judged: ``Moved`` if it is not at that version any more.
     """
-    given = ChangeSet(scrubber)
+    at, guard, given = terms.at, terms.guard, ChangeSet(scrubber)
     for key, value in request.variables.items():
         given.put("variable", key, value)
     ready, blobs = save_blobs(store, given)

@@ -138,11 +138,11 @@ class Verdict:
     @property
     def seq(self) -> int:
         """Return the version of the head that was judged."""
-        return self.world.row.seq
+        return int(self.world.row.seq)
 
     @property
     def digest(self) -> bytes:
-        return self.world.row.digest
+        return bytes(self.world.row.digest)
 
     @property
     def verdict(self) -> str:
@@ -196,6 +196,20 @@ class Verdict:
         """Return what identifies the questions as they are shown, before any is answered."""
         asked = [list(finding.asked) for finding in self.findings if finding.level in (ASK, REFUSE)]
         return sha256(text(asked).encode()).hexdigest()[:32]
+
+    def refuse(self, hint: str) -> None:
+        """Raise `CannotResume` if a finding refuses or needs a person. ``hint``: how ``{codes}`` are accepted."""
+        if self.world.damage:
+            raise self.world.damage[0][1]
+        stops = [finding for finding in self.findings if finding.level == REFUSE]
+        hint = stops[0].hint if stops else hint
+        if not stops:
+            stops = [finding for finding in self.findings if finding.level == ASK]
+            hint = hint.format(codes=sorted({finding.code for finding in stops}))
+        if stops:
+            more = f" And {len(stops) - _SHOWN} more." if len(stops) > _SHOWN else ""
+            told = " ".join(finding.message for finding in stops[:_SHOWN])
+            raise CannotResume(f"{told}{more}", findings=stops, hint=hint)
 
     def to_json(self) -> dict[str, Any]:
         plan = self.plan
@@ -339,21 +353,13 @@ def judge_for_program(project: Project, request: ResumeRequest, call: str) -> Ve
     accepted, run_id = check_codes(request.accept), request.target.row.run_id
     verdict = judge_run(project, request, program=True)
     verdict.accept(accepted)
-    if verdict.world.damage:
-        raise verdict.world.damage[0][1]
-    stops = [finding for finding in verdict.findings if finding.level == REFUSE]
-    stops = stops or [finding for finding in verdict.findings if finding.level == ASK]
-    if stops:
-        hint = stops[0].hint
-        if stops[0].level == ASK:
-            codes = sorted({finding.code for finding in stops})
-            hint = (
-                f"{call}accept={codes}) continues anyway; `leftoff resume {run_id}` asks about each finding."
-            )
-        hint += f" For a new run, end this one first: `leftoff finish {run_id} --status abandoned`."
-        more = f" And {len(stops) - _SHOWN} more." if len(stops) > _SHOWN else ""
-        told = " ".join(finding.message for finding in stops[:_SHOWN])
-        raise CannotResume(f"{told}{more}", findings=stops, hint=hint)
+    call = call.replace("{", "{{").replace("}", "}}")
+    hint = f"{call}accept={{codes}}) continues anyway; `leftoff resume {run_id}` asks about each finding."
+    try:
+        verdict.refuse(hint)
+    except CannotResume as error:
+        error.hint += f" For a new run, end this one first: `leftoff finish {run_id} --status abandoned`."
+        raise
     return verdict
 
 

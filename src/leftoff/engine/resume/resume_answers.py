@@ -30,7 +30,7 @@ from leftoff.errors import Conflict, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from typing import Any
 
     from leftoff.engine.config.project import Project
@@ -113,6 +113,10 @@ class Answers:
     def know(self, findings: Iterable[Finding]) -> None:
         """Ask and tell these findings no more."""
         self._known.update(finding.asked for finding in findings)
+
+    def know_as(self, other: Answers) -> None:
+        """Know what was answered when the run was continued before."""
+        self._known |= other._known
 
     def moved(self, error: Moved) -> None:
         """The run moved: it is judged again, and only what is new is asked. A decision of a person is about the run as
@@ -299,7 +303,7 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
         if path in changed["outputs.changed"] and os.path.isfile(full):
             name = key if key != path else None
             outputs.append(capture(workspace, full, step=about.get("step"), name=name))
-    seen: Mapping[str, Any] = {}
+    seen: dict[str, Any] = {}
     if any(finding.code in _OF_ISSUE for finding in kept):
         branch = world.facts.get("git_branch")
         seen = take_issue(world.settings, world.project, str(world.facts.get("issue") or ""), branch, at)

@@ -286,9 +286,10 @@ class World:
             levels += [inner for inner in level.values() if isinstance(inner, dict)]
         for nested in ("recovery", "metadata", "context"):
             inner = self.records.get("extra", {}).get(nested, self.context.get(nested))
-            for name in names if isinstance(inner, dict) else ():
-                if name in inner:
-                    return inner[name], ()
+            if isinstance(inner, dict):
+                for name in names:
+                    if name in inner:
+                        return inner[name], ()
         return None, ()
 
     def in_flight(self) -> bool:

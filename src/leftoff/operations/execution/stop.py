@@ -37,7 +37,7 @@ class Stopped(Fields):
 
 def stop(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
     """Whoever drives a run seals a checkpoint and ends the processes of its steps; the run is paused."""
-    from leftoff.workflow.recovery.stop import pause, stop_driver
+    from leftoff.workflow.recovery.stop_run import pause, stop_driver
 
     runs = Fit(lambda view, row: row.status == "running" or _held(view, row, project.now), "runs", "run")
     row = whole_run(project, caller, ref, Deciding(caller, project.now, runs)).row
@@ -70,7 +70,7 @@ def forsake(project: Project, row: RunRow) -> list[str]:
 
     if definition_of(project.store, row) is None:
         return []
-    from leftoff.workflow.recovery.stop import forsake_attempts
+    from leftoff.workflow.recovery.stop_run import forsake_attempts
 
     return forsake_attempts(project.store, row, project.store_folder, project.now, project.settings.run.grace)
 
@@ -82,13 +82,13 @@ def _held(view: View, row: RunRow, now: int) -> bool:
 
 def end_processes(project: Project, row: RunRow) -> list[str]:
     """End the processes of a run's steps that live without a driver; the steps."""
-    from leftoff.workflow.recovery.stop import end_attempts
+    from leftoff.workflow.recovery.stop_run import end_attempts
 
     return end_attempts(project.store, row, project.store_folder, project.now, project.settings.run.grace)
 
 
 def left_running(project: Project, row: RunRow) -> dict[str, list[Process]]:
     """The processes of a run's steps that live without a driver, by step."""
-    from leftoff.workflow.recovery.stop import left_running
+    from leftoff.workflow.recovery.stop_run import left_running
 
     return left_running(project.store, row, project.store_folder)

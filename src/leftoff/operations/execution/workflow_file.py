@@ -13,19 +13,17 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.read.logs import failures
 from leftoff.engine.read.state import definition_of, read
 from leftoff.engine.read.which import twins
-from leftoff.engine.resume.answers import LateQuestions
-from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
+from leftoff.engine.resume.finding import ASK, REFUSE, Finding, levels_of
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
-from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, NotFound
+from leftoff.errors import BadDefinition, CannotResume, Conflict
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.execution.stop import give_up
 from leftoff.operations.reports import this_run
-from leftoff.operations.runs import say_active_again
 from leftoff.operations.upkeep.init import say_outside
 from leftoff.operations.upkeep.retention import by_itself
 
@@ -38,14 +36,12 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.logs import Failures
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.engine.write.commit import Guard, Seal
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.model import Workflow
-    from leftoff.workflow.definition.parse import Definitions
     from leftoff.workflow.run.driver import Driver, Observer, Setting
     from leftoff.workflow.run.reuse import Foreseen
 
@@ -64,11 +60,11 @@ class RunRequest(Fields):
 
 
 class Execution(Fields):
-    """How it is executed: who watches, who answers what nobody could foresee, how many steps at once, for whom.
-    ``starts``: called in the moment before a new run is there."""
+    """How it is executed: who watches, how many steps at once, for whom. ``secrets``: that a person typed. ``starts``:
+    called in the moment before a new run is there."""
 
     observer: Observer
-    questions: LateQuestions
+    secrets: Mapping[str, str] = {}
     max_parallel: int | None = None
     who: str = "leftoff run"
     starts: Callable[[], None] | None = None
@@ -139,13 +135,6 @@ def is_driven(project: Project, row: RunRow) -> bool:
 # -- what must be there
 
 
-def late_questions(
-    project: Project, answerer: Answerer, accept: Collection[str] = (), *, yes: bool = False
-) -> LateQuestions:
-    """Who is asked what nobody could foresee, by the rules and levels of the project."""
-    return LateQuestions(answerer, project.settings.parsed("verify", levels_of), accept, yes=yes)
-
-
 def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
     """Agents that the workflow's steps name must be there, and can be called from now on. ``fresh``: nothing of it is
     done yet, so what their prompts are read from must be there too."""
@@ -153,40 +142,46 @@ def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) ->
         seams.prepare_agents(workflow, project.folder, fresh)
 
 
-def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
-    """Tools, variables and paths that the workflow says it needs; actions that can be executed."""
+def check_executable(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
+    """Raise if an agent or an action of the workflow's steps cannot be executed, before anything starts."""
     from leftoff.workflow.processes.groups import check_seen
     from leftoff.workflow.run.actions import action_of
-    from leftoff.workflow.run.driver import missing
 
     check_seen()
-    check_agents(project, workflow)
+    check_agents(project, workflow, fresh=fresh)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
-            action_of(step)  # one that cannot be executed is known before anything starts
-    found, level = missing(workflow, project.folder), questions.level("prerequisite.missing")
-    what = f"The workflow needs something that is missing: {'; '.join(found)}."
-    hint = "Provide it, or continue anyway with --yes."
-    if found and level == REFUSE:
-        raise CannotResume(what, hint="Provide it, then try again.")
-    if found and level == ASK and not questions("prerequisite.missing", what, hint):
-        raise NeedsPerson(what, hint=hint)
+            action_of(step)
 
 
-def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
-    """The secrets that a workflow names, from the environment; asked for where somebody can answer."""
+def requirements(project: Project, workflow: Workflow) -> list[Finding]:
+    """Return what a new run of a workflow needs and lacks: tools, variables and paths; then secrets."""
+    from leftoff.workflow.run.driver import missing
+
+    found, absent = [], [name for name in workflow.secrets if not CALLER.has(name)]
+    lacks = missing(workflow, project.folder)
+    if lacks:
+        message = f"The workflow needs something that is missing: {'; '.join(lacks)}."
+        found.append(Finding("prerequisite.missing", message, "Provide it, or continue anyway with --yes."))
+    if absent:
+        message = f"The workflow needs secrets that are not in the environment: {', '.join(absent)}."
+        hint = f"Secrets are never stored. Set {absent[0]} in the environment, then try again."
+        found.append(Finding("variables.redacted", message, hint, secrets=tuple(absent)))
+    levels = project.settings.parsed("verify", levels_of)
+    for finding in found:
+        finding.set_level(levels)
+        if finding.level == REFUSE:
+            again = "Provide it, then try again."
+            hint = again if finding.code == "prerequisite.missing" else finding.hint
+            raise CannotResume(finding.message, hint=hint)
+    return [finding for finding in found if finding.level == ASK]
+
+
+def secrets_of(workflow: Workflow, typed: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets that a workflow names, from the environment, or as a person typed them."""
     known = CALLER.environment()
-    found = {name: known[name] for name in workflow.secrets if known.get(name)}
-    absent = [name for name in workflow.secrets if name not in found]
-    level = questions.level("variables.redacted")
-    if absent and (level == REFUSE or (level == ASK and not questions.answerer.present)):
-        raise (CannotResume if level == REFUSE else NeedsPerson)(
-            f"The workflow needs secrets that are not in the environment: {', '.join(absent)}.",
-            hint=f"Secrets are never stored. Set {absent[0]} in the environment, then try again.",
-        )
-    for name in absent if level == ASK else ():
-        found[name] = questions.answerer.value(name)
-    return found
+    found = {name: known.get(name) or typed.get(name, "") for name in workflow.secrets}
+    return {name: value for name, value in found.items() if value}
 
 
 def setting_of(project: Project, execution: Execution, secrets: dict[str, str], issue: str | None) -> Setting:
@@ -194,7 +189,7 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
     from leftoff.engine.workspace.issue_tracker import take_issue
     from leftoff.workflow.run.driver import Setting
 
-    settings, questions = project.settings, execution.questions
+    settings = project.settings
     redactor = settings.redactor(exact=tuple(value for value in secrets.values() if value))
 
     def seen() -> dict[str, Any]:
@@ -209,12 +204,10 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
         redactor,
         project.clock,
         execution.observer,
-        questions,
         store_url=project.store.location,
         secrets=secrets,
         seen=seen,
         tree=_tree(project, redactor),
-        levels=questions.levels,
         most=execution.max_parallel,
         heartbeat=settings.heartbeat.interval,
         grace=settings.run.grace,
@@ -241,7 +234,7 @@ def start(
     from leftoff.workflow.run.run_state import check_first
 
     check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
-    secrets = _secrets_of(request.workflow, execution.questions)
+    secrets = secrets_of(request.workflow, execution.secrets)
     setting = setting_of(project, execution, secrets, request.issue)
     setting.reuse = request.reuse
     if known:
@@ -308,50 +301,11 @@ def _opening(project: Project, caller: Caller, request: RunRequest) -> Opening:
     )
 
 
-def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
-    """The definition of a run of a workflow file, then and now; an error where it cannot be executed."""
-    from leftoff.workflow.recovery.provider import definitions_of
-
-    found = definitions_of(project, request)
-    if found is None or found.new is None:
-        problem = found.problem if found is not None else None
-        raise problem or NotFound("The run no longer has its definition.")
-    from leftoff.workflow.definition.parse import check_given
-
-    check_agents(project, found.new, fresh=False)
-    row = request.target.row
-    known = read(project.store, row.run, row.run_id, "variable")
-    check_given(found.new, request.variables, known)
-    return found
-
-
 def drive(project: Project, driver: Driver) -> int:
     """To the end; its exit code. Afterwards what retention no longer keeps goes, where the project wants that."""
     code = driver.drive()
     by_itself(project)
     return code
-
-
-def go_on(
-    project: Project,
-    request: ResumeRequest,
-    definitions: Definitions,
-    execution: Execution,
-    agreed: Callable[[Guard], None] | None = None,
-) -> Driver:
-    """A run of a workflow file, driven by this process from now on.
-
-    ``agreed`` is called with the lease, when nothing stands in the way any more, and before anything is changed.
-    """
-    from leftoff.workflow.recovery.resume import resume
-
-    assert definitions.new is not None
-    secrets = _secrets_of(definitions.new, execution.questions)
-    check_requirements(project, definitions.new, execution.questions)
-    setting = setting_of(project, execution, secrets, request.target.row.issue)
-    driver = resume(setting, request, definitions, agreed)
-    say_active_again(project, request.target.row)
-    return driver
 
 
 def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]]) -> None:
@@ -377,7 +331,7 @@ def _skip(project: Project, driver: Driver, said: StepReport, shown: tuple[str, 
     report(project.store, this_run(driver.run, driver.run_id), make, Terms(at))
 
 
-def once_more(project: Project, driver: Driver) -> ResumeRequest:
-    """To go on with a run that came to its end, from where it is."""
+def once_more(project: Project, driver: Driver, accept: Collection[str], *, yes: bool) -> ResumeRequest:
+    """Return the request to continue a run that came to its end, from where it is."""
     row = project.store.read(this_run(driver.run, driver.run_id))
-    return ResumeRequest(Target(row, None))
+    return ResumeRequest(Target(row, None), accept=accept, yes=yes)

@@ -15,10 +15,10 @@ from leftoff.dialects.retention import Pruned, Upkeep
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.origin import agree
-from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
+from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.verdict import Report
+from leftoff.engine.resume.resume_answers import Answerer, Answers, take_answers
 from leftoff.engine.steps.approvals import REJECT, waiting
 from leftoff.engine.workspace.restoring import RestorePlan
 from leftoff.engine.write.audit import Audit
@@ -37,9 +37,7 @@ from leftoff.operations.execution.stop import stop
 from leftoff.operations.execution.workflow_file import is_driven
 from leftoff.operations.files import Rollback, RollbackPlan, plan_rollback, rollback
 from leftoff.operations.reports import step_of, this_run
-from leftoff.operations.resume.resume import RUNNING, find
-from leftoff.operations.resume.resume import resume as continue_run
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resume.resuming import RUNNING, find, judge, resume_unasked
 from leftoff.operations.runs import info, target
 from leftoff.operations.upkeep.retention import archive
 from leftoff.store.base import Tx
@@ -206,7 +204,7 @@ def _after_decision(project: Project, caller: Caller, done: Decided) -> str:
         return "The person or agent who works on the run continues it. “Go on” has the brief."
     try:
         request = _request(ActionOrder(project, caller, row.run_id, "resume", {}))
-        found = verify(project, caller, request)
+        found = judge(project, caller, request)
         if found.verdict in (ASK, REFUSE):
             raise _not_now(found)
         _drive_apart(project, caller, request.target.row, [])
@@ -395,9 +393,9 @@ def _resume(order: ActionOrder) -> Acted:
     if request.over is not None:
         raise CannotResume(request.over, hint="Choose a step to begin again from.")
     if is_driven(project, row):
-        found = verify(project, caller, request)
+        found = judge(project, caller, request)
         untrusted = next((finding.digest for finding in found.findings if finding.digest), "")
-        if take_answers(found, request, Answerer()) is None:
+        if not take_answers(found, Answers(), Answerer()):
             raise _not_now(found)
         if untrusted:  # the driver runs the definition that was shown, and none that came since
             agree(project.store, row, untrusted)
@@ -405,11 +403,10 @@ def _resume(order: ActionOrder) -> Acted:
         _drive_apart(project, caller, row, _options(said))
         told = f"Run {row.run_id} continues."
     else:
-        done = continue_run(project, caller, request, Answerer())
+        done = resume_unasked(project, caller, request)
         done.refuse_program()
         if done.outcome != RUNNING:
-            raise _not_now(done.report)
-        row = done.request.target.row
+            raise _not_now(done.verdict)
         told = f"Run {row.run_id} is running again."
     record_audit(order, row)
     return Acted(row.run_id, told, info(project, row).to_json())
@@ -418,7 +415,7 @@ def _resume(order: ActionOrder) -> Acted:
 def _preview_resume(order: ActionOrder) -> Preview:
     request = _request(order)
     row = request.target.row
-    found = verify(order.project, order.caller, request)
+    found = judge(order.project, order.caller, request)
     plan = found.stamp
     without = [finding.message for finding in found.findings if finding.code == _WITHOUT]
     found.accept({*request.accept, _WITHOUT})  # plan what is done without that person
@@ -466,7 +463,7 @@ def _drive_apart(project: Project, caller: Caller, row: RunRow, options: list[st
     begun(project, row, resume_apart(project, caller, [row.run_id, *options], LOG))
 
 
-def _not_now(report: Report) -> LeftoffError:
+def _not_now(report: Verdict) -> LeftoffError:
     stand = [finding for finding in report.findings if finding.level == report.verdict]
     told = " ".join(finding.message for finding in stand[:3])
     if "lease.held" in {finding.code for finding in stand}:

@@ -7,6 +7,7 @@ run is as it was judged, in the transaction that counts; if it moved, the face j
 from __future__ import annotations
 
 from shlex import quote
+from typing import Any
 
 from leftoff.dialects.protocol import state_at
 from leftoff.dialects.verdict import dialect_checks, dialect_of, state_of
@@ -17,7 +18,7 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import definition_of, met, read
 from leftoff.engine.resume.continue_run import continue_run
-from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.engine.resume.finding import ASK, REFUSE, Finding
 from leftoff.engine.resume.judge import CheckProvider, Verdict, judge_run
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.resume_answers import Answerer, Answers, keep_accepted, take_answers
@@ -50,7 +51,6 @@ from leftoff.operations.reports import check_free, current, guard_of, session_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from leftoff.dialects.draft import State
     from leftoff.dialects.protocol import Dialect
@@ -72,7 +72,8 @@ class Resumed(Fields):
     """What came of it.
 
     ``changes``: the variables that were set. ``fresh``: the run that was started instead. ``driver``: drives the run.
-    ``question``: what the protocol asks before the run is judged again; no means: start fresh.
+    ``question``: what the protocol asks before the run is judged again; no means: start fresh. ``findings``: all that
+    were accepted.
     """
 
     outcome: str
@@ -81,6 +82,7 @@ class Resumed(Fields):
     fresh: RunRow | None = None
     driver: Driver | None = None
     question: str | None = None
+    findings: list[Finding] = []
 
     def refuse_program(self) -> None:
         """Raise `Conflict` if only the run's program can continue it."""
@@ -152,7 +154,7 @@ def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]
 def subtask_for(project: Project, row: RunRow, name: str) -> tuple[str, dict[str, Any]]:
     """The step that a word means; of a criterion that a completed run does not meet, the one that could meet it: a
     subtask of that name, where none is known, which is to be added when the run goes on."""
-    if row.status != "completed" or is_driven(project, row):
+    if row.status != "completed" or definition_of(project.store, row) is not None:
         return name, {}
     if name in read(project.store, row.run, row.run_id, "step"):
         return name, {}
@@ -212,14 +214,15 @@ def judge_to_resume(project: Project, caller: Caller, request: ResumeRequest, an
 
 def resume_unasked(project: Project, caller: Caller, request: ResumeRequest) -> Resumed:
     """Continue a run that an agent or a person reports on, for a face that asks nothing by itself."""
-    answers = Answers()
+    answers, accepted = Answers(), dict[Any, Finding]()
     while True:
         verdict = judge_to_resume(project, caller, request, answers)
         if not take_answers(verdict, answers, Answerer()):
             return Resumed(STOPPED, verdict)
+        accepted.update((finding.asked, finding) for finding in verdict.findings)
         done = apply(project, caller, verdict, answers)
         if done.outcome != AGAIN:
-            return done
+            return done.but(findings=[*accepted.values()])
 
 
 def apply(
@@ -271,11 +274,10 @@ def _apply(
         changes = continue_run(
             project.store,
             final,
-            project.now,
+            Terms(project.now, guard_of(caller)),
             decided=row,
             scrubber=project.redactor,
             session=session,
-            guard=guard_of(caller),
         )
     except Invalid as error:  # a variable that cannot be kept
         hint = error.hint or "Nothing was changed; give something else."
@@ -366,8 +368,8 @@ _SHOWN = 5
 
 
 def sync_issue(project: Project, row: RunRow) -> None:
-    """Set a protocol's label of the issue to the run's state. Labels that a person changed were adopted before. A failure
-    of the tracker stops nothing."""
+    """Set a protocol's label of the issue to the run's state. Labels that a person changed were adopted before. If the
+    tracker fails, that stops nothing."""
     dialect = dialect_of(row, project.folder, project.settings) if row.issue else None
     if dialect is None:
         return
@@ -441,7 +443,9 @@ def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
         return None
 
     if ended:
-        write_report(store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor)
+        write_report(
+            store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
+        )
     for path, record in settled.items():
         project.say(f"leftoff: {shown_step(path)} is {record['status']}: its output says so.")
 
@@ -486,8 +490,8 @@ class JudgedTwin(Fields):
 def judge_twin(project: Project, caller: Caller, opening: Opening) -> JudgedTwin:
     """Judge the unfinished run that `start --resume` would continue.
 
-    A run that follows a protocol continues by its rules, and is greeted in its words. Any other just continues, unless a
-    model asks: it is told what `resume` would ask.
+    A run that follows a protocol continues by its rules, and is greeted in its words. Any other just continues, unless
+    a model asks: it is told what `resume` would ask.
     """
     store, row = project.store, None
     if store.exists():
@@ -506,7 +510,7 @@ def judge_twin(project: Project, caller: Caller, opening: Opening) -> JudgedTwin
         if dialect is None or greeted:
             break
         judged = verdict.world.row
-        store.read(lambda view: need_unmoved(view, judged))
+        store.read(unmoved_run(judged))
         _greet(project, dialect, target)  # which may settle what an output settles
         now = store.read(this_run(row.run, row.run_id))
         if now.seq == judged.seq or now.status not in UNFINISHED:

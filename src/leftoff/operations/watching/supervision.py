@@ -11,7 +11,7 @@ from leftoff.engine.resume.finding import RESUME, WARN
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.model.fields import Fields
 from leftoff.operations.execution.workflow_file import is_driven
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resume.resuming import judge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Supervision:
             return Consideration(resumes=False)
         why = ""
         if may_restart(told, info, self.settings, self._project.now):
-            report = verify(self._project, self._caller, ResumeRequest(Target(info.row, None)))
+            report = judge(self._project, self._caller, ResumeRequest(Target(info.row, None)))
             if report.verdict in (RESUME, WARN):
                 return Consideration(resumes=True)
             why = "; ".join(dict.fromkeys(finding.code for finding in report.findings))

@@ -33,7 +33,17 @@ from leftoff.workflow.definition.model import differs, is_gone
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.processes.client import Ended, Ready
-from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, Orphan, folder_of, lives
+from leftoff.workflow.recovery.attempts import (
+    ADOPT,
+    ASK,
+    CHECK,
+    FORGET,
+    REATTACH,
+    TAKEN,
+    Orphan,
+    folder_of,
+    lives,
+)
 from leftoff.workflow.recovery.stop_run import end_processes
 from leftoff.workflow.recovery.workflow_checks import DefinedSteps, WorkflowChecks
 from leftoff.workflow.run import outcome
@@ -63,7 +73,12 @@ class TakeUp:
     them, fails: ``let_go``."""
 
     def __init__(
-        self, setting: Setting, verdict: Verdict, checks: WorkflowChecks, answers: Answers, request: ResumeRequest
+        self,
+        setting: Setting,
+        verdict: Verdict,
+        checks: WorkflowChecks,
+        answers: Answers,
+        request: ResumeRequest,
     ) -> None:
         assert checks.new is not None
         self.verdict = verdict
@@ -329,7 +344,9 @@ class Reopening(Entry):
     def write(self, page: Page) -> Seal | None:
         steps, now = page.steps.all(), page.steps.now
         repeated = self._request.repeated(steps)
-        above_done = {path.rpartition("/")[0] for path, r in steps.items() if r["status"] in DONE and "/" in path}
+        above_done = {
+            path.rpartition("/")[0] for path, r in steps.items() if r["status"] in DONE and "/" in path
+        }
         if page.row().status != "running":
             status_changes(page.changes, "running", page.at)
         after: dict[str, Record | None] = {}
@@ -341,11 +358,11 @@ class Reopening(Entry):
                 after[path] = None  # its `foreach` looks for its items again
             else:
                 after[path] = self._after(path, record, repeated)
-        for path in sorted((path for path, record in after.items() if record is None), reverse=True):
+        for path in sorted((path for path, now_is in after.items() if now_is is None), reverse=True):
             page.steps.remove(path)
-        for path, record in after.items():
-            if record is not None and record != steps[path]:
-                page.steps.move(path, record)
+        for path, now_is in after.items():
+            if now_is is not None and now_is != steps[path]:
+                page.steps.move(path, now_is)
         for path, record in self._declared.items():
             if path not in steps:
                 page.steps.put(path, record)

@@ -255,7 +255,9 @@ class WorkflowChecks(CheckProvider):
             failing = self._proven.get(orphan.attempt.token)
             if orphan.action == CHECK and failing is not None:
                 if failing:
-                    orphan.again(f"nobody knows how it ended, and it is not proven that it is done: {failing}")
+                    orphan.again(
+                        f"nobody knows how it ended, and it is not proven that it is done: {failing}"
+                    )
                 else:
                     orphan.judged(
                         CHECK, "nobody knows how it ended, but its outputs are there and its checks hold"
@@ -386,7 +388,7 @@ class DefinedSteps:
         self._workflow = workflow
 
     def leaves(self) -> list[str]:
-        defined = self._workflow.leaves()
+        defined = [*self._workflow.leaves()]
         fans = {step.path for step in defined if step.foreach is not None}
         below: dict[str, list[str]] = {}
         for path in self.steps if fans else ():
