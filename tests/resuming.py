@@ -7,8 +7,8 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.resume import resume_answers
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.resume_answers import Answerer, Answers
-from leftoff.operations.resume import resuming
-from leftoff.operations.resume.resuming import Resumed
+from leftoff.operations import resuming
+from leftoff.operations.resuming import Resumed
 
 
 def resume(project: Project, caller: Caller, request: ResumeRequest, person: Answerer) -> Resumed:

@@ -22,6 +22,10 @@ MANY_PARAMETERS = {
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.engine.steps.unblock.unblock",
+    "leftoff.operations.checkpoints.fork_run",
+    "leftoff.operations.run_lifecycle.decide_step",
+    "leftoff.operations.run_reports.report_run",
+    "leftoff.operations.runs.list_project_runs",
     "leftoff.workflow.functions.durable.step",
     "leftoff.workflow.run.actions._job",
 }

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.find import resolve
 from leftoff.engine.resume.finding import NEVER_YES, STOP, Finding, check_by_proxy
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.resume_answers import RESTORE, Answerer
 from leftoff.errors import NeedsPerson
-from leftoff.operations import Caller, Project
-from leftoff.operations.resume.resuming import RUNNING, STOPPED, Resumed
+from leftoff.operations.resuming import RUNNING, STOPPED, Resumed
 from tests.cli.command import succeed
 from tests.resuming import resume
 

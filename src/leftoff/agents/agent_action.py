@@ -7,9 +7,9 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.adapters import LIMITS, adapter, custom_agents
+from leftoff.engine.config.project import Project
 from leftoff.errors import Invalid, NotFound
 from leftoff.host import python
-from leftoff.operations import Project
 from leftoff.workflow.definition.source import Problems
 from leftoff.workflow.run import actions
 from leftoff.workflow.run.actions import Action, Command, exchange

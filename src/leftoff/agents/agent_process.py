@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from leftoff.agents.adapters import Adapter, Call
 from leftoff.agents.outcome import Outcome
-from leftoff.operations.execution.agent_steps import Rest
+from leftoff.operations.agent_steps import Rest
 
 NOT_FOUND = 127
 BEAT = 20.0

@@ -19,11 +19,12 @@ from leftoff.agents.adapters import Adapter, Asked, adapter, session_named
 from leftoff.agents.agent_process import NOT_FOUND, Life, Stopped, Watch, complain
 from leftoff.agents.outcome import Outcome
 from leftoff.clock import iso
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
 from leftoff.model.fields import Fields
-from leftoff.operations import Caller, Project
-from leftoff.operations.execution.agent_steps import AgentStep
+from leftoff.operations.agent_steps import AgentStep
 
 _OPTIONS = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)  # below what was wrong, all that is right
 _FULL, _LAST = 4000, 500  # characters of why: where it was called in the wrong way, and of any other failure

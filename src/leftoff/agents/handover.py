@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from leftoff.agents.adapters import adapter, custom_agents, session_named
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.quoting import word
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
-from leftoff.operations import Project
-from leftoff.operations.checkpoints import told as whole_brief
-from leftoff.operations.handover import session_of_agent
+from leftoff.operations.checkpoints import brief_of as whole_brief
+from leftoff.operations.run_lifecycle import session_of_agent
 
 TOLD = (
     "This work was begun by {before} and is handed over to you as run {run_id} of leftoff. Check what is said "

@@ -17,9 +17,9 @@ from leftoff.agents import session as sessions
 from leftoff.agents.drain import Delivery, HookCaller
 from leftoff.agents.hook_events import Event, read_event
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.project import Project
 from leftoff.errors import LeftoffError, NeedsPerson
 from leftoff.host import Process, agent_above, orphan, scope, started, words_of
-from leftoff.operations import Project
 
 _REPORTED = ("SessionStart", "UserPromptSubmit")  # the agent reads the answer to these
 HOOK_S = 0.5  # seconds that a hook drains, and waits for the store

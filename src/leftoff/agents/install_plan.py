@@ -23,7 +23,7 @@ from leftoff.agents.settings_text import (
 )
 from leftoff.clock import iso
 from leftoff.errors import Invalid
-from leftoff.operations.settings.agent_files import SettingsFiles
+from leftoff.operations.agent_files import SettingsFiles
 
 _NOT_OURS = "it is not as leftoff wrote it, and stays as it is"
 

@@ -17,6 +17,8 @@ from mcp_types import INVALID_PARAMS
 
 from leftoff.agents.hook_events import AGENTS
 from leftoff.agents.mcp_words import for_a_model, told
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.quoting import named, quoted
 from leftoff.engine.resume.finding import NEVER_YES, REFUSE, check_by_proxy
 from leftoff.engine.resume.judge import Verdict
@@ -28,11 +30,10 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
-from leftoff.operations import Caller, Project, checkpoints, records, run_list, runs
-from leftoff.operations import steps as step_reports
-from leftoff.operations.execution.workflow_file import is_driven
-from leftoff.operations.lifecycle import Start, finish, start
-from leftoff.operations.resume.resuming import RUNNING, find, judge, resume_unasked
+from leftoff.operations import checkpoints, run_reports, runs
+from leftoff.operations.resuming import RUNNING, find, judge, resume_unasked
+from leftoff.operations.run_lifecycle import Start, finish_run, start
+from leftoff.operations.workflow_runs import is_driven
 
 INSTRUCTIONS = (
     "leftoff records the progress of long work, so that it can be resumed after a crash, after a compaction or in a "
@@ -175,11 +176,11 @@ class Tools(Fields):
 
         start: also mark the step as running, so that no other agent gets the same one.
         """
-        return self._do(step_reports.next_step, start=start, run_id=run_id)
+        return self._do(run_reports.next_step, start=start, run_id=run_id)
 
     def set_variables(self, variables: dict[str, Any], run_id: str | None = None) -> Answer:
         """Store values that later steps or sessions need: name and value, any JSON. Secrets are not stored."""
-        return self._do(records.set_variables, variables, run_id=run_id)
+        return self._do(run_reports.set_variables, variables, run_id=run_id)
 
     def put_record(
         self, collection: str, key: str, value: Any, new: bool = False, run_id: str | None = None
@@ -190,7 +191,7 @@ class Tools(Fields):
         new: fail if the record exists already, instead of overwriting it. Approvals cannot be stored this way: use
         request_approval.
         """
-        return self._do(records.put_record, records.Record(collection, key, value, new), run_id=run_id)
+        return self._do(run_reports.put_run_record, collection, key, value, new=new, run_id=run_id)
 
     def save_checkpoint(
         self, trigger: str = "manual", note: str | None = None, run_id: str | None = None
@@ -201,7 +202,7 @@ class Tools(Fields):
         conflict_resolved, approval, review, user_interrupt, session_end, step_complete, error or external.
         note: why it was saved.
         """
-        return self._do(checkpoints.save, trigger, note, run_id=run_id)
+        return self._do(run_reports.save_checkpoint, trigger, note, run_id=run_id)
 
     def list_runs(
         self,
@@ -219,8 +220,9 @@ class Tools(Fields):
             raise Usage(f"No run is {wrong[0]!r}.", hint=f"status: {', '.join(RUN_STATUS)}.")
         if not 1 <= limit <= 500:
             raise Usage(f"limit cannot be {limit}.", hint="A number from 1 to 500.")
-        wanted = run_list.Wanted(words or None, workflow, branch, limit)
-        return self._do(lambda project, caller: run_list.list_runs(project, wanted))
+        return self._do(
+            lambda project, caller: runs.list_project_runs(project, words or None, workflow, branch, limit)
+        )
 
     def show_run(self, run_id: str | None = None) -> Answer:
         """Show everything about a run: steps, variables, artifacts, files, notes. run_id can also name a checkpoint:
@@ -230,7 +232,7 @@ class Tools(Fields):
     def diff_checkpoints(self, from_ref: str, to_ref: str) -> Answer:
         """Compare two versions: which variables, steps, artifacts and files were added, removed or changed.
         Name each version by a checkpoint id, RUN (its newest version), RUN@SEQ or RUN~N (N checkpoints back)."""
-        return self._do(checkpoints.compare, from_ref, to_ref)
+        return self._do(checkpoints.compare_versions, from_ref, to_ref)
 
     def verify_resume(self, run_id: str | None = None) -> Answer:
         """Check whether a run can be resumed; nothing is changed. Returns the verdict (resume, warn, ask or refuse),
@@ -254,7 +256,7 @@ class Tools(Fields):
         """Leave a note for whoever continues the work. step: the step it is about. resume: they must read it first."""
         if not text.strip():
             raise Usage("text is empty.", hint="Say what to remember.")
-        return self._do(records.add_note, records.Note(text, step, resume), run_id=run_id)
+        return self._do(run_reports.add_note, text, step, resume=resume, run_id=run_id)
 
     def request_approval(
         self, step: str, ask: str, options: list[str] | str | None = None, run_id: str | None = None
@@ -270,7 +272,7 @@ class Tools(Fields):
                 "options has nothing that could be chosen.",
                 hint='Name two or more, like ["publish", "hold"], or leave it out for approve and reject.',
             )
-        return self._do(step_reports.request_approval, step, ask, _listed(options), run_id=run_id)
+        return self._do(run_reports.request_approval, step, ask, _listed(options), run_id=run_id)
 
     def finish_run(
         self, status: str = "completed", summary: str | None = None, run_id: str | None = None
@@ -293,7 +295,7 @@ class Tools(Fields):
 
     def brief_resource(self, run_id: str) -> str:
         """What you need to know to continue a run."""
-        return str(self._read(checkpoints.brief, run_id)["text"])
+        return str(self._read(checkpoints.brief_run, run_id)["text"])
 
     def checkpoint_resource(self, checkpoint_id: str) -> Answer:
         """A checkpoint, and the run as it was then."""
@@ -317,7 +319,7 @@ class Tools(Fields):
 
     def _prompted(self, run_id: str) -> str:
         try:
-            return str(self._do(checkpoints.brief, run_id or None)["text"])
+            return str(self._do(checkpoints.brief_run, run_id or None)["text"])
         except LeftoffError as error:
             raise MCPError(INVALID_PARAMS, told(error)) from None
 
@@ -331,7 +333,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
 
 
 def _finish(project: Project, caller: Caller, status: str, summary: str | None) -> Answer:
-    done = finish(project, caller, status, summary)
+    done = finish_run(project, caller, status, summary)
     return {**done.to_json(), "left": done.left}
 
 
@@ -343,8 +345,8 @@ def _checkpoint(project: Project, caller: Caller, ref: str) -> Answer:
 
 
 def _report_step(project: Project, caller: Caller, said: StepReport, files: list[str]) -> Answer:
-    done = step_reports.report_step(project, caller, said, files)
-    return {**done.to_json(), "next_step": runs.info(project, done.row).next_step}
+    done = run_reports.report_step(project, caller, said, files)
+    return {**done.to_json(), "next_step": runs.info_of(project, done.row).next_step}
 
 
 def _listed(value: list[str] | str | None) -> list[str]:
@@ -390,8 +392,8 @@ def _resume(project: Project, caller: Caller, run_id: str | None, accept: list[s
     if done.outcome != RUNNING:
         raise _not_now(done.verdict)
     findings = [finding.but(hint=for_a_model(finding.hint)).to_json() for finding in done.findings]
-    text = checkpoints.brief(project, caller, row.run_id).text
-    return {**runs.info(project, row).to_json(), "findings": findings, "brief": text}
+    text = checkpoints.brief_run(project, caller, row.run_id)["text"]
+    return {**runs.info_of(project, row).to_json(), "findings": findings, "brief": text}
 
 
 def _in_tools(report: Verdict) -> Verdict:

@@ -17,9 +17,9 @@ from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.changed_files import whose
 from leftoff.engine.lifecycle.spool import Spool
 from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Turn, Unclaimed
+from leftoff.engine.read.find import OPEN_TURN, SESSION
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.transcript import ANSWERED, CANCELLED, failed_commands
-from leftoff.engine.read.which import OPEN_TURN, SESSION
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.steps.lists import Item, put_list, put_task
 from leftoff.engine.workspace import edits

@@ -23,7 +23,7 @@ from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.lifecycle.spool import Spool
-from leftoff.engine.read.which import is_spent
+from leftoff.engine.read.find import is_spent
 from leftoff.engine.workspace.edits import Peeked
 from leftoff.engine.workspace.tracking import Workspace
 from leftoff.engine.write.lease import NOBODY
@@ -234,7 +234,7 @@ def _verified(session: Session, row: RunRow) -> Verdict:
     """Return the verdict on a run, the same as that of `leftoff resume`."""
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.operations.resume.resuming import judge
+    from leftoff.operations.resuming import judge
 
     return judge(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
 
@@ -260,6 +260,6 @@ def source_of_run(session: Session, row: RunRow) -> str:
 def brief(session: Session, row: RunRow, room: int) -> str:
     """Return what a session must know of its run, in so many characters."""
     from leftoff.engine.read.find import Target
-    from leftoff.operations.checkpoints import told
+    from leftoff.operations.checkpoints import brief_of
 
-    return told(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))
+    return brief_of(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))

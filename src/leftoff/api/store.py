@@ -16,8 +16,8 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.fork import ForkRequest, fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.engine.read import find
+from leftoff.engine.read.find import READS, RESUMES, Which
 from leftoff.engine.read.info import RunInfo, list_info
-from leftoff.engine.read.which import READS, RESUMES, Which
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.judge import judge_for_program, told_to_program
 from leftoff.engine.resume.open_again import go_on, run_or_start

@@ -22,23 +22,24 @@ from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
 from leftoff.clock import ago, millis
 from leftoff.dialects.registry import mirrored
+from leftoff.engine.read.attempt_logs import failures
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import inner_steps
 from leftoff.engine.resume.finding import ASK, STOP, Finding
 from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.resume_answers import GO_ON, TOGETHER, Answerer, Answers, take_answers
-from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable
+from leftoff.engine.steps.approvals import REJECT
+from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable, usage_errors
 from leftoff.model.ids import check_run_id
-from leftoff.operations import RunRow
-from leftoff.operations.approvals import decide, questions_of
-from leftoff.operations.checkpoints import brief, show
-from leftoff.operations.execution import workflow_file as execution
-from leftoff.operations.execution.workflow_file import Execution, RunRequest
-from leftoff.operations.reports import usage_errors
-from leftoff.operations.resume import resuming
-from leftoff.operations.resume.resuming import Resumed
-from leftoff.operations.runs import info
+from leftoff.operations import resuming
+from leftoff.operations import workflow_runs as execution
+from leftoff.operations.checkpoints import brief_run, show
+from leftoff.operations.resuming import Resumed
+from leftoff.operations.run_lifecycle import decide_step, questions_of
+from leftoff.operations.runs import info_of
+from leftoff.operations.workflow_runs import Execution, RunRequest
+from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Graph, Workflow
 from leftoff.workflow.run.driver import Driver
 
@@ -58,14 +59,14 @@ def execute(ctx: Context, request: RunRequest) -> int:
         return resume(ctx, ResumeRequest(Target(twin, None), variables=given, yes=yes, workflow=workflow))
     if choice == "delete" and twin is not None:
         from leftoff.cli.verbs.keep_verbs import tell_removed
-        from leftoff.operations.upkeep.retention import remove_run
+        from leftoff.operations.store_upkeep import discard_run
 
-        return tell_removed(ctx, remove_run(ctx.project, twin))
+        return tell_removed(ctx, discard_run(ctx.project, twin))
     execution.check_executable(ctx.project, workflow)
     secrets = _requirements(ctx, execution.requirements(ctx.project, workflow))
 
     def begin(how: Execution) -> Driver:
-        return execution.start(ctx.project, ctx.caller, request, how, twins)
+        return execution.start_workflow(ctx.project, ctx.caller, request, how, twins)
 
     driven = _drive(ctx, workflow, "leftoff run", secrets, begin)
     assert driven is not None
@@ -158,7 +159,7 @@ def _show_end(ctx: Context, done: Resumed) -> int:
 
 
 def _show_brief(ctx: Context, row: RunRow) -> int:
-    text = brief(ctx.project, ctx.caller, row.run_id).text
+    text = brief_run(ctx.project, ctx.caller, row.run_id)["text"]
     if ctx.args.json:
         emit_end(ctx, row, brief=text)
     else:
@@ -167,12 +168,12 @@ def _show_brief(ctx: Context, row: RunRow) -> int:
 
 
 def _emit_end(ctx: Context, row: RunRow) -> None:
-    ctx.emit({"event": "end", "run": info(ctx.project, row).to_json()})
+    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json()})
 
 
 def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
     """Emit the last event, which is also the run."""
-    run = info(ctx.project, row).to_json()
+    run = info_of(ctx.project, row).to_json()
     ctx.emit({**run, "event": "end", "run": run, **more})
 
 
@@ -265,10 +266,10 @@ def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int
         signal.signal(number, heed)
     if early.number is not None:
         heed(early.number, None)
-    code = execution.drive(ctx.project, runner)
-    about = execution.failures_of(ctx.project, runner)
+    code = execution.drive_to_end(ctx.project, runner)
+    about = failures(ctx.project.store, runner.run, runner.run_id)
     told = {"rejected": about.rejected, "logged": about.logged} if code in (_FAILED, _WAITS) else {}
-    observer({"event": "end", "run": info(ctx.project, runner).to_json(), "exit": code, **told})
+    observer({"event": "end", "run": info_of(ctx.project, runner).to_json(), "exit": code, **told})
     return code
 
 
@@ -277,18 +278,19 @@ def _decide(ctx: Context, runner: Driver) -> bool:
     if ctx.away is not None or not ctx.can_ask():
         return False
     moved = False
-    for decision, ask, options in questions_of(ctx.project, runner.run, runner.run_id):
+    for path, asked in questions_of(ctx.project, runner.run, runner.run_id).items():
+        options = [*asked.offered, REJECT]
         wait = [LATER] if LATER not in options else []  # else it is an answer like the others
         listed = [(option, "", "", 0) for option in (*options, *wait)]
-        step = step_name(decision.words[-1])
+        step = step_name(path)
         try:
-            choice = pick(f"{step} is waiting for a decision: {ask}", listed, ctx.project.now)
+            choice = pick(f"{step} is waiting for a decision: {asked.ask}", listed, ctx.project.now)
         except NeedsPerson:
             break
         if choice in wait:
             continue
         try:
-            decide(ctx.project, ctx.caller, decision.but(choice=choice))
+            decide_step(ctx.project, ctx.caller, (runner.run_id, path), choice, seen=asked.stamp)
         except Conflict as error:  # somebody else decided it meanwhile, or put another question: look again
             ctx.say(f"leftoff: {clean(error.message)}")
         moved = True

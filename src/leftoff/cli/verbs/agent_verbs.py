@@ -13,8 +13,7 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean, clean_lines
 from leftoff.engine.read.find import Target
-from leftoff.errors import NotFound, Unsupported, Usage
-from leftoff.operations.reports import usage_errors
+from leftoff.errors import NotFound, Unsupported, Usage, usage_errors
 
 if TYPE_CHECKING:  # a hook loads this module, too, and must be quick
     from leftoff.agents.handover import Handover
@@ -139,11 +138,11 @@ def run_mcp(args: Args, ctx: Context) -> int:
 
 
 def run_brief(args: Args, ctx: Context) -> int:
-    from leftoff.operations.checkpoints import brief
+    from leftoff.operations.checkpoints import brief_run
 
-    found = brief(ctx.project, ctx.caller, ctx.word)
+    found = brief_run(ctx.project, ctx.caller, ctx.word)
     if not args.json:
-        ctx.out(clean_lines(found.text))
+        ctx.out(clean_lines(found["text"]))
     return ctx.answer(found)
 
 
@@ -154,12 +153,12 @@ def run_handover(args: Args, ctx: Context) -> int:
     ctx.need_name()
     from leftoff.agents.adapters import adapter, custom_agents
     from leftoff.agents.handover import hand_over
-    from leftoff.operations.reports import check_free, current
+    from leftoff.operations.run_reports import check_free, which_run
     from leftoff.operations.runs import whole_run
 
     usage_errors(lambda: adapter(args.to, ctx.project.settings.parsed("agents", custom_agents)))
     named = ctx.word
-    target = whole_run(ctx.project, ctx.caller, named, current(ctx.project, ctx.caller))
+    target = whole_run(ctx.project, ctx.caller, named, which_run(ctx.project, ctx.caller))
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)
     if args.go:
@@ -175,12 +174,12 @@ def _exec_agent(found: Handover, target: Target, ctx: Context) -> int:
     """A checkpoint, then the agent in our place."""
     import shutil
 
-    from leftoff.operations.handover import hand_over
+    from leftoff.operations.run_lifecycle import hand_over_run
     from leftoff.operations.runs import say_active_again
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
-    hand_over(ctx.project, ctx.caller, target.row, found.agent, found.session)
+    hand_over_run(ctx.project, ctx.caller, target.row, found.agent, found.session)
     say_active_again(ctx.project, target.row)
     ctx.close()
     os.chdir(ctx.project.folder)

@@ -170,7 +170,7 @@ def read(text: str, problems: Problems) -> Node | None:
     """The tree of a text; None where it is empty. A text that is no YAML at all raises."""
     if text.startswith("\ufeff"):
         text = " " + text[1:]  # a byte order mark is no content; every column stays as it is
-    tree = _Tree(text, problems)
+    tree = Tree(text, problems)
     try:
         for event in _events(text):
             tree.take(event)
@@ -201,8 +201,13 @@ def _events(text: str) -> Iterator[Any]:
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class _Tree:
-    """Nodes from events. Containers that are still open are on a stack; each remembers a key that waits."""
+class Tree:
+    """Nodes from events. Containers that are still open are on a stack; each remembers a key that waits.
+
+    Protocols read their documents with a subclass that repairs more (`leftoff.dialects.document_yaml`).
+    """
+
+    deepest, most_nodes = DEEPEST, MOST_NODES
 
     def __init__(self, text: str, problems: Problems) -> None:
         self.text = text
@@ -234,8 +239,8 @@ class _Tree:
         return self.problems.fatal(mark.line + 1, mark.column + 1, message, hint)
 
     def _start(self, event: Any, kind: str) -> None:
-        if len(self.open) >= DEEPEST:
-            raise self._fatal(event.start_mark, "nested too deep", f"{DEEPEST} levels are the most.")
+        if len(self.open) >= self.deepest:
+            raise self._fatal(event.start_mark, "nested too deep", f"{self.deepest} levels are the most.")
         if event.tag and event.tag != _CORE + ("map" if kind == "map" else "seq"):
             self._bad_tag(event)
         node = self._anchored(event, Node(kind, {} if kind == "map" else [], event.start_mark))
@@ -256,11 +261,11 @@ class _Tree:
         self._add(node)
 
     def _add(self, node: Node) -> None:
-        if node.size > MOST_NODES:
+        if node.size > self.most_nodes:
             raise self.problems.fatal(
                 node.line,
                 node.column,
-                f"more than {MOST_NODES:,} values",
+                f"more than {self.most_nodes:,} values",
                 "Aliases count each time they are used.",
             )
         if not self.open:
