@@ -44,12 +44,11 @@ from leftoff.dialects.loose_values import Rejected, run_words, shown
 from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.sync import Sync
 from leftoff.engine.read.state import DEFINITION
-from leftoff.engine.redaction.credentials import is_secret_file
+from leftoff.engine.redaction.redactor import is_secret_file
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import Policy, kept_for
 from leftoff.errors import LeftoffError
-from leftoff.model.codec import text
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256, text
 from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import RunRow

@@ -49,8 +49,7 @@ from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import PUT, ChangeSet
-from leftoff.model.codec import payload
-from leftoff.model.digest import sha256
+from leftoff.model.codec import payload, sha256
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.versions import Version
 from leftoff.model.words import ISSUE as SNAPSHOT

@@ -32,7 +32,7 @@ from leftoff.engine.lifecycle.bulk_import import (
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, LeftoffError
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.model.words import TRIGGERS
 from leftoff.store.base import Store
 from leftoff.store.rows import RunRow

@@ -34,7 +34,7 @@ from leftoff.engine.workspace.project_files import (
 from leftoff.errors import UnsafePath
 from leftoff.files import lock_within, make_private
 from leftoff.lock_holder import held_by_another
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.store.base import Store
 
 FOLDER, STATE, COMING, DISPLACED = "sync", "state", "coming", "displaced"

@@ -11,8 +11,7 @@ from typing import Any
 from leftoff.dialects.document_text import pack, read_packed, unpack
 from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.protocol import Dialect
-from leftoff.engine.redaction.credentials import MASK
-from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.redaction.redactor import MASK, Redactor
 from leftoff.errors import LeftoffError
 
 _MARK = {"redacted": True}

@@ -45,7 +45,7 @@ from leftoff.workflow.run import driver as driving
 from leftoff.workflow.run.actions import action_of
 from leftoff.workflow.run.driver import Driver, Observer, Setting
 from leftoff.workflow.run.reuse import Foreseen, Foresight
-from leftoff.workflow.run.run_state import check_first
+from leftoff.workflow.run.run_state import RunState, check_first, missing
 
 
 class RunRequest(NamedTuple):
@@ -151,7 +151,7 @@ def requirements(project: Project, workflow: Workflow) -> list[Finding]:
     """Return what a new run of a workflow needs and lacks, if a person must decide: first tools, variables and paths,
     then secrets."""
     found, absent = [], [name for name in workflow.secrets if not CALLER.has(name)]
-    lacks = driving.missing(workflow, project.folder)
+    lacks = missing(workflow, project.folder)
     if lacks:
         message = f"The workflow needs something that is missing: {'; '.join(lacks)}."
         found.append(Finding("prerequisite.missing", message, "Provide it, or continue anyway with --yes."))
@@ -187,7 +187,7 @@ def start_workflow(
     Raise ``Conflict`` if a twin was started since these were found.
     """
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
-    check_first(workflow, variables, project.folder)
+    check_first(project.store, workflow, variables, project.folder)
     setting = setting_of(project, execution, secrets_of(workflow, execution.secrets), request.issue)
     setting.reuse = request.reuse
     if known:
@@ -233,9 +233,9 @@ def say_outside(project: Project, run_id: str) -> None:
 def foresee_run(project: Project, request: RunRequest) -> list[Foreseen]:
     """Return what a run would do, step by step, and why. Nothing is changed."""
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
-    check_first(workflow, variables, project.folder)
+    check_first(project.store, workflow, variables, project.folder)
     with TemporaryDirectory(prefix="leftoff-") as folder:
-        foresight = Foresight(workflow, project.store, project.folder, project.redactor, folder)
+        foresight = Foresight(RunState(workflow, project.folder, project.store), project.redactor, folder)
         return foresight.plan(variables, reuse=request.reuse)
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from leftoff.clock import iso
-from leftoff.model.codec import JSON, encode, sha256, text
-from leftoff.model.digest import MASK, is_checkpoint_id, term, to_bytes
+from leftoff.model.changes import blob_of
+from leftoff.model.codec import JSON, MASK, encode, is_checkpoint_id, sha256, term, text, to_bytes
 from leftoff.model.ids import is_run_id
-from leftoff.model.values import blob_of
 from leftoff.model.versions import card_of, columns_of, counts_at, step_or_pending, up_to
 from leftoff.model.words import REPAIRED, TRIGGERS, UNFINISHED
 from leftoff.store.base import INLINE

@@ -10,7 +10,7 @@ from leftoff.cli.options import Args
 from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean
 from leftoff.dialects.project_retention import PruneReport, prune_project
-from leftoff.engine.config.trust import remembered
+from leftoff.engine.config.settings import remembered
 from leftoff.engine.retention.fsck import FsckReport
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
 from leftoff.operations.store_upkeep import (

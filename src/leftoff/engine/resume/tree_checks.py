@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.resume.world import World
-    from leftoff.model.digest import Row
+    from leftoff.model.codec import Row
     from leftoff.store.base import View
 
 MOST_DIFFS = 5

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from _operator import attrgetter
 
-from leftoff.model.codec import sha256
-from leftoff.model.digest import MASK, sound, sum_of, term
+from leftoff.model.codec import MASK, sha256, sound, sum_of, term
 from leftoff.model.words import FINISHED
 from leftoff.store.base import View
 from leftoff.store.postgres.names import cut, high_bound, low_bound, plain

@@ -5,8 +5,7 @@ from __future__ import annotations
 from _operator import attrgetter
 from itertools import islice
 
-from leftoff.model.codec import sha256
-from leftoff.model.digest import MASK, sound, sum_of, term
+from leftoff.model.codec import MASK, sha256, sound, sum_of, term
 from leftoff.model.versions import counts_of
 from leftoff.store.base import View
 from leftoff.store.rows import (

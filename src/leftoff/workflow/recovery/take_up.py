@@ -47,8 +47,8 @@ from leftoff.workflow.recovery.attempts import (
 from leftoff.workflow.recovery.stop_run import end_processes
 from leftoff.workflow.recovery.workflow_checks import DefinedSteps, WorkflowChecks
 from leftoff.workflow.run import outcome
-from leftoff.workflow.run.actions import RUNNING, LiveAttempt, check_job, script
-from leftoff.workflow.run.driver import Driver, Setting, context_of, expire, records_of, tell_waiting
+from leftoff.workflow.run.actions import RUNNING, LiveAttempt, start_check
+from leftoff.workflow.run.driver import Driver, Setting
 from leftoff.workflow.run.entries import (
     AttemptEnds,
     AttemptForgotten,
@@ -57,6 +57,8 @@ from leftoff.workflow.run.entries import (
     OuterEnds,
     Page,
     StepRunsAgain,
+    context_of,
+    records_of,
 )
 
 Record = dict[str, Any]
@@ -145,7 +147,7 @@ class TakeUp:
         self._end_strays()
         self.driver.roll_back()
         self.state.load()
-        expire(self.driver)
+        self.driver.expire_approvals()
         self.state.load()
         layout = DefinedSteps(self.driver.workflow, self.state.steps)
         known = self.checks.known(self.verdict.world, self.selection)
@@ -156,7 +158,7 @@ class TakeUp:
             if finding.code == "definition.changed" and finding.asked not in self.answers.asked:
                 self.driver.tell("warning", message=finding.message)
         self.driver.tell("plan", plan=plan)
-        tell_waiting(self.driver)
+        self.driver.tell_waiting()
         self._restore()
         return self.driver
 
@@ -296,20 +298,14 @@ def _what_fails(driver: Driver, live: LiveAttempt) -> str:
 def _holds(driver: Driver, live: LiveAttempt, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
     # Another process may look at the same moment: none has the lease yet.
-    name = f"proof-{os.getpid()}-{number}"
-    step, token, folder = live.step, f"{live.token}.{name}", live.folder.below(name)
-    folder.remove()
-    folder.make()
-    values = driver.state.values(step, live.item)
-    command = script(step, text, driver.templates, values, folder.path, f"{step.path}: checks")
-    driver.launcher.start(check_job(driver, live, token, folder, command, values))
+    token = start_check(driver, live, text, f"proof-{os.getpid()}-{number}")
     process: Process | None = None
     try:
         while True:
             for event in driver.launcher.events(1.0):
                 if isinstance(event, Ready):
                     process = event.process
-                    groups.note_checker(folder, process)
+                    groups.note_checker(live.check_folder, process)
                     driver.launcher.go(token)
                 elif isinstance(event, Ended):
                     return event.exit.ok and not event.exit.timed_out
@@ -321,7 +317,7 @@ def _holds(driver: Driver, live: LiveAttempt, number: int, text: str) -> bool:
             groups.kill(process)
         raise
     finally:
-        folder.remove()
+        live.check_folder.remove()
 
 
 class Reopening(Entry):

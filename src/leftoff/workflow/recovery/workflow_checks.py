@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import millis
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import Project
-from leftoff.engine.config.trust import outside
+from leftoff.engine.config.settings import outside
 from leftoff.engine.lifecycle.origin import may_run, source_of
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader, definition_of, read
@@ -41,8 +41,7 @@ from leftoff.workflow.recovery.attempts import (
     was_cut_off,
 )
 from leftoff.workflow.run.actions import existing, outputs_of
-from leftoff.workflow.run.driver import missing
-from leftoff.workflow.run.run_state import RunState, order_of
+from leftoff.workflow.run.run_state import RunState, missing, order_of
 from leftoff.workflow.template.template_check import mentioned
 from leftoff.workflow.template.templates import Templates
 
@@ -277,7 +276,7 @@ class WorkflowChecks(CheckProvider):
         step = orphan.step
         item = state.item(orphan.unit) if orphan.unit != step.path else NOTHING
         try:
-            outputs, cwd = outputs_of(Templates(), state.values(step, item), step)
+            outputs, cwd = outputs_of(state, step, item)
             existing(state.project, cwd, outputs)
         except LeftoffError as error:
             ended = (
