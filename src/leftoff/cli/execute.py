@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from leftoff.cli.context import Context
+from leftoff.cli.context import YES, Context, answer, choose, pick
 from leftoff.cli.events import LOG, Observer, observer_for
 from leftoff.cli.options import positive
-from leftoff.cli.prompts import YES, answer, choose, pick
 from leftoff.cli.screen import Screen, shared, wrapped
 from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
@@ -215,7 +214,7 @@ def _after(ctx: Context, code: int, driver: Driver, answers: Answers, accept: Co
         return code
     more = Answers()
     more.know_as(answers)
-    return resume(ctx, execution.once_more(ctx.project, driver, accept, yes=bool(ctx.args.yes)), more)
+    return resume(ctx, execution.request_again(ctx.project, driver, accept, yes=bool(ctx.args.yes)), more)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -319,7 +318,7 @@ def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str 
 
 def detach(ctx: Context) -> int | None:
     """In the process that goes on: None. In the one that was called: the exit code, once the other has begun a run."""
-    ctx.close_project()  # a store that is open is not taken along
+    ctx.close()  # a store that is open is not taken along
     sys.stdout.flush()
     sys.stderr.flush()
     hear, say = os.pipe()

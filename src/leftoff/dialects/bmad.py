@@ -334,7 +334,12 @@ def page(state: State) -> str:
     made = [about for about in state.of("artifact").values() if isinstance(about, dict)]
     lists = {
         "Artefacts": [f"{about.get('name') or about.get('path')}: {about.get('path')}" for about in made],
-        "Issues": [_issue(about) for about in state.of("error").values()],
+        "Issues": [
+            str(about.get("message") or text(without(about, NUMBER)))
+            if isinstance(about, dict)
+            else str(about)
+            for about in state.of("error").values()
+        ],
         "Notes": [text_of(value) for value in state.of("note").values()],
     }
     for title, entries in lists.items():
@@ -342,13 +347,6 @@ def page(state: State) -> str:
             lines += ["", f"## {title}", "", *(f"- {inline(entry)}" for entry in entries if entry)]
     left = state.left() if state.status in UNFINISHED else []
     return "\n".join([*lines, "", f"Next: {inline(left[0] if left else 'nothing is left')}", ""])
-
-
-def _issue(about: Any) -> str:
-    if not isinstance(about, dict):
-        return str(about)
-    known = without(about, NUMBER)
-    return str(known.get("message") or text(known))
 
 
 DIALECT = Bmad()

@@ -11,9 +11,8 @@ from typing import Any
 
 from leftoff.dialects.protocol import state_at
 from leftoff.dialects.verdict import dialect_checks, dialect_of, state_of
-from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.start import start_run, unfinished
+from leftoff.engine.lifecycle.reported_runs import Ending, end_work, start_run, unfinished
 from leftoff.engine.read.find import RESUMES, Target
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import definition_of, met, read
@@ -344,10 +343,10 @@ def carry_out(
         project.say(f"leftoff: restored {', '.join(paths[:_SHOWN])}{'…' if len(paths) > _SHOWN else ''}.")
         written = True
     if answers.unblock:
-        from leftoff.engine.steps.unblock import unblock
-
         find = this_run(target.row.run, target.row.run_id)
-        unblock(project.store, find, None, project.now, seen=verdict.seq, scrubber=project.redactor)
+        approvals.clear_blocks(
+            project.store, find, None, project.now, seen=verdict.seq, scrubber=project.redactor
+        )
         written = True
     follower = project.store.follower
     if follower is not None and any(finding.code == "mirror.deleted" for finding in todo):
@@ -401,8 +400,10 @@ def _approve(project: Project, target: Target, approved: dict[str, str], dialect
     for phase, choice in [*approved.items()]:
         options = dialect.options(phase, state_of(project.store, target, dialect), project.folder)
         if choice in options:
-            said = approvals.Decision(choice, user(), project.now, options=options)
-            done = approvals.decide(project.store, unmoved_run(row), phase, said, scrubber=project.redactor)
+            said = approvals.StepDecision(choice, user(), project.now, options=options)
+            done = approvals.record_decision(
+                project.store, unmoved_run(row), phase, said, scrubber=project.redactor
+            )
             row = done.left
         approved.pop(phase)
 

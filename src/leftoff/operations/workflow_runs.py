@@ -13,8 +13,8 @@ from leftoff import seams
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening, is_taken
+from leftoff.engine.lifecycle.reported_runs import Ending, end_work
 from leftoff.engine.read.find import Deciding, Fit, Target, twins
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import definition_of, read
@@ -291,7 +291,7 @@ def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]])
         report(project.store, this_run(driver.run, driver.run_id), make, Terms(at))
 
 
-def once_more(project: Project, driver: Driver, accept: Collection[str], *, yes: bool) -> ResumeRequest:
+def request_again(project: Project, driver: Driver, accept: Collection[str], *, yes: bool) -> ResumeRequest:
     """Return the request to resume a run that came to its end."""
     row = project.store.read(this_run(driver.run, driver.run_id))
     return ResumeRequest(Target(row, None), accept=accept, yes=yes)
@@ -300,7 +300,7 @@ def once_more(project: Project, driver: Driver, accept: Collection[str], *, yes:
 # -- the end of the work on a run
 
 
-class Stopped(NamedTuple):
+class StoppedRun(NamedTuple):
     """The run as it is now (``None``: it is gone), and the status it had; whether it was driven; which steps ended."""
 
     run_id: str
@@ -315,7 +315,7 @@ class Stopped(NamedTuple):
         return self.status is None or self.status in FINISHED
 
 
-def stop_run(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
+def stop_run(project: Project, caller: Caller, ref: str | None = None) -> StoppedRun:
     """Have the driver of a run seal a checkpoint and end the processes of its steps, and pause the run."""
 
     def runs(view: View, row: RunRow) -> bool:
@@ -328,11 +328,11 @@ def stop_run(project: Project, caller: Caller, ref: str | None = None) -> Stoppe
     ended = end_steps_of(project, row)
     now = store.read(lambda view: view.run_row(row.run))
     if now is None:
-        return Stopped(row.run_id, None, None, driven, ended)
+        return StoppedRun(row.run_id, None, None, driven, ended)
     if now.status not in FINISHED and (now.status == "running" or ended):
         words = {"project": project.folder, "note": "stopped"}
         stopping.pause(store, now, project.now, scrubber=project.redactor, **words)
-    return Stopped(row.run_id, info_of(project, row), now.status, driven, ended)
+    return StoppedRun(row.run_id, info_of(project, row), now.status, driven, ended)
 
 
 def give_up(project: Project, row: RunRow, note: str | None = None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, json_or_file, number, step_path
 from leftoff.engine.read.quoting import named, quoted
-from leftoff.engine.steps.next_step import NextStep
 from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
@@ -16,13 +15,17 @@ from leftoff.model.ids import shown_step
 from leftoff.operations.run_reports import (
     add_note,
     beat_run,
+    find_next_step,
     keep_artifact,
-    next_step,
     put_run_record,
     report_step,
     save_checkpoint,
     set_variables,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.steps.next_step import NextStep
 
 # -- step
 
@@ -55,7 +58,7 @@ _LINE, _LONGEST = 300, 4000  # characters of what others wrote: of a title, of i
 
 def run_next(args: Args, ctx: Context) -> int:
     ctx.name_run()
-    found = next_step(ctx.project, ctx.caller, start=args.start)
+    found = find_next_step(ctx.project, ctx.caller, start=args.start)
     if args.json:
         return ctx.answer(found)
     if found.step is not None:

@@ -19,9 +19,8 @@ from leftoff.engine.resume.finding import (
     WAITING,
     WARN,
 )
-from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.workspace.issue_tracker import put_issue, take_issue
-from leftoff.engine.workspace.tracking import Found, Workspace, files_of, track
+from leftoff.engine.workspace.tracking import Found, Workspace, capture, capture_paths, known_to
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report
@@ -288,13 +287,15 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
     if any(finding.code == "files.half_restored" for finding in todo):
         from leftoff.engine.workspace.restoring import discard_new_files
 
-        discard_new_files(world.project, files_of(world.store, world.row))
+        discard_new_files(world.project, known_to(world.store, world.row))
     if not world.is_head or not kept:
         return False
     workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
     changed = {code: [p for f in kept if f.code == code for p in f.paths] for code in _FILES}
     tracked = (
-        track(workspace, world.row, changed["files.changed"]) if changed["files.changed"] else Found([], [])
+        capture_paths(workspace, world.row, changed["files.changed"])
+        if changed["files.changed"]
+        else Found([], [])
     )
     outputs = []
     for key, about in world.artifact_records().items() if changed["outputs.changed"] else ():

@@ -8,7 +8,7 @@ import subprocess
 from leftoff.engine.config.git_head import is_commit
 from leftoff.engine.read.state import DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding, some
-from leftoff.engine.workspace.file_state import CHANGED, GONE, TICK_NS, look, newest_by_path, present
+from leftoff.engine.workspace.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path, present
 from leftoff.engine.workspace.git import DIRTY, dirty_paths, git_command, git_environment
 from leftoff.engine.write.lease import ELSEWHERE
 from leftoff.errors import Corrupt, StoreUnavailable
@@ -92,7 +92,7 @@ def _look_at_outputs(world: World) -> tuple[list[tuple[str, str]], list[tuple[st
         wrote = {p: step for step in world.leaves() for p in _outputs(world.steps[step]) if p in doubtful}
         known = newest_by_path(world.artifact_records().values())
         entries = {path: known[path] for path in wrote if "hash" in known.get(path, ())}
-        seen = look(world.project, entries, deep=world.deep)
+        seen = compare_files(world.project, entries, deep=world.deep)
         for path, step in wrote.items():
             nameless = path not in seen and not os.path.lexists(os.path.join(world.project, path))
             if nameless or seen.get(path) == GONE:
@@ -159,7 +159,7 @@ def files(world: World) -> Iterator[Finding]:
         and path not in others
         and ("hash" in about or "target" in about or about.get("status"))
     }
-    seen = look(world.project, entries, deep=world.deep, modes=True)
+    seen = compare_files(world.project, entries, deep=world.deep, modes=True)
     paths = [path for path, what in seen.items() if what in (CHANGED, GONE)]
     if not paths:
         return

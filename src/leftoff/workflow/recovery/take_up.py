@@ -12,8 +12,8 @@ from collections.abc import Collection
 from typing import Any
 
 from leftoff.clock import iso
+from leftoff.engine.lifecycle.imported_runs import agree, may_run
 from leftoff.engine.lifecycle.opening import status_changes
-from leftoff.engine.lifecycle.origin import agree, may_run
 from leftoff.engine.resume.finding import ASK as ASK_LEVEL
 from leftoff.engine.resume.finding import levels_of
 from leftoff.engine.resume.judge import Verdict, make_plan
@@ -379,7 +379,7 @@ class Reopening(Entry):
             kept = {key: value for key, value in record.items() if key not in words}
             record = {**kept, **{key: declared[key] for key in words if key in declared}}
         if path in repeated:
-            again = lifecycle.once_more(record)
+            again = lifecycle.redo(record)
             if not self._contains_first(path):
                 again.pop("items", None)  # they are looked for again: what comes before may leave others
             return again

@@ -10,8 +10,9 @@ from leftoff.clock import millis
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import Project
 from leftoff.engine.config.settings import outside
-from leftoff.engine.lifecycle.origin import may_run, source_of
+from leftoff.engine.lifecycle.imported_runs import may_run
 from leftoff.engine.read.find import Target
+from leftoff.engine.read.quoting import source_of
 from leftoff.engine.read.state import Reader, definition_of, read
 from leftoff.engine.resume.finding import REFUSE, UNTRUSTED, WARN, Finding
 from leftoff.engine.resume.judge import CheckProvider, make_plan
