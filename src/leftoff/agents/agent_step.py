@@ -13,7 +13,7 @@ import re
 import sys
 import time
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.agents.adapters import Adapter, Asked, adapter, session_named
 from leftoff.agents.agent_process import NOT_FOUND, Life, Stopped, Watch, complain
@@ -23,7 +23,6 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
-from leftoff.model.fields import Fields
 from leftoff.operations.agent_steps import AgentStep
 
 _OPTIONS = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)  # below what was wrong, all that is right
@@ -88,7 +87,7 @@ class Spent:
         return (self.to_json() | ({"total_usd": self.total, "of": self.of} if self.of else {})) or None
 
 
-class Next(Fields):
+class Next(NamedTuple):
     """How an agent is started next: which one, in which session, with which opening.
 
     ``kept``: an earlier session of the same agent, which counts until the new one has begun.

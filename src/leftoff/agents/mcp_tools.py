@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
@@ -27,7 +27,6 @@ from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
-from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import checkpoints, run_reports, runs
@@ -58,7 +57,7 @@ def _action(status: str) -> str:
     return _ACTIONS[status]
 
 
-class Tools(Fields):
+class Tools(NamedTuple):
     """The tools of one project."""
 
     project: str
@@ -391,7 +390,7 @@ def _resume(project: Project, caller: Caller, run_id: str | None, accept: list[s
     done.refuse_program()
     if done.outcome != RUNNING:
         raise _not_now(done.verdict)
-    findings = [finding.but(hint=for_a_model(finding.hint)).to_json() for finding in done.findings]
+    findings = [{**finding.to_json(), "hint": for_a_model(finding.hint)} for finding in done.findings]
     text = checkpoints.brief_run(project, caller, row.run_id)["text"]
     return {**runs.info_of(project, row).to_json(), "findings": findings, "brief": text}
 

@@ -7,7 +7,7 @@ run is as it was judged, in the transaction that counts; if it moved, the face j
 from __future__ import annotations
 
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.dialects.protocol import state_at
 from leftoff.dialects.verdict import dialect_checks, dialect_of, state_of
@@ -39,7 +39,6 @@ from leftoff.errors import (
     Usage,
 )
 from leftoff.host import user
-from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
 STOPPED, OVER, RUNNING, PROGRAM, DRIVE, AGAIN = "stopped", "over", "running", "program", "drive", "again"
 
 
-class Resumed(Fields):
+class Resumed(NamedTuple):
     """What came of it.
 
     ``changes``: the variables that were set. ``fresh``: the run that was started instead. ``driver``: drives the run.
@@ -220,7 +219,7 @@ def resume_unasked(project: Project, caller: Caller, request: ResumeRequest) -> 
         accepted.update((finding.asked, finding) for finding in verdict.findings)
         done = apply(project, caller, verdict, answers)
         if done.outcome != AGAIN:
-            return done.but(findings=[*accepted.values()])
+            return done._replace(findings=[*accepted.values()])
 
 
 def apply(
@@ -472,7 +471,7 @@ def _start_over(project: Project, caller: Caller, row: RunRow, *, driven: bool) 
 # -- `start --resume`, which asks nothing
 
 
-class JudgedTwin(Fields):
+class JudgedTwin(NamedTuple):
     """The unfinished run that `start --resume` would continue, as it was judged, or None. ``verdict``: what keeps it
     from continuing. ``asks``: whether any other run has to be judged first, too."""
 

@@ -189,7 +189,7 @@ def start_workflow(
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
     check_first(project.store, workflow, variables, project.folder)
     setting = setting_of(project, execution, secrets_of(workflow, execution.secrets), request.issue)
-    setting.reuse = request.reuse
+    setting = setting._replace(reuse=request.reuse)
     if known:
         give_up(project, known[0], "abandoned: started afresh")
         project.say(f"leftoff: {known[0].run_id} is abandoned.")

@@ -6,7 +6,7 @@ at. What moved is then found by comparing two moments, where a store says that s
 
 from __future__ import annotations
 
-from leftoff.model.fields import Fields
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ NEWEST = 100  # runs that are compared; where more of them moved, all may have
 NO_FILE = -1
 
 
-class News(Fields):
+class News(NamedTuple):
     """What happened: the runs that changed, by their ids, with the newest version of each. ``others``: more may have
     changed than these."""
 
@@ -52,7 +52,7 @@ class Watch:
         raise NotImplementedError
 
 
-class Moment(Fields):
+class Moment(NamedTuple):
     """Of a store: the newest runs and their versions; who drives which run, and what lies in the trash; the beats."""
 
     seqs: dict[str, int]

@@ -6,8 +6,9 @@ cannot continue.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from leftoff.errors import Invalid, NeedsPerson, Usage
-from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ NEVER_YES = (
 )
 
 
-class Finding(Fields):
+@dataclass
+class Finding:
     """One thing that a check found.
 
     ``level``: that of its code, unless a check sets another. ``choices``: what a person may answer. ``paths``: files.
@@ -97,11 +99,8 @@ class Finding(Fields):
     digest: str = ""
     secrets: tuple[str, ...] = ()
 
-    if not TYPE_CHECKING:
-
-        def __init__(self, *values: Any, **named: Any) -> None:
-            super().__init__(*values, **named)
-            self.level = self.level or CODES[self.code]
+    def __post_init__(self) -> None:
+        self.level = self.level or CODES[self.code]
 
     @property
     def asked(self) -> tuple[str, str | None, str, str]:

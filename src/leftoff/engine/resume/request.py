@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, NotFound
-from leftoff.model.fields import Fields
 from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.model.words import FINISHED, in_words
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 DONE = ("completed", "skipped")
 
 
-class ResumeRequest(Fields):
+class ResumeRequest(NamedTuple):
     """How a run shall continue. Every face asks in this shape.
 
     ``target``: the run, and the version to go back to if that is an older one. ``from_step``: this step and every later
@@ -93,7 +94,7 @@ def nothing_left(target: Target) -> str | None:
     return f"Run {row.run_id} is {row.status}: nothing is left to do."
 
 
-class Selection(Fields):
+class Selection(NamedTuple):
     """The steps that a request means: those that run once more, and the only ones to run (``None``: all)."""
 
     repeat: frozenset[str] = frozenset()

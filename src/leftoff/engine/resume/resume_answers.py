@@ -132,7 +132,7 @@ class Answers:
         request, selection = verdict.request, verdict.selection
         single = selection.repeat if request.from_step is None else frozenset()
         typed = {name: value for name, value in self.values.items() if name in verdict.world.redacted}
-        return request.but(
+        return request._replace(
             variables={**request.variables, **typed},
             repeat=frozenset(self.again) | single,
             only=selection.only,
@@ -198,7 +198,7 @@ def foresee_answers(verdict: Verdict) -> None:
     verdict.accept(verdict.request.accept)
     _take_given(verdict, answers)
     repeat = verdict.selection.repeat | answers.again
-    verdict.selection = verdict.selection.but(repeat=repeat)
+    verdict.selection = verdict.selection._replace(repeat=repeat)
 
 
 def _take_given(verdict: Verdict, answers: Answers) -> bool:
