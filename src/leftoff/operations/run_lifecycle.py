@@ -1,9 +1,13 @@
-"""The life of a run: it is started, paused, finished and handed over; a person decides what it waits for."""
+"""The life of a run: it is started, paused, finished and handed over; a person decides what it waits for.
+
+Agents call `start`, `pause` and `finish` in every session, so the modules that know workflows, which are slow to
+import, are imported late.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import millis
 from leftoff.dialects.verdict import dialect_of, state_of
@@ -13,8 +17,7 @@ from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.reported_runs import EndedWork, Ending, SessionDriver, end_work, start_run
 from leftoff.engine.read.find import Deciding, Fit, Target
 from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.state import Reader
-from leftoff.engine.resume.judge import Verdict
+from leftoff.engine.read.state import Reader, definition_of
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.approvals import (
     REJECT,
@@ -37,13 +40,14 @@ from leftoff.host import ALIVE, UNKNOWN, user
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import given_step, issue_id, shown_step
 from leftoff.model.words import FINISHED
-from leftoff.operations.resuming import judge, judge_twin, sync_issue
 from leftoff.operations.run_reports import guard_of, session_of_caller, step_named, this_run, which_run
 from leftoff.operations.runs import info_of, run_and_step, say_active_again, target, whole_run
-from leftoff.operations.store_upkeep import prune_by_itself
-from leftoff.operations.workflow_runs import forsake, is_driven, say_outside
+from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:
+    from leftoff.engine.resume.judge import Verdict
 
 # -- start
 
@@ -93,7 +97,11 @@ def start_or_continue(project: Project, caller: Caller, wanted: Start) -> Starte
 def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     store = project.store  # an error in the settings is no wrong usage
     opening = usage_errors(lambda: _opening(project, caller, wanted))
-    judged = judge_twin(project, caller, opening) if wanted.resume else None
+    judged = None
+    if wanted.resume:
+        from leftoff.operations.resuming import judge_twin
+
+        judged = judge_twin(project, caller, opening)
     if judged is not None and judged.verdict is not None:
         return StartedRun(None, report=judged.verdict)
     need = judged.need if judged is not None else None
@@ -106,6 +114,8 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     twin = info_of(project, done.twin) if done.twin is not None else None
     started = StartedRun(info_of(project, done), done.resumed, twin)
     if done.resumed:
+        from leftoff.operations.resuming import sync_issue
+
         sync_issue(project, store.read(this_run(done.run, done.run_id)))
     else:
         say_outside(project, done.run_id)
@@ -171,7 +181,11 @@ def finish_run(
             f"A run cannot be finished as {status!r}.", hint=f"status: {', '.join(ENDS[:2])} or {ENDS[2]}."
         )
     done = _end(project, caller, status, summary=summary)
-    stopped = forsake(project, done.row) if status == "abandoned" else []
+    stopped: Sequence[str] = ()
+    if status == "abandoned":
+        from leftoff.operations.workflow_runs import forsake
+
+        stopped = forsake(project, done.row)
     ended = EndedRun(info_of(project, done.row), done.changed, done.left, done.more, stopped)
     prune_by_itself(project)
     return ended
@@ -294,7 +308,9 @@ def decide_step(
     say_active_again(project, row)
     lease = project.store.read(lambda view: view.lease(row.run))
     driven, left = lease_state(lease, project.now) in (ALIVE, UNKNOWN), None
-    if done.rejected and not driven and is_driven(project, done.row):
+    if done.rejected and not driven and definition_of(project.store, done.row) is not None:
+        from leftoff.operations.resuming import judge
+
         now = Target(project.store.read(find), None)
         plan = judge(project, caller, ResumeRequest(now, resumes=False)).plan
         left = any(entry["action"] != "skip" for entry in plan)

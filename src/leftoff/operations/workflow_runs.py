@@ -34,7 +34,7 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.operations.run_reports import this_run
 from leftoff.operations.runs import info_of, whole_run
-from leftoff.operations.store_upkeep import prune_by_itself
+from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Workflow
@@ -219,15 +219,6 @@ def start_workflow(
     driver = driving.start(setting, workflow, opening, alone=alone)
     say_outside(project, driver.run_id)
     return driver
-
-
-def say_outside(project: Project, run_id: str) -> None:
-    """Tell the user if the files of the project's protocol cannot show a new run."""
-    follower = project.store.follower
-    row = project.store.read(lambda view: view.find_run(run_id)) if follower is not None else None
-    said = follower.outside(row) if follower is not None and row is not None else None
-    if said is not None:
-        project.say(f"leftoff: {said}")
 
 
 def foresee_run(project: Project, request: RunRequest) -> list[Foreseen]:

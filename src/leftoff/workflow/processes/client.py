@@ -244,12 +244,6 @@ class Launcher:
         self._shut()
         self._selector.close()
 
-    def __enter__(self) -> Launcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # -- the launcher process
 
     def _open(self) -> None:
