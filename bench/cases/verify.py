@@ -26,7 +26,7 @@ from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 RUN = "r"
 CHECKS = (EngineChecks(), RepeatChecks(()))

@@ -11,7 +11,7 @@ import psycopg
 
 import leftoff
 from bench.sides.ours_crowd import Writers
-from leftoff.store.postgres.location import Place
+from leftoff.store.place import Place
 from leftoff.store.postgres.wire import Wire
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import leftoff
 from leftoff.operations.sessions.hook_events import read_event
-from leftoff.store.sqlite import connection
+from leftoff.store import sqlite_connection as connection
 from tests.agents.hooking import Session, Spawned, event_of
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.damage.store import flip

@@ -20,7 +20,7 @@ from leftoff.agents.hooks import hook_process
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.host import Process, scope, started
 from leftoff.operations.sessions import drain, recording
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.agents.hooking import Living, Session, Spawned, event_of, runs
 from tests.cli.command import environment, succeed
 

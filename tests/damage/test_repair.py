@@ -14,7 +14,7 @@ import pytest
 import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, NoCheckpoint, NotFound, StaleEpoch, StoreUnavailable
 from leftoff.store import remains
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed
 from tests.damage.store import PAGE, Outcome, Sample, everything, flip, problems, tidy
 from tests.damage.test_flips import damages

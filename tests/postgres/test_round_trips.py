@@ -12,11 +12,7 @@ from leftoff.api.store import Store
 from leftoff.engine.read.info import list_info
 from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.engine.write.head import Head
-from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
-from leftoff.store.base import View
-from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.rows import RunRow
 from tests.cli.command import call
 from tests.postgres.proxy import Proxy
 
@@ -66,23 +62,6 @@ def test_a_commit_of_a_driver(store: Store, proxy: Proxy) -> None:
     assert 2 == counted.so_far
     put(store, head, ("run", "status", "running"), ("run", "title", "T"))
     assert 3 == counted.so_far
-
-
-def test_a_first_commit(store: Store, proxy: Proxy, name: str) -> None:
-    """Lock and read the head; then all that is written, and COMMIT. Where several commit in turns, nobody tries in
-    vain, and what others may have changed comes with the head."""
-    one, two = (leftoff.open(proxy.url(name)) for _ in range(2))
-    first, second = head_of(one), head_of(two)
-    counted = Counted(proxy)
-    put(one, first, ("variable", "n", 2), ("variable", "new", 1), ("note", "x", {"text": "hello"}))
-    assert 2 == counted.so_far
-    put(two, second, ("variable", "n", 3))
-    asked, counted = len(proxy.statements), Counted(proxy)
-    put(one, first, ("variable", "n", 4), ("variable", "new", 2), ("note", "x", {"text": "again"}))
-    assert "ROLLBACK" not in proxy.statements[asked:]
-    assert 2 == counted.so_far
-    one.close()
-    two.close()
 
 
 def test_a_commit_of_new_steps(store: Store, proxy: Proxy, name: str) -> None:
@@ -169,37 +148,3 @@ def test_a_head_of_a_thousand_records(store: Store, proxy: Proxy) -> None:
     counted = Counted(proxy)
     rows, _ = store._store.read(lambda view: view.bulk(head.run, "extra"))
     assert (1000, 1) == (len(rows), counted.so_far)
-
-
-def test_the_count_can_fail(store: Store, proxy: Proxy, tmp_path: Path) -> None:
-    """A store that is not told what comes asks once more."""
-    inner = PostgresStore(store._store.location, str(tmp_path))
-    head = head_of(store)
-    inner.read(lambda view: view.head(head.run))
-    counted = Counted(proxy)
-
-    def work(tx: object) -> None:
-        tx.head(head.run)  # type: ignore[attr-defined]
-        tx.row(head.run, "variable", "n")  # type: ignore[attr-defined]
-
-    inner.write(work)
-    assert 3 == counted.so_far
-    inner.close()
-
-
-def test_a_run_that_was_likely_and_is_not_the_one(store: Store, proxy: Proxy) -> None:
-    """It was only held: what is reported goes to the one that is found, and says so of nothing else."""
-    inner = store._store
-    store.start("other", run_id="second", steps=["a"]).pause()
-    wrong = head_of(store).run
-
-    def find(view: View) -> RunRow:
-        return view.list_runs({"workflow": "other"})[0]
-
-    changes = ChangeSet()
-    changes.put("variable", "n", 5)
-    terms = Terms(1_770_000_000_000, likely=wrong)
-    done = report(inner, find, lambda tx, row, changes: None, terms, None, changes)
-    assert "second" == done.row.run_id
-    assert {"n": 5} == dict(store.get("second").variables)
-    assert {"n": 0} == dict(store.get("first").variables)

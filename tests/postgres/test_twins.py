@@ -12,7 +12,7 @@ from leftoff.errors import Conflict
 from leftoff.host import Process, scope, this_process
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
-from leftoff.store.transfer import copy_store
+from leftoff.store.store_copy import copy_store
 from tests.contract.rules.versions import add_hidden
 from tests.contract.scribe import AT, Scribe
 

@@ -13,7 +13,7 @@ import pytest
 
 from leftoff.operations import Project
 from leftoff.operations.pages.changed_since import Happened, since
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.web.live_events import WAITING, Hub, event_stream, positions
 from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.command import succeed

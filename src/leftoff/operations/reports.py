@@ -37,7 +37,6 @@ def current_row(project: Project, caller: Caller, rule: str = "reports") -> RunR
     except StoreUnavailable:
         project.need_store()
         raise
-    project.met = row.run
     return row
 
 
@@ -133,7 +132,7 @@ def _write(
 def _terms(project: Project, caller: Caller, at: int | None, blobs: Sequence[BlobRow] = ()) -> Terms:
     from leftoff.engine.write.commit import Terms
 
-    return Terms(project.now if at is None else at, guard_of(caller), blobs=blobs, likely=project.met)
+    return Terms(project.now if at is None else at, guard_of(caller), blobs=blobs)
 
 
 def _same_run(find: Find, looked: RunRow) -> Find:

@@ -219,7 +219,6 @@ class Project:
         self.at = clock.now()  # when the call began
         # Whether waiting hook events, and what others did to the files of a protocol, are taken in first.
         self.takes_in_edits = True
-        self.met: int | None = None  # the run that was looked at last: a report is most likely about it
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None

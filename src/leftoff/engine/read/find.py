@@ -168,7 +168,6 @@ def _target(view: View, run: int, version: Version) -> Target:
 def version_of(view: View, row: RunRow, ref: Ref) -> Version:
     """The version of a run that a REF names, whatever is before its mark."""
     if ref.back is not None:
-        view.need_all_checkpoints(row.run)
         limit = ref.back + 1
         while True:
             sealed = view.versions(row.run, sealed=True, limit=limit)
@@ -189,7 +188,6 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
     if found is None and prefix in (None, ref.at):  # written id:…, it is nothing else
         found = view.aliased(ref.at, row.run) or _shortened(view, ref.at, row.run)
     if found is None:
-        view.need_all_checkpoints(row.run)
         hint = "" if prefix and is_hex(prefix) else _A_PREFIX
         raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.", hint=hint)
     return found[1]

@@ -110,7 +110,7 @@ def copy(
     project: Project, source: str, target: str, tell: Callable[[str, int, int], None] | None = None
 ) -> Copied:
     """Copy everything of one store into another that is empty, while nobody drives a run."""
-    from leftoff.store.transfer import copy_store
+    from leftoff.store.store_copy import copy_store
 
     blobs = blobs_folder(project.folder, project.settings)
     old, new = (open_store(each, project.clock, blobs) for each in (source, target))

@@ -10,7 +10,7 @@ import time
 
 from leftoff.engine.read.info import health
 from leftoff.engine.write.lease import state
-from leftoff.store.watch import News as News
+from leftoff.store.news import News as News
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
+from leftoff.store.news import NO_FILE
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
-from leftoff.store.watch import NO_FILE
 from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import LOG, AttemptFolder, LogFollower

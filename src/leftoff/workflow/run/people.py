@@ -9,7 +9,7 @@ from leftoff.engine.steps.approvals import how
 from leftoff.errors import StoreUnavailable
 from leftoff.model.ids import step_word
 from leftoff.store.base import View
-from leftoff.store.watch import NO_FILE, Watch
+from leftoff.store.news import NO_FILE, Watch
 from leftoff.workflow.run.entries import ApprovalsExpire
 
 if TYPE_CHECKING:
