@@ -142,7 +142,7 @@ def pruned(context: Context) -> Iterator[Row]:
         other.stdout.readline()
         store = open_store(str(folder / ".leftoff"))
         began = time.perf_counter()
-        made = plan(store, Config().policy(), SYSTEM.now(), dialect("crunch").phase_of)
+        made = plan(store, Config({}).policy, SYSTEM.now(), dialect("crunch").phase_of)
         row = store.read(lambda view: view.find_run("crunch-42"))
         assert row is not None
         store.prune(row.run, [removal.seq for removal in made.removals if removal.seq is not None])

@@ -10,8 +10,9 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import leftoff
-from leftoff.operations import Caller, Project
-from leftoff.operations.records import set_variables
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
+from leftoff.operations.run_reports import set_variables
 from leftoff.web.app import make_app
 from leftoff.web.live_events import event_stream
 from leftoff.web.served import PageOptions, serve_folders

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leftoff.api.step_log import logger
     from leftoff.api.store import Store
     from leftoff.api.value_kinds import register
-    from leftoff.engine.read.diff import Diff
+    from leftoff.engine.read.history import Diff
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.retention.fsck import FsckReport
     from leftoff.errors import (
@@ -71,7 +71,7 @@ _HOME = {
     "leftoff.api.run_view": ("RunView", "Snapshot"),
     "leftoff.api.step_log": ("logger",),
     "leftoff.api.store": ("Store",),
-    "leftoff.engine.read.diff": ("Diff",),
+    "leftoff.engine.read.history": ("Diff",),
     "leftoff.engine.retention.fsck": ("FsckReport",),
     "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
@@ -144,10 +144,10 @@ def _later(home: str, name: str):  # type: ignore[no-untyped-def]
 
 
 seams.follow = _later("leftoff.dialects.sync", "follow")
-seams.drain_before_reading = _later("leftoff.operations.sessions.drain", "drain_before_reading")
+seams.drain_before_reading = _later("leftoff.agents.drain", "drain_before_reading")
 seams.point_out = _later("leftoff.dialects.registry", "point_out")
-seams.prepare_agents = _later("leftoff.agents.headless.action", "prepare")
-seams.update_page = _later("leftoff.operations.protocols.status_page", "update_page")
+seams.prepare_agents = _later("leftoff.agents.agent_action", "prepare")
+seams.update_page = _later("leftoff.dialects.status_table", "update_page")
 
 
 def __getattr__(name: str) -> object:

@@ -39,7 +39,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 MOST_LISTED = 10  # of what it could have been
 
@@ -289,3 +292,11 @@ class Frozen(LeftoffError, TypeError):
     default_hint = (
         'Make a copy, change it and assign it: x = list(run.variables["x"]); …; run.variables["x"] = x'
     )
+
+
+def usage_errors(call: Callable[[], T]) -> T:
+    """Call a function that reads a request. A value that cannot be stored is wrong usage there, not bad data."""
+    try:
+        return call()
+    except Invalid as error:
+        raise Usage(error.message, hint=error.hint) from None

@@ -15,7 +15,7 @@ from tests.cli.command import Called, environment, inside, spawn, succeed
 
 AGENT = """
 import io, json, os, sys
-from leftoff.agents.hooks import hook_process
+from leftoff.agents import hook_process
 from leftoff.cli import main
 hook_process.HOOK_S = hook_process.LAST_S = 60
 for line in sys.stdin:
@@ -63,8 +63,8 @@ class Session:
 
     def _call(self, data: str) -> Called:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leftoff.agents.hooks.hook_process.HOOK_S", SECONDS)
-            patch.setattr("leftoff.agents.hooks.hook_process.LAST_S", SECONDS + 1)
+            patch.setattr("leftoff.agents.hook_process.HOOK_S", SECONDS)
+            patch.setattr("leftoff.agents.hook_process.LAST_S", SECONDS + 1)
             return inside("hook", self.agent, *self.options, cwd=self.cwd, input=data, **self.env)
 
     def context(self, event: str, **more: Any) -> str | None:

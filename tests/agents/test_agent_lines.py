@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from leftoff.agents.headless.output import Outcome, feed
-from leftoff.agents.headless.rate_limits import is_limit, wait_told
+from leftoff.agents.adapters import adapter
+from leftoff.agents.outcome import Outcome, is_limit, wait_told
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 
@@ -17,7 +17,7 @@ def life(agent: str, *lines: Mapping[str, object], code: int = 0, stderr: str = 
     """How a life looks that printed these lines."""
     out = Outcome()
     for line in lines:
-        feed(agent, json.dumps(line), out)
+        adapter(agent, {}).feed(json.dumps(line), out)
     out.warned = stderr
     out.close(code)
     return out

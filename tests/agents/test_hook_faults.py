@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.operations.sessions.hook_events import read_event
+from leftoff.agents.hook_events import read_event
 from leftoff.store import sqlite_connection as connection
 from tests.agents.hooking import Session, Spawned, event_of
 from tests.cli.command import LEFTOFF, call, environment, succeed
@@ -261,7 +261,7 @@ def test_a_locked_store_is_read(left: str, project: Path) -> None:
 
 def test_a_read_only_store_is_read(left: str, project: Path) -> None:
     """A session that begins where nothing can be written is told what was left."""
-    patient = "from leftoff.agents.hooks import hook_process; hook_process.LAST_S = 60"
+    patient = "from leftoff.agents import hook_process; hook_process.LAST_S = 60"
     hook = f"{patient}; from leftoff.cli import main; main(['hook', 'claude'])"
     event = event_of("second", project, "SessionStart", source="startup")
     done = read_only(project, [sys.executable, "-c", hook], event)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from leftoff.errors import LeftoffError
 from tests.cli.command import call, succeed
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
-from leftoff.agents.mcp.words import told
+from leftoff.agents.mcp_tools import Tools
+from leftoff.agents.mcp_words import told
 from leftoff.engine.read.quoting import named, quoted, tame, word
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import as_word

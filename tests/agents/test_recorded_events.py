@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.headless.output import Outcome, feed
+from leftoff.agents.adapters import adapter
+from leftoff.agents.outcome import Outcome
 from tests.agents.hooking import Living, Session
 from tests.cli.command import succeed
 
@@ -143,7 +144,7 @@ def lived(agent: str, prompt: str) -> tuple[Outcome, dict[str, Any]]:
     about = next(life for life in recorded(agent, "lines") if life["prompt"] == prompt)
     out = Outcome()
     for line in about["lines"]:
-        feed(agent, json.dumps(line), out)
+        adapter(agent, {}).feed(json.dumps(line), out)
     out.warned = about["stderr"]
     out.close(about["exit"])
     return out, about
@@ -163,4 +164,8 @@ def test_the_lines_of_a_turn_that_failed(agent: str, prompt: str, words: str) ->
     """It failed, with the words of the service; one that is overloaded is waited for, one that refuses is not."""
     out, about = lived(agent, prompt)
     assert not out.done(about["exit"]) and words in out.said
-    assert (prompt == BUSY) == out.limited and not out.refused and not out.misused(agent, about["exit"])
+    assert (
+        (prompt == BUSY) == out.limited
+        and not out.refused
+        and not out.misused(about["exit"], adapter(agent, {}).misuses)
+    )

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftoff.agents.install.recipes import Recipe
-from leftoff.agents.install.settings_text import add_to_json, leftoff_called, remove_from_json
+from leftoff.agents.recipes import Recipe
+from leftoff.agents.settings_text import add_to_json, leftoff_called, remove_from_json
 
 COMMAND = "/opt/some where/bin/leftoff"
 WORDS = st.sampled_from(["a", "b", "model", 'q"uote', "é", "//no", "{", "x y"])

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from leftoff import host
-from leftoff.agents.hooks import hook_process
+from leftoff.agents import drain, hook_process, recording
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.host import Process, scope, started
-from leftoff.operations.sessions import drain, recording
 from leftoff.store.sqlite import SqliteStore
 from tests.agents.hooking import Living, Session, Spawned, event_of, runs
 from tests.cli.command import environment, succeed
@@ -84,7 +83,7 @@ def profile(frame, event, arg):
         if left == 0:
             os.kill(os.getpid(), 9)
 from leftoff.cli import main
-import leftoff.agents.hooks.hook_process as hook_process
+import leftoff.agents.hook_process as hook_process
 import leftoff.cli.verbs.agent_verbs
 hook_process.HOOK_S = hook_process.LAST_S = 60
 sys.setprofile(profile)
@@ -401,8 +400,8 @@ def test_a_prompt_whose_hook_was_killed_before_it_answered(repository: Path, liv
     living.fire("UserPromptSubmit", prompt="Write the guide")
     living.kill()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leftoff.agents.hooks.hook_process._answer", lambda *_: sys.exit("killed"))
-        patch.setattr("leftoff.operations.sessions.drain.this_process", lambda: Process(scope(), 0, ""))
+        patch.setattr("leftoff.agents.hook_process._answer", lambda *_: sys.exit("killed"))
+        patch.setattr("leftoff.agents.drain.this_process", lambda: Process(scope(), 0, ""))
         with pytest.raises(AssertionError):
             Session(repository, "next").fire("UserPromptSubmit", prompt="resume")
     assert {"dead", "next"} == {one["session_id"] for one in runs(repository)}

@@ -222,7 +222,6 @@ def _inside(
     words: Sequence[str | bytes], cwd: Path | str, env: dict[bytes, bytes], files: list[IO[bytes]]
 ) -> int:
     with _place(cwd), _variables(env), _streams(files):
-        _forget()
         code = _main([os.fsdecode(word) for word in words])
     assert not opened_since() - {""}, f"leftoff {words!r} left a store open"
     return code
@@ -240,13 +239,6 @@ def _main(words: list[str]) -> int:
         return 1
     finally:
         sys.argv = before
-
-
-def _forget() -> None:
-    """What a process keeps of files that it has read: a new one reads them."""
-    config = sys.modules.get("leftoff.dialects.crunch_config")
-    if config is not None:
-        config._loaded.clear()
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -93,23 +92,6 @@ def test_list_is_one_row_each(project: Path) -> None:
     assert 2 == len(succeed("compat", "list-checkpoints", "--json", cwd=project).json["checkpoints"])
 
 
-def test_list_whatever_a_checkpoint_says(project: Path) -> None:
-    """A row for one without phases too, in the protocol's words."""
-    succeed("compat", "save-checkpoint", "test-all", '{"foo": 1}', cwd=project)
-    (row,) = succeed("compat", "list-checkpoints", cwd=project).out.splitlines()
-    assert ["test-all", "project", "in_progress", "0/0"] == row.split()[1:5]
-
-
-def test_the_project_is_where_the_protocol_has_it(project: Path) -> None:
-    """At the top, else in `workflow_state`, else in the id."""
-    succeed("compat", "save-checkpoint", "orchestrate", json.dumps(CLAUDE["format"]), cwd=project)
-    loaded = succeed("compat", "load-checkpoint", "orchestrate", "auth_system", cwd=project)
-    assert "auth_system" == json.loads(loaded.out)["project_name"]
-    given = '{"checkpoint_id": "implement_dark_mode_20251003_192230"}'
-    succeed("compat", "save-checkpoint", "implement", given, cwd=project)
-    succeed("compat", "load-checkpoint", "implement", "dark_mode", cwd=project)
-
-
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_path_that_is_printed_is_the_files(project: Path, mirrored: bool) -> None:
     """Whatever the type is called, and where the protocol puts it: `failed/`, or nowhere once it succeeded."""
@@ -142,18 +124,6 @@ def test_what_the_protocol_has_no_key_for(project: Path) -> None:
     document = json.loads((project / path).read_text())
     assert {"foo": 2, "only_1": 1, "only_2": 2} == document["workflow_state"]
     assert not {"foo", "only_1", "only_2"} & set(document) and "state_machine" in document
-
-
-def test_saving_again_by_its_id(project: Path) -> None:
-    """What is not said again stays as it is."""
-    path = saved(project)
-    began = json.loads(path.read_text())["created_at"]
-    given = json.dumps({"checkpoint_id": path.stem, "current_phase": 3, "completed_phases": [1, 2]})
-    succeed("compat", "save-checkpoint", "implement", given, cwd=project)
-    document = json.loads(path.read_text())
-    assert (began, {"plan_path": "plan.md"}, [1, 2]) == tuple(
-        document[key] for key in ("created_at", "workflow_state", "completed_phases")
-    )
 
 
 def test_a_save_that_is_refused_leaves_the_checkpoint(project: Path) -> None:
@@ -283,7 +253,6 @@ def test_an_event_before_a_step_is_seen(project: Path) -> None:
         ("<checkpoint-update><next-step>2</next-step></checkpoint-update>", 2),
         ("<checkpoint-close><status>completed</status></checkpoint-close>", 3),
         ("<!DOCTYPE x [<!ENTITY a 'b'>]><checkpoint-close/>", 4),
-        ("<checkpoint-save><run-id>&a;</run-id></checkpoint-save>", 4),
     ],
 )
 def test_events_that_cannot_be_read(project: Path, text: str, code: int) -> None:
@@ -294,16 +263,3 @@ def test_events_that_cannot_be_read(project: Path, text: str, code: int) -> None
         not (project / ".leftoff/store.db").exists()
         or [] == succeed("ls", "--json", cwd=project).json["runs"]
     )
-
-
-def test_events_in_a_project_that_follows_bmad(project: Path) -> None:
-    """The files show what the events said."""
-    succeed("init", "--dialect", "bmad", cwd=project)
-    (project / "out.md").write_text("hello")
-    succeed("compat", "bmad-event", cwd=project, input=EVENTS)
-    path = project / f"_bmad-output/.runs/main/{RUN}/state.json"
-    state = json.loads(path.read_text())
-    assert ([1], 2, {"user": "Ada & Eve", "n": 3}) == tuple(
-        state[key] for key in ("steps_completed", "current_step", "session_variables")
-    )
-    assert os.path.exists(path.parent / "artefacts/step-01-out.md")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.agents.install.install_plan import InstallPlan, text_digest
-from leftoff.agents.install.recipes import Recipe
+from leftoff.agents.install_plan import InstallPlan, text_digest
+from leftoff.agents.recipes import Recipe
 from leftoff.errors import Conflict
 from tests.cli.command import LEFTOFF, call, succeed
 

@@ -14,7 +14,7 @@ import pytest
 from leftoff.cli.text import tidy, width
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
-from leftoff.operations.watching.log_files import LONGEST, LogFile, without_secrets
+from leftoff.operations.watching import LONGEST, LogFile, redacted_log
 from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed
 from tests.cli.people import Attempts
 from tests.cli.runs import HOSTILE, driven, harmless
@@ -331,10 +331,10 @@ def test_a_key_of_several_lines_is_masked() -> None:
         + "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn\n" * 4
         + "-----END RSA PRIVATE KEY-----\n"
     )
-    masked = without_secrets(f"before\n{key}after\n".encode(), Redactor()).decode()
+    masked = redacted_log(f"before\n{key}after\n".encode(), Redactor()).decode()
     assert "MIIE" not in masked and masked.startswith("before\n") and masked.endswith("after\n")
     clean = b"nothing to hide\n"
-    assert without_secrets(clean, Redactor()) is clean
+    assert redacted_log(clean, Redactor()) is clean
 
 
 @pytest.mark.parametrize(

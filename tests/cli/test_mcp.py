@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from leftoff.agents.mcp.serve import Server
-from leftoff.agents.mcp.tools import TOOLS
-from leftoff.agents.mcp.words import for_a_model
+from leftoff.agents.mcp_server import Server
+from leftoff.agents.mcp_tools import TOOLS
+from leftoff.agents.mcp_words import for_a_model
 from leftoff.model.words import TRIGGERS
 from tests.cli.command import LEFTOFF, call, environment, succeed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from tests.cli.command import call, succeed
 
 

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.state import definition_of
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, NeedsPerson, Usage
-from leftoff.operations import Caller, Project
-from leftoff.operations.reports import this_run
-from leftoff.operations.runs import info
-from leftoff.operations.watching.supervision import Supervision
+from leftoff.operations.run_reports import this_run
+from leftoff.operations.runs import info_of
+from leftoff.operations.supervision import Supervision
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 from tests.dialects.examples import SITEBUILDER
@@ -230,9 +231,9 @@ def test_supervise_leaves_it_to_a_person(away: Path) -> None:
     """A run from elsewhere is not restarted, and it is said why."""
     project = Project(str(away))
     (row,) = project.store.read(lambda view: view.list_runs({}, None))
-    found = Supervision(project, Caller()).consider(info(project, row))
+    resumes, why = Supervision(project, Caller()).consider(info_of(project, row))
     project.close()
-    assert (False, True) == (found.resumes, UNTRUSTED in found.why)
+    assert (False, True) == (resumes, UNTRUSTED in why)
 
 
 # -- records that decide what is executed

@@ -31,8 +31,7 @@ def main(project: Path, broken: bool) -> None:
         if edited.exists():
             os.replace(edited, project / at.path)
         if broken:
-            for path in (project / ".leftoff/sync").glob(f"*{sync_base.NEXT}"):
-                path.write_text("{}")
+            (project / ".leftoff/sync" / sync_base.COMING).write_text("")
         exchange(new, at)
 
     sync_base.exchange = disturbed

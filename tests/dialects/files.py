@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leftoff.dialects import document_text
+from leftoff.dialects.document_yaml import dump_yaml
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
 
 BMAD_STATE = "_bmad-output/.runs/main/dev-story-20260227-143022/state.json"
@@ -17,7 +17,7 @@ CLAUDE_FILE = ".claude/checkpoints/orchestrate_auth_system_20251003_184530.json"
 
 def put(path: Path, document: dict[str, Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = document_text.dump_yaml(document) if path.suffix == ".yaml" else json.dumps(document, indent=2)
+    text = dump_yaml(document) if path.suffix == ".yaml" else json.dumps(document, indent=2)
     path.write_text(text)
     return path
 

@@ -127,16 +127,6 @@ def test_an_artefact_that_is_added_by_hand_is_looked_at(bmad: Path) -> None:
     assert "hello" == ((bmad / STATE).parent / "artefacts/step-01-x.md").read_text()
 
 
-def test_issues_on_the_page_are_readable(bmad: Path) -> None:
-    """One without a message is JSON, without what leftoff keeps with it."""
-    issues = [{"k": 1}, "no disk"]
-    put(bmad / STATE, {**BMAD["state"], "run_id": RUN, "session_branch": "main", "issues": issues})
-    succeed("import", ".", cwd=bmad)
-    succeed("set", "x=1", "--run", RUN, cwd=bmad)
-    page = (bmad / STATE).with_name("workflow-status.md").read_text()
-    assert '- {"k":1}\n- no disk\n' in page
-
-
 # -- ids and times
 
 

@@ -11,7 +11,7 @@ import pytest
 from leftoff.dialects import registry
 from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.registry import dialect as dialect_named
-from leftoff.engine.read.which import SESSION
+from leftoff.engine.read.find import SESSION
 from tests.cli.command import call, succeed
 
 #: by protocol: how a run of its own begins, its first step, and how the same run is asked for again
@@ -80,18 +80,6 @@ def test_its_own_files_are_imported_as_their_run(project: Path, dialect: str) ->
         (imported,) = succeed("import", ".", "--json", *more, cwd=project).json["imported"]
         assert (before, False) == ([imported["run_id"]], imported["new"])
     assert before == runs(project)
-
-
-@DIALECTS
-def test_both_at_once(project: Path, dialect: str) -> None:
-    """A run of the protocol beside others: finished, and taken up again, in any order."""
-    succeed("init", "--dialect", dialect, cwd=project)
-    succeed("start", "release", "--run-id", "rel-1", cwd=project)
-    run = own_run(project, dialect)
-    succeed("step", "done", "build", "--run", "rel-1", cwd=project)
-    succeed("finish", "--run", run, cwd=project)
-    succeed("set", "x=1", "--run", "rel-1", cwd=project)
-    assert sorted([run, "rel-1"]) == runs(project)
 
 
 @DIALECTS

@@ -92,21 +92,6 @@ def test_a_label_that_nobody_changed_moves_nothing(crunch: Path) -> None:
     assert ("enrich", "completed") == (steps[0]["step"], steps[0]["status"])
 
 
-def test_keys_are_in_the_order_of_the_protocol(crunch: Path) -> None:
-    """Also once the run went on: path, status, staged; status, result, started_at, completed_at."""
-    node = {"status": "completed", "result": 1, "started_at": "2025-01-14T09:00:00Z", "completed_at": None}
-    graph = {**FULL["execution_graph"], "node_states": {"t1": node}}
-    put(crunch / PLACE / "CP-enrich-20250114-a3f2.yaml", {**FULL, "execution_graph": graph})
-    succeed("import", ".", cwd=crunch)
-    succeed("put", "message", "MSG-9", "{}", "--run", "crunch-42", cwd=crunch)
-    succeed("save", "--run", "crunch-42", cwd=crunch)
-    found = latest(crunch)
-    assert "MSG-9" in found["acp_state"]["pending_messages"]
-    assert ["path", "status", "staged"] == list(found["files_modified"][0])
-    order = list(found["execution_graph"]["node_states"]["t1"])
-    assert ["status", "result", "started_at"] == order[:3]
-
-
 # -- what agents write by hand
 
 
@@ -150,25 +135,6 @@ def test_a_document_without_its_state_is_refused(project: Path) -> None:
     put(project / PLACE / "CP-x.yaml", {**document, "checkpoint_id": "CP-x"})
     refused = call("import", ".", cwd=project)
     assert (4, True) == (refused.code, "workflow_state" in refused.out + refused.err)
-
-
-def test_a_key_of_the_settings_that_nobody_reads_is_told(crunch: Path) -> None:
-    """Once, with what may have been meant; it stops nothing, and `status` has it."""
-    start(crunch)
-    config = {
-        "retenton": {},
-        "retention": {"manuel": 3, "manual": 5},
-        "checkpoint_triggers": {"batch_complet": False},
-    }
-    put(crunch / ".claude/checkpoint-config.yaml", {"checkpoint": config})
-    told = succeed("save", cwd=crunch).err
-    for name in ("checkpoint.retenton", "retention.manuel", "checkpoint_triggers.batch_complet"):
-        assert f"{name} (did you mean " in told
-    assert "nobody reads" not in succeed("save", cwd=crunch).err
-    assert "retention.manuel" in succeed("status", cwd=crunch).out
-    (crunch / ".claude/checkpoint-config.yaml").write_text("checkpoint: {enabled: true}")
-    succeed("save", cwd=crunch)
-    assert "nobody reads" not in succeed("status", cwd=crunch).out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.command import call, succeed
-from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, SITEBUILDER
+from tests.dialects.examples import CLAUDE, CRUNCH, SITEBUILDER
 from tests.dialects.files import CRUNCH_PLACE, later, put
 
 
@@ -95,28 +95,6 @@ def test_what_is_not_resumable_is_not_started_again(task: Path, project: Path) -
     """`start --resume` is how the protocol goes on: it holds to what the file says."""
     put(task, {**read(task), "resumable": False})
     assert 6 == call("start", "migration", "--task", "T060", "--resume", cwd=project).code
-
-
-def test_files_are_listed_in_order(task: Path, project: Path) -> None:
-    """Whoever adds one by hand finds it behind those that are there."""
-    (project / "out").mkdir()
-    for name in ("post-03", "post-04"):
-        (project / f"out/{name}.md").write_text(name)
-    succeed("step", "done", "post-03", "--output", "out/post-03.md", cwd=project)
-    put(task, {**read(task), "files_created": ["out/post-03.md", "out/post-04.md"]})
-    succeed("set", "x=1", cwd=project)
-    assert ["out/post-03.md", "out/post-04.md"] == read(task)["files_created"]
-
-
-def test_where_to_go_on_follows_an_edit(task: Path, project: Path) -> None:
-    """Instructions that nobody touched are worked out anew."""
-    succeed("step", "start", "post-03", cwd=project)
-    there = read(task)
-    assert "Continue from post-03" == there["resume_instructions"]
-    items = [{**item, "status": "complete"} for item in there["subtasks"]["items"]]
-    put(task, {**there, "subtasks": {**there["subtasks"], "items": items}})
-    succeed("step", "start", "post-05", cwd=project)
-    assert "Continue from post-05" == read(task)["resume_instructions"]
 
 
 def test_a_second_run_of_a_task(task: Path, project: Path) -> None:
@@ -210,19 +188,6 @@ def test_no_id_leads_out_of_the_project(project: Path, given: str) -> None:
     assert all(path.parent == inside / CRUNCH_PLACE for path in project.rglob("CP-*"))
 
 
-def test_an_untouched_value_is_worked_out_anew(project: Path) -> None:
-    """Where to go on follows from what is done, unless somebody says otherwise."""
-    follow(project, "bmad")
-    path = project / "_bmad-output/.runs/main/x-20260227-143022/state.json"
-    put(
-        path,
-        {**BMAD["state"], "run_id": "x-20260227-143022", "steps_completed": [3, 1], "resume_from_step": 2},
-    )
-    succeed("step", "done", "2", "--run", "x-20260227-143022", cwd=project)
-    there = read(path)
-    assert ([1, 2, 3], 4) == (there["steps_completed"], there["resume_from_step"])
-
-
 def test_a_note_with_a_secret_stays_in_the_file(project: Path) -> None:
     """Only the secret is left out of the store; the file keeps it, and what is noted later is added."""
     follow(project, "bmad")
@@ -276,16 +241,6 @@ def test_a_fork_has_a_file_of_its_own(project: Path) -> None:
     fork = succeed("fork", path.stem, "--branch", "feat", "--json", cwd=project).json["run_id"]
     succeed("finish", "--run", fork, cwd=project)
     assert CLAUDE["format"] == read(path)
-
-
-def test_what_is_pruned_has_no_file(project: Path) -> None:
-    """At once, and the index does not name it."""
-    follow(project, "crunch")
-    succeed("start", "crunch", "--issue", "7", cwd=project)
-    for _ in range(3):
-        succeed("save", "--trigger", "user_interrupt", cwd=project)
-    place = project / ".claude/crunch/7/checkpoints"
-    assert 1 == len(list(place.glob("CP-*"))) == read(place / "index.yaml")["total_checkpoints"]
 
 
 @pytest.mark.parametrize("name", ["bmad", "crunch", "dotagent", "sitebuilder", "claude"])

@@ -127,21 +127,6 @@ def test_on_a_terminal_a_yes_is_enough(project: Path, typed: str, code: int) -> 
     assert (code == 0) == (0 == call("show", "session-state", cwd=project).code)
 
 
-def test_values_that_are_no_yaml_are_text(project: Path) -> None:
-    """A line or two that people wrote as they would say it do not cost the rest; more is another kind of file."""
-    path = project / "state.yaml"
-    bad = 'approve: ["pending", "sent"] -> "approved"\n'
-    path.write_text("phases:\n  - {name: plan, status: done}\n  - name: build\n" + bad + "note: a: b\n")
-    read = succeed("import", str(path), "--dialect", "generic", cwd=project)
-    assert "line 4:" in read.err and "line 5:" in read.err and "is no YAML; read as text" in read.err, str(
-        read
-    )
-    extra = succeed("show", "state", "--json", cwd=project).json["records"]["extra"]
-    assert ('["pending", "sent"] -> "approved"', "a: b") == (extra["approve"], extra["note"])
-    path.write_text("phases: [plan\n" + bad * 30)
-    assert 4 == call("import", str(path), "--dialect", "generic", cwd=project).code
-
-
 def test_a_file_without_steps_is_told_why(project: Path) -> None:
     put(project / "state.json", {"saved_at": "2026-07-15", "branch": "x"})
     refused = call("import", "state.json", "--dialect", "generic", cwd=project)

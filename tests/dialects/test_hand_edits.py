@@ -65,23 +65,6 @@ def test_a_file_that_was_deleted_is_asked_about(project: Path) -> None:
     assert [] == call("verify", run, "--json", cwd=project).json["findings"]
 
 
-def test_crunch_keeps_what_its_table_says_when_a_checkpoint_is_made(project: Path) -> None:
-    """Not once a day: of interruptions one, and their files go too."""
-    succeed("init", "--dialect", "crunch", cwd=project)
-    succeed("start", "crunch", "--issue", "42", "--title", "T", cwd=project)
-    for number in range(4):
-        succeed("set", f"x={number}", cwd=project)
-        succeed("save", "--trigger", "user_interrupt", cwd=project)
-    succeed("save", "--trigger", "manual", cwd=project)
-    log = succeed("log", "crunch-42", "--json", cwd=project).json["checkpoints"]
-    assert ["manual", "user_interrupt"] == [checkpoint["trigger"] for checkpoint in log]
-    place = project / ".claude/crunch/42/checkpoints"
-    assert (
-        2 == len(list(place.glob("CP-*.yaml")))
-        and "total_checkpoints: 2" in (place / "index.yaml").read_text()
-    )
-
-
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_file_that_cannot_be_read_is_offered_to_be_deleted(project: Path, ours: bool) -> None:
     """The command that does it is named, whether the file is that of a run or a new one."""

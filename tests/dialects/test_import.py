@@ -53,18 +53,6 @@ def test_a_folder_with_everything(project: Path) -> None:
     assert [1, 2, 1, 1, 1] == [len(log(project, run)) for run in expected]
 
 
-def test_runs_like_any_other(project: Path) -> None:
-    """They can be listed, resumed, reported on, compared and gone back to."""
-    put(project / BMAD_STATE, BMAD["state"])
-    succeed("import", ".", cwd=project)
-    succeed("step", "done", "4", "--run", RUN, cwd=project)
-    assert "5" == succeed("next", "--run", RUN, "--json", cwd=project).json["step"]
-    assert {"4"} == set(succeed("diff", f"{RUN}@1", RUN, "--json", cwd=project).json["steps"]["changed"])
-    succeed("rollback", f"{RUN}@1", "--yes", cwd=project)
-    assert 3 == shown(project, RUN)["steps"]["completed"]
-    succeed("resume", RUN, "--yes", cwd=project)
-
-
 @pytest.mark.parametrize(
     ("name", "run"),
     [
@@ -194,17 +182,6 @@ def test_strict_refuses_repairs(project: Path) -> None:
     assert [RUN] == [entry["run_id"] for entry in result.json["imported"]]
     assert ["invalid"] == [entry["code"] for entry in result.json["rejected"]]
     assert "project_name is missing" in result.json["rejected"][0]["message"]
-
-
-def test_the_brief_says_only_what_is_known(project: Path) -> None:
-    """Documents leave out when a step began, how often it was tried, when something was noted; and a branch is not
-    checked out where there is no repository."""
-    everything(project)
-    succeed("import", ".", cwd=project)
-    for run in ("migration-T060", "crunch-42", "dev-story-20260227-143022"):
-        said = succeed("brief", run, cwd=project).out
-        assert "None" not in said and "detached" not in said
-    assert "- post-20 (running)\n" in succeed("brief", "migration-T060", cwd=project).out
 
 
 def test_the_same_id_in_two_files(project: Path) -> None:

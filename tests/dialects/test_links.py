@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -79,24 +78,6 @@ def test_its_folder_is_a_link(project: Path, outside: Path, dialect: str, inside
     before = contents(target)
     assert "symbolic link" in "".join(goes_on(project, dialect, run))
     assert before == contents(target)
-
-
-@pytest.mark.crash_full
-@DIALECTS
-def test_each_part_is_a_link(project: Path, tmp_path: Path, outside: Path, dialect: str) -> None:
-    """Every folder and every file, one at a time."""
-    succeed("init", "--dialect", dialect, cwd=project)
-    run = own_run(project, dialect)
-    for number, path in enumerate(written(project)):
-        copy, away = tmp_path / f"copy-{number}", outside / str(number)
-        shutil.copytree(project, copy, symlinks=True)
-        away.mkdir()
-        moved_out(copy / path.relative_to(project), away)
-        before = contents(away)
-        goes_on(copy, dialect, run)
-        for words in (("finish", "--run", run), ("archive", run), ("rm", run, "--yes"), ("prune",)):
-            assert call(*words, cwd=copy).code in (0, 3), words
-        assert before == contents(away), path
 
 
 @DIALECTS

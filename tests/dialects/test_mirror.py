@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.cli.command import call, succeed
-from tests.dialects.examples import BMAD, CRUNCH, DOTAGENT, SITEBUILDER
-from tests.dialects.files import BMAD_STATE, SITEBUILDER_FILE, put
+from tests.dialects.examples import BMAD, DOTAGENT
+from tests.dialects.files import BMAD_STATE, put
 
 RUN = "shared"
 STATE = f"_bmad-output/.runs/main/{RUN}/state.json"
@@ -104,13 +104,6 @@ def test_a_file_that_cannot_be_read_is_kept(bmad: Path) -> None:
     assert {"x": 1, "y": 1, "late": 1} == shown(bmad)["variables"]
 
 
-def test_a_file_that_is_gone_is_written_again(bmad: Path) -> None:
-    """With the next commit."""
-    (bmad / STATE).unlink()
-    succeed("set", "y=1", cwd=bmad)
-    assert {"x": 1, "y": 1} == state(bmad)["session_variables"]
-
-
 def test_a_run_that_an_agent_began(bmad: Path) -> None:
     """A new file becomes a run; both sides can go on with it."""
     path = put(bmad / BMAD_STATE, {**BMAD["state"], "session_branch": "main"})
@@ -155,19 +148,6 @@ def test_files_are_for_their_owner_only(bmad: Path) -> None:
     """0600, whatever the umask."""
     for name in ("state.json", "workflow-status.md"):
         assert 0o600 == os.stat((bmad / STATE).with_name(name)).st_mode & 0o777
-
-
-def test_sitebuilder_errors_are_cleared_in_the_file(project: Path) -> None:
-    """Fix, clear the errors from the checkpoint, go on: the protocol's second scenario."""
-    succeed("init", "--dialect", "sitebuilder", cwd=project)
-    put(project / SITEBUILDER_FILE, SITEBUILDER["schema"])
-    succeed("step", "block", "post-20", "--error", "no pdf", "--run", "migration-T060", cwd=project)
-    path = project / SITEBUILDER_FILE
-    document = json.loads(path.read_text())
-    assert ("blocked", 1) == (document["status"], len(document["errors"]))
-    put(path, {**document, "status": "in_progress", "errors": []})
-    now = shown(project, "migration-T060")
-    assert ("running", {}) == (now["status"], now["records"].get("error", {}))
 
 
 def test_dotagent_parts_are_one_run(project: Path) -> None:
@@ -275,13 +255,6 @@ def test_crunch_configuration_that_is_wrong(crunch: Path, text: str, told: str) 
     assert 4 == result.code and told in result.err and "Traceback" not in result.err
 
 
-def test_an_old_checkpoint_of_crunch(crunch: Path) -> None:
-    """A checkpoint that an agent wrote by hand beside ours is one of the run's."""
-    document = {**CRUNCH["full"], "checkpoint_id": "CP-enrich-20250114-ffff"}
-    put(crunch / ".claude/crunch/42/checkpoints/CP-enrich-20250114-ffff.yaml", document)
-    assert "crunch-42" == shown(crunch, "CP-enrich-20250114-ffff")["run_id"]
-
-
 def test_a_run_that_is_removed(bmad: Path) -> None:
     """Its file goes, and does not come back as a run of its own."""
     succeed("rm", RUN, "--yes", cwd=bmad)
@@ -297,17 +270,6 @@ def test_a_task_that_is_archived_keeps_its_file(project: Path) -> None:
     succeed("archive", "migration-T1", cwd=project)
     assert (project / "progress/checkpoints/migration-T1-complete.json").exists()
     assert [] == succeed("ls", "--json", cwd=project).json["runs"]
-
-
-def test_a_workflow_file_in_a_project_that_follows_bmad(project: Path) -> None:
-    """The runner's commits are in the files too."""
-    succeed("init", "--dialect", "bmad", cwd=project)
-    (project / "flow.yaml").write_text(
-        "name: flow\nsteps:\n  - {id: a, run: 'true'}\n  - {id: b, run: 'true'}\n"
-    )
-    succeed("run", "flow.yaml", "--run-id", "flowing", cwd=project)
-    found = json.loads((project / "_bmad-output/.runs/main/flowing/state.json").read_text())
-    assert ("completed", [1, 2]) == (found["status"], found["steps_completed"])
 
 
 def test_bmad_by_status_and_age(bmad: Path) -> None:

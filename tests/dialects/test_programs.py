@@ -16,8 +16,6 @@ import pytest
 import yaml
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
-from leftoff.api.store import Store
 from leftoff.clock import Clock
 from tests.cli.command import environment, succeed
 from tests.dialects.files import put
@@ -51,17 +49,6 @@ def test_every_commit_is_in_the_files(bmad: Path) -> None:
 class StandingStill(Clock):
     def now(self) -> int:
         return 1_760_000_000_123
-
-
-def test_two_runs_in_the_same_second(project: Path) -> None:
-    """claude names a run by the moment: a second one gets a suffix, and a file of its own."""
-    succeed("init", "--dialect", "claude", cwd=project)
-    with Store(str(project / ".leftoff"), str(project), StandingStill()) as store:
-        runs = [store.start("implement", title="Dark mode").id for _ in range(3)]
-    first = "implement_dark_mode_20251009_085320"
-    assert [first, f"{first}-2", f"{first}-3"] == runs
-    for run in runs:
-        assert "dark_mode" == state(project, f".claude/checkpoints/{run}.json")["project_name"]
 
 
 def test_edits_are_taken_in_by_every_way_to_open_a_run(bmad: Path) -> None:
@@ -112,16 +99,6 @@ def test_functions_too(bmad: Path) -> None:
     )
     assert "[1]\n" == done.stdout, done.stderr
     assert "completed" == state(bmad)["status"]
-
-
-def test_tools_of_an_agent(bmad: Path) -> None:
-    """What is reported through the MCP server is in the files, and what is in the files is told."""
-    tools = Tools(str(bmad), None)
-    tools.start_run("w", run_id="r", steps=["a", "b"])
-    put(bmad / STATE, {**state(bmad), "steps_completed": [1]})
-    assert "b" == tools.next_step("r")["step"]
-    tools.report_step("b", "completed", run_id="r")
-    assert [1, 2] == state(bmad)["steps_completed"]
 
 
 def test_the_protocol_names_the_runs_of_programs(project: Path) -> None:

@@ -77,20 +77,6 @@ def workflow(project: Path, phase: str, done: list[str]) -> None:
     imported(project, "memory/state/phase.json", state)
 
 
-def test_dotagent_says_what_it_resumes(project: Path) -> None:
-    """Its three lines, and the next action for the phase, read off the outputs that exist."""
-    workflow(project, "ARCHITECTURE", ["REQUIREMENTS"])
-    said = succeed("resume", "checkout-flow", "--yes", cwd=project).err.splitlines()
-    for line in (
-        "Detected interrupted workflow: checkout-flow",
-        "Resuming workflow checkout-flow from ARCHITECTURE phase",
-        "Completed: REQUIREMENTS",
-        "Next: re-run architects",
-    ):
-        assert line in said
-    assert any(line.startswith("Last activity: 20") for line in said)
-
-
 def test_dotagent_next_action_per_phase(project: Path) -> None:
     """Designs without a final one: the roundtable. A final one: the phase is over."""
     workflow(project, "ARCHITECTURE", ["REQUIREMENTS"])
@@ -130,14 +116,6 @@ def test_a_state_that_looks_wrong(project: Path) -> None:
     asked = call("resume", "checkout-flow", cwd=project)
     assert (7, True) == (asked.code, "State appears corrupted. Start fresh? [y/N]" in asked.err)
     succeed("resume", "checkout-flow", "--yes", cwd=project)
-
-
-def test_interrupted_while_it_was_written(project: Path) -> None:
-    """`interruption_safe: false` is such a state."""
-    put(project / "memory/reports/demand.json", {})
-    document = {**DOTAGENT["phase"]["phase"], "interruption_safe": False}
-    imported(project, "memory/state/phase.json", document)
-    assert 7 == call("resume", "checkout-flow", cwd=project).code
 
 
 def test_a_person_is_asked(project: Path) -> None:

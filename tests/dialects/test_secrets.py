@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -106,32 +105,3 @@ def test_what_is_kept_of_a_document(tmp_path: Path) -> None:
     assert NAMED.encode() not in keeper().keep("state.json", broken) and b'"a": ' in keeper().keep(
         "state.json", broken
     )
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda document: None,
-        lambda document: document.update(more=1),
-        lambda document: document["list"].append({"id": 3}),
-        lambda document: document["map"].pop("db_password"),
-        lambda document: document["list"][0].update(id=7),
-        lambda document: document.pop("text"),
-    ],
-)
-def test_secrets_are_put_back_where_nothing_changed(change: Any) -> None:
-    """What was kept and what is there now differ in exactly what somebody changed."""
-    before = {
-        "map": {"db_password": NAMED, "x": 1},
-        "list": [{"id": 1, "api_token": NAMED}, {"id": 2}],
-        "text": f"log in with {SHAPED}",
-        "more": 0,
-    }
-    now = copy.deepcopy(before)
-    change(now)
-    restored = keeper().restored(keeper().clean(before), now)
-    for key in before:
-        if before[key] == now.get(key):
-            assert before[key] == restored[key]
-        else:
-            assert restored[key] != now.get(key)

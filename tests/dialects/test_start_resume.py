@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from leftoff.errors import CannotResume
 from tests.cli.command import call, succeed
-from tests.dialects.examples import CRUNCH, DOTAGENT
-from tests.dialects.files import CRUNCH_PLACE, SITEBUILDER_FILE, put
+from tests.dialects.examples import DOTAGENT
+from tests.dialects.files import SITEBUILDER_FILE, put
 
 
 def follow(project: Path, name: str) -> None:
@@ -62,15 +62,6 @@ def test_sitebuilder_blocked_then_resumed(project: Path) -> None:
     assert 7 == call("resume", cwd=project).code
     edit(project / SITEBUILDER_FILE, errors=[])
     succeed("resume", cwd=project)
-
-
-def test_crunch(project: Path) -> None:
-    """`can_resume: false` refuses."""
-    info = {**CRUNCH["full"]["recovery_info"], "can_resume": False, "warnings": ["Branch no longer exists"]}
-    put(project / CRUNCH_PLACE / "CP-enrich-20250114-a3f2.yaml", {**CRUNCH["full"], "recovery_info": info})
-    follow(project, "crunch")
-    refused = call("start", "crunch", "--issue", "42", "--resume", cwd=project)
-    assert (6, True) == (refused.code, "Branch no longer exists" in refused.err)
 
 
 @pytest.fixture
@@ -146,15 +137,6 @@ def test_dotagent_designs_wait_for_a_choice(project: Path) -> None:
     asked = call("resume", "d", cwd=project)
     assert 7 == asked.code and "one.md" in asked.err and "two.md" in asked.err, str(asked)
     assert 0 == call("resume", "d", "--accept", "approval.waiting", cwd=project).code
-
-
-def test_dotagent_old_state_is_not_corrupted(project: Path) -> None:
-    from leftoff.dialects.dotagent import CORRUPTED, DIALECT, STALE
-
-    assert STALE == DIALECT.doubt({"age.stale"}) and CORRUPTED == DIALECT.doubt(
-        {"age.stale", "outputs.missing"}
-    )
-    assert DIALECT.doubt({"approval.waiting"}) is None
 
 
 def test_claude_is_found_by_its_description_however_it_is_written(

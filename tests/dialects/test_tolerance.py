@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects import document_text, draft
 from leftoff.dialects.document_text import MOST_BYTES, read_document
 from leftoff.dialects.draft import Decoded, Source
 from leftoff.dialects.loose_values import MOST_LINES, Rejected, Repairs, TooNew, meaning, read_time
 from leftoff.dialects.protocol import read
 from leftoff.dialects.registry import dialect, recognise
-from tests.dialects.examples import BMAD, CLAUDE, DOTAGENT, SITEBUILDER
+from tests.dialects.examples import BMAD, CLAUDE, SITEBUILDER
 
 DAY = 1_768_435_200_000  # 2026-01-15
 
@@ -64,13 +63,6 @@ def test_backslashes_of_windows() -> None:
     found, lines = parse(r'{"p": "C:\Users\ada\balance", "q": "a\nb"}')
     assert {"p": r"C:\Users\ada\balance", "q": "a\nb"} == found
     assert 1 == len(lines) and "backslash" in lines[0]
-
-
-def test_marks_and_line_ends() -> None:
-    """A byte order mark is left out and told; CRLF is nothing to tell."""
-    assert ({"a": 1}, 1) == (parse(b'\xef\xbb\xbf{"a": 1}')[0], len(parse(b'\xef\xbb\xbf{"a": 1}')[1]))
-    assert ({"a": 1}, []) == parse('{\r\n"a": 1\r\n}\r\n')
-    assert ({"a": 1, "b": "x"}, []) == parse("a: 1\r\nb: x\r\n", "x.yaml")
 
 
 @pytest.mark.parametrize(
@@ -182,14 +174,6 @@ def test_ids_that_no_run_can_have() -> None:
     assert 1 == len(lines)
 
 
-def test_interrupted_while_written() -> None:
-    """`interruption_safe: false` is told."""
-    document = {"phase": {**DOTAGENT["phase"]["phase"], "interruption_safe": False}}
-    assert ["interruption_safe is false: it was being written when something stopped."] == decoded(
-        "dotagent", document
-    )[1]
-
-
 def test_a_newer_schema_is_refused() -> None:
     """The version is named; older ones are read."""
     with pytest.raises(TooNew, match=r"3\.0"):
@@ -210,10 +194,11 @@ def test_a_newer_schema_is_refused() -> None:
         (b"\xff\x00\x01", "x.json", "text"),
         (b'{"a": "\xff"}', "x.json", "UTF-8"),
         ('{"a": "\0"}', "x.json", "NUL"),
+        ('{"a": "\\ud800x"}', "x.json", "surrogate"),
         ('{"a":' * 150 + "1" + "}" * 150, "x.json", "levels deep"),
         ('{"a":' * 200_000, "x.json", "too deep"),
-        ("[" * 100_000, "x.yaml", "levels deep"),
-        ("a: *nobody", "x.yaml", "refers to nothing"),
+        ("[" * 100_000, "x.yaml", "nested too deep"),
+        ("a: *nobody", "x.yaml", "no anchor"),
         ("? [a]\n: 1\n", "x.yaml", "a key is a list"),
         ("a: [1\nb: }", "x.yaml", "not YAML"),
         ("1" * 5000, "x.json", "digits"),
@@ -230,17 +215,9 @@ def test_alias_bombs() -> None:
     """Aliases that would grow without end are refused before they do; the others are read."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    with pytest.raises(Rejected, match="grows"):
+    with pytest.raises(Rejected, match="more than 2,000,000 values"):
         parse("\n".join(lines), "x.yaml")
     assert ({"a": [1], "b": [1]}, []) == parse("a: &x [1]\nb: *x\n", "x.yaml")
-
-
-def test_a_value_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However deep it stands; a key, and a list or mapping, is one as well."""
-    monkeypatch.setattr(document_text, "MOST_NODES", 9)
-    assert {"a": {"b": {"c": {"d": 1}}}} == parse("a: {b: {c: {d: 1}}}", "x.yaml")[0]
-    with pytest.raises(Rejected, match="more than 9 values"):
-        parse("a: {b: {c: {d: [1]}}}", "x.yaml")
 
 
 def test_tags_run_nothing() -> None:
@@ -248,29 +225,6 @@ def test_tags_run_nothing() -> None:
     found, lines = parse("a: !!python/object/apply:os.system ['false']\nb: !!int '3'\n", "x.yaml")
     assert {"a": ["false"], "b": "3"} == found
     assert 2 == len(lines)
-
-
-@pytest.mark.parametrize(
-    "text", ['{"a": [1, 2, 3, 4]}', '{"a": 1, "b": 2, "c": 3, "d": 4}', '{"a": [[], [[]]]}']
-)
-def test_too_many_values(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are counted as the store would keep them, wherever they stand; a document of just so many is read."""
-    monkeypatch.setattr(document_text, "MOST_VALUES", 3)
-    with pytest.raises(Rejected, match="more than 3 values"):
-        parse(text, "x.json")
-    monkeypatch.setattr(document_text, "MOST_VALUES", 5)
-    parse(text, "x.json")
-
-
-@pytest.mark.parametrize("key", ["session_variables", "issues"])
-def test_too_many_records(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small file can make very many, of which each takes memory: entries of a variable count, too."""
-    large = {"n": [*range(60)]} if key == "session_variables" else [*range(60)]
-    decoded("bmad", {**BMAD["state"], key: large})
-    monkeypatch.setattr(draft, "MOST_RECORDS", 50)
-    decoded("bmad", BMAD["state"])
-    with pytest.raises(Rejected, match="would become more than 50 records"):
-        decoded("bmad", {**BMAD["state"], key: large})
 
 
 def test_repairs_are_told_up_to_a_number() -> None:
@@ -281,13 +235,6 @@ def test_repairs_are_told_up_to_a_number() -> None:
     assert f"{MOST_LINES - 1} is wrong." == repairs.lines[-2]
     assert "1,100 more of this kind are not told." == repairs.lines[-1]
     assert MOST_LINES + 1 == len(repairs.lines)
-
-
-def test_a_hundred_levels_are_read() -> None:
-    """And one more is not, whatever is in it."""
-    parse('{"a":' * 100 + "1" + "}" * 100, "x.json")
-    with pytest.raises(Rejected, match="levels deep"):
-        parse('{"a":' * 101 + "1" + "}" * 101, "x.json")
 
 
 def test_too_large(tmp_path: Any) -> None:
@@ -313,9 +260,9 @@ def test_a_gzip_bomb_is_refused(tmp_path: Any) -> None:
         read_bytes(str(path))
 
 
-def test_numbers_and_texts_that_cannot_be_stored() -> None:
-    """NaN, infinities and halves of surrogate pairs are read as text, each with a line."""
-    found, lines = parse('{"a": NaN, "b": 1e999, "c": "\\ud800x"}')
-    assert {"a": "NaN", "b": "1e999", "c": "?x"} == found
-    assert 3 == len(lines)
+def test_numbers_that_cannot_be_stored() -> None:
+    """NaN and infinities are read as text, each with a line."""
+    found, lines = parse('{"a": NaN, "b": 1e999}')
+    assert {"a": "NaN", "b": "1e999"} == found
+    assert 2 == len(lines)
     assert json.dumps(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -94,16 +93,6 @@ def test_a_driver_reads_nothing_inside(watched: Path) -> None:
     flow = {"name": "w", "steps": [{"id": "a", "run": "echo x > out.txt", "outputs": ["out.txt"]}]}
     (watched / "flow.yaml").write_text(json.dumps(flow))
     run("run", "flow.yaml")
-
-
-def test_events_of_bmad_read_nothing_inside(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do the events of a protocol."""
-    (watched / "out.txt").write_text("x")
-    run("start", "w", "--run-id", "r", "--steps", "a,b")
-    update = "<step-completed>1</step-completed><artefact>out.txt</artefact>"
-    events = f"<checkpoint-update>{update}</checkpoint-update><checkpoint-close></checkpoint-close>"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(events.encode())))
-    run("compat", "bmad-event")
 
 
 def test_an_edited_document_is_taken_in_with_hashes_that_were_read_before(

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from leftoff.dialects.loose_values import meaning
 from tests.cli.command import call, succeed
-from tests.dialects.examples import BMAD, CLAUDE, CRUNCH
+from tests.dialects.examples import BMAD, CRUNCH
 from tests.dialects.files import put
 
 
@@ -27,56 +26,6 @@ def newest(project: Path, issue: str = "42") -> Any:
     return yaml.safe_load((project / f".claude/crunch/{issue}/checkpoints/latest").read_text())
 
 
-def test_a_step_that_is_a_number_has_that_number(project: Path) -> None:
-    """However many of them were reported, and in whatever order."""
-    follow(project, "bmad")
-    succeed("start", "dev-story", "--run-id", "ds", cwd=project)
-    succeed("step", "done", "3", cwd=project)
-    assert ([3], 3, 4) == tuple(
-        state(project, "ds")[k] for k in ("steps_completed", "total_steps", "resume_from_step")
-    )
-    succeed("step", "done", "1", cwd=project)
-    assert [1, 3] == state(project, "ds")["steps_completed"]
-    event = "<checkpoint-save><run-id>other</run-id><step-number>3</step-number></checkpoint-save>"
-    succeed("compat", "bmad-event", cwd=project, input=event)
-    assert (3, 3) == tuple(state(project, "other")[key] for key in ("current_step", "total_steps"))
-
-
-def test_a_step_that_was_only_announced_is_none(project: Path) -> None:
-    """The protocol's events always name the next step; a run that is closed has none."""
-    follow(project, "bmad")
-    words = "<run-id>k-20260227-143022</run-id>"
-    events = (
-        f"<checkpoint-save>{words}<step-number>1</step-number></checkpoint-save>"
-        f"<checkpoint-update>{words}<step-completed>1</step-completed><next-step>2</next-step></checkpoint-update>"
-        f"<checkpoint-close>{words}<status>completed</status></checkpoint-close>"
-    )
-    succeed("compat", "bmad-event", cwd=project, input=events)
-    there = state(project, "k-20260227-143022")
-    assert ("completed", [1], 1) == tuple(there[key] for key in ("status", "steps_completed", "total_steps"))
-    page = project / "_bmad-output/.runs/main/k-20260227-143022/workflow-status.md"
-    assert "Next: nothing is left" in page.read_text()
-
-
-def test_an_event_with_an_unknown_status(project: Path) -> None:
-    """It is refused, before any of the others is done."""
-    follow(project, "bmad")
-    close = "<checkpoint-close><status>nope</status></checkpoint-close>"
-    events = f"<checkpoint-save><run-id>k</run-id></checkpoint-save>{close}"
-    result = call("compat", "bmad-event", cwd=project, input=events)
-    assert (4, True) == (result.code, "running, completed, failed, paused" in result.err)
-    assert [] == succeed("ls", "--json", cwd=project).json["runs"]
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [("✅ running", "running"), ("🚧 blocked", "blocked"), ("⏳ in progress", "running"), ("✅ not started", "pending"),
-     ("✅", "completed"), ("**done** ✅", "completed")],
-)  # fmt: skip
-def test_a_word_counts_for_more_than_a_sign(word: str, expected: str) -> None:
-    assert expected == meaning(word)
-
-
 def test_the_phase_at_work_is_the_current_one(project: Path) -> None:
     """Even where an earlier one was never begun; its first batch begins with a checkpoint."""
     follow(project, "crunch")
@@ -90,19 +39,6 @@ def test_the_phase_at_work_is_the_current_one(project: Path) -> None:
     )
     found = succeed("log", "crunch-42", "--json", cwd=project).json["checkpoints"]
     assert ["batch_start"] == [version["trigger"] for version in found]
-
-
-def test_a_transition_is_written_before_the_next_phase(project: Path) -> None:
-    """Its id, its index entry and its document name the same phase."""
-    follow(project, "crunch")
-    succeed("start", "crunch", "--issue", "42", cwd=project)
-    succeed("step", "done", "enrich", cwd=project)
-    there = newest(project)
-    assert there["checkpoint_id"].startswith("CP-enrich-")
-    assert ("enrich", "state:enrich") == (
-        there["workflow_state"]["current_phase"],
-        there["workflow_state"]["current_state_label"],
-    )
 
 
 def test_labels_move_the_phase(project: Path) -> None:
@@ -133,24 +69,6 @@ def test_the_issue_of_an_imported_checkpoint_is_compared(project: Path) -> None:
         finding["code"] for finding in call("verify", "crunch-42", "--json", cwd=project).json["findings"]
     }
     assert {"issue.body", "issue.labels"} <= codes
-
-
-def test_a_phase_that_is_resumed_is_in_progress(project: Path) -> None:
-    """Whoever finds another word there would start afresh; what an output settled has its time."""
-    follow(project, "dotagent")
-    run = succeed("start", "dotagent", cwd=project).out.strip()
-    reports = project / "memory/reports"
-    reports.mkdir(parents=True)
-    succeed("step", "start", "REQUIREMENTS", cwd=project)
-    (reports / "demand.json").write_text("{}")
-    succeed("resume", run, "--yes", cwd=project)
-    there = json.loads((project / "memory/state/phase.json").read_text())
-    assert {"phase", "completed_at", "output"} == set(there["completed_phases"][0])
-    assert there["completed_phases"][0]["completed_at"] is not None
-    succeed("step", "start", "ARCHITECTURE", cwd=project)
-    succeed("resume", run, "--yes", cwd=project)
-    there = json.loads((project / "memory/state/phase.json").read_text())
-    assert ("ARCHITECTURE", "in_progress") == (there["current_phase"], there["phase_status"])
 
 
 def test_archiving_that_was_killed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,33 +111,6 @@ def test_copies_of_what_the_steps_produced(project: Path) -> None:
     (project / "d1/x.md").write_text("new")
     succeed("artifact", "d1/x.md", "--step", "a", cwd=project)
     assert "new" in [path.read_text() for path in folder.iterdir()]
-
-
-def test_latest_in_a_folder_is_no_document(project: Path) -> None:
-    """A file that holds the name of another is that one."""
-    path = put(project / ".claude/checkpoints/orchestrate_auth_system_20251003_184530.json", CLAUDE["format"])
-    (path.parent / "latest.json").write_text(path.name)
-    result = succeed("import", ".", "--json", cwd=project).json
-    assert (1, []) == (len(result["imported"]), result["rejected"])
-
-
-def test_what_save_checkpoint_is_given(project: Path) -> None:
-    """The project's name is found where the protocol has it, and nothing is stored twice."""
-    text = json.dumps(CLAUDE["format"])
-    succeed("compat", "save-checkpoint", "orchestrate", text, cwd=project)
-    found = succeed("compat", "load-checkpoint", "orchestrate", "auth_system", cwd=project).json
-    assert "auth_system" == found["project_name"]
-    path = project / succeed("compat", "save-checkpoint", "test-all", '{"foo": 1}', cwd=project).out.strip()
-    document = json.loads(path.read_text())
-    assert ({"foo": 1}, False) == (document["workflow_state"], "foo" in document)
-    assert 2 == len(succeed("compat", "list-checkpoints", cwd=project).out.splitlines())
-
-
-def test_two_in_a_second(project: Path) -> None:
-    """An id with the time in it is no reason to refuse a new run."""
-    follow(project, "claude")
-    first, second = (succeed("start", "implement", "--title", "T", cwd=project).out for _ in range(2))
-    assert first != second
 
 
 def test_an_archived_state_that_goes_on(project: Path) -> None:

@@ -37,7 +37,7 @@ class Hooks(Face):
         store.close()
 
     def fire(self, name: str, more: dict[str, Any]) -> bytes:
-        from leftoff.agents.hooks import hook_process as hook
+        from leftoff.agents import hook_process as hook
 
         about = {"session_id": SESSION, "cwd": str(self.folder), "hook_event_name": name}
         call = hook.HookCall("claude")

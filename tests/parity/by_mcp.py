@@ -7,7 +7,7 @@ from typing import Any
 from tests.parity.playing import Face
 
 try:
-    from leftoff.agents.mcp.tools import Tools
+    from leftoff.agents.mcp_tools import Tools
 except ImportError:  # as it was called before
     from leftoff.agents.server.tools import Tools  # type: ignore[no-redef, import-not-found, unused-ignore]
 

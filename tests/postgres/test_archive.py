@@ -12,7 +12,7 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.host import this_process
-from leftoff.operations.upkeep import retention
+from leftoff.operations.store_upkeep import archive_run, remove_run
 from leftoff.store.rows import Holder, RunRow
 from tests.cli.command import Called, call, succeed
 from tests.races.between import Seam
@@ -119,7 +119,7 @@ def test_a_commit_meanwhile_is_in_the_archive(
     here("finish", "--run", "old")
     Seam(monkeypatch).before(LOOKED, lambda: there("note", "in between", "--run", "old"))
     project = Project(str(here.folder), url)
-    retention.archive(project, Caller(), "old")
+    archive_run(project, Caller(), "old")
     project.close()
     assert "in between" in there("show", "old", "--json").out
 
@@ -133,7 +133,7 @@ def test_a_run_that_goes_on_meanwhile_stays(
     Seam(monkeypatch).before(LOOKED, lambda: there("rollback", "old@1", "--yes"))
     project = Project(str(here.folder), url)
     with pytest.raises(Conflict, match="only a finished run"):
-        retention.archive(project, Caller(), "old")
+        archive_run(project, Caller(), "old")
     project.close()
     assert [("old", False)] == names(there("ls", "--all", "--json"))
 
@@ -154,7 +154,7 @@ def test_a_run_that_is_driven_meanwhile_stays(
 
     Seam(monkeypatch).before(LOOKED, drive)
     with pytest.raises(LeaseHeld):
-        retention.archive(project, Caller(), "old")
+        archive_run(project, Caller(), "old")
     project.close()
     assert [("old", False)] == names(there("ls", "--all", "--json"))
 
@@ -171,7 +171,7 @@ def test_taken_back_while_it_is_removed(here: Machine, there: Machine) -> None:
             there("undelete", "old")
         return row.is_archived
 
-    assert retention.remove(project, Caller(), "old", agree) is None
+    assert remove_run(project, Caller(), "old", agree) is None
     project.close()
     assert ([True, False], [("old", False)]) == (asked, names(there("ls", "--json")))
 

@@ -10,7 +10,7 @@ import pytest
 from leftoff.clock import Clock
 from leftoff.engine.config import project
 from leftoff.files import make_folder
-from leftoff.operations.upkeep import stores
+from leftoff.operations import store_upkeep
 from leftoff.store.base import Store
 from leftoff.store.postgres import PostgresStore
 from tests.parity.operations import Case
@@ -54,7 +54,7 @@ class Servers:
 @pytest.fixture
 def servers(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     made = Servers(server, name)
-    for module in (project, stores):
+    for module in (project, store_upkeep):
         monkeypatch.setattr(module, "open_store", made.open)
     yield made
     for each in made.made.values():

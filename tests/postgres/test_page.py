@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leftoff.operations import Project
-from leftoff.operations.upkeep.stores import projects_beside
+from leftoff.engine.config.project import Project
+from leftoff.operations.store_upkeep import projects_beside
 from leftoff.web.app import make_app
 from leftoff.web.served import serve_stores
 from tests.cli.command import call, succeed

@@ -18,7 +18,7 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.opening import open_run
 from leftoff.host import this_process
-from leftoff.operations.records import Note, add_note
+from leftoff.operations.run_reports import add_note
 from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import succeed
 
@@ -60,7 +60,7 @@ class Seam:
 def note(folder: Path, run_id: str, text: str = "in between") -> None:
     """A report by somebody else, as `leftoff note` makes it."""
     project = Project(str(folder))
-    add_note(project, Caller(named=run_id), Note(text))
+    add_note(project, Caller(named=run_id), text)
     project.close()
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.caller import Caller
 from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
-from leftoff.operations.files import Rollback, plan_rollback, rollback
-from leftoff.operations.pages.page_actions import act, dry_run
-from leftoff.operations.upkeep.retention import archive, prune, trash, undelete
+from leftoff.operations.page_actions import act, dry_run
+from leftoff.operations.run_files import Rollback, plan_rollback, rollback_run
+from leftoff.operations.store_upkeep import archive_run, list_trash, undelete_run
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
@@ -44,7 +45,7 @@ def test_a_commit_meanwhile_is_archived_too(over: Path, seam: Seam, times: int) 
     """Archiving begins again with the commit."""
     seam.before(BEFORE, lambda: note(over, "old"), times)
     with here(over) as project:
-        archive(project, NOBODY, "old")
+        archive_run(project, NOBODY, "old")
     assert ["before", *["in between"] * times] == notes(over, "old")
     assert [("old", True)] == listed(over)
 
@@ -54,11 +55,11 @@ def test_a_run_that_goes_on_stays(over: Path, seam: Seam) -> None:
 
     def go_on() -> None:
         with here(over) as other:
-            rollback(other, NOBODY, Rollback("old@2"), lambda run, running: True, lambda plan: True)
+            rollback_run(other, NOBODY, Rollback("old@2"), lambda run, running: True, lambda plan: True)
 
     seam.before(BEFORE, go_on)
     with here(over) as project, pytest.raises(Conflict, match="is running"):
-        archive(project, NOBODY, "old")
+        archive_run(project, NOBODY, "old")
     assert [("old", False)] == listed(over)
 
 
@@ -66,7 +67,7 @@ def test_a_run_that_is_driven_stays(over: Path, seam: Seam) -> None:
     """A lease that was taken after the first look is seen in the transaction."""
     seam.before(BEFORE, lambda: taken_up(over, "old"))
     with here(over) as project, pytest.raises(LeaseHeld):
-        archive(project, NOBODY, "old")
+        archive_run(project, NOBODY, "old")
     assert [("old", False)] == listed(over)
 
 
@@ -83,11 +84,11 @@ def test_archived_by_two_at_once(over: Path, seam: Seam) -> None:
     def first() -> None:
         note(over, "old")
         with here(over) as other:
-            archive(other, NOBODY, "old")
+            archive_run(other, NOBODY, "old")
 
     seam.before(BEFORE, first)
     with here(over) as project:
-        assert archive(project, NOBODY, "old").already
+        assert archive_run(project, NOBODY, "old")[1]
     assert ["before", "in between"] == notes(over, "old")
 
 
@@ -95,7 +96,7 @@ def test_a_new_run_asks_for_its_name(over: Path, seam: Seam) -> None:
     """There are not two runs of one name afterwards."""
     seam.before(BEFORE, lambda: succeed("start", "w", "--run-id", "old", cwd=over))
     with here(over) as project:
-        archive(project, NOBODY, "old")
+        archive_run(project, NOBODY, "old")
     assert [("old", True), ("old-2", False)] == listed(over)
 
 
@@ -119,15 +120,15 @@ def test_an_archived_run_too_many_that_moved_meanwhile(over: Path, seam: Seam, a
 
     def work() -> None:
         with here(over) as other:
-            undelete(other, "old")
+            undelete_run(other, "old")
         if again:
             with here(over) as other:
-                archive(other, NOBODY, "old")
+                archive_run(other, NOBODY, "old")
 
     seam.before("leftoff.engine.retention.run_states.discard", work)
     with here(over) as project:
-        assert [] == [gone for gone in prune(project).removed if gone["kind"] == "archive"]
-        assert [] == trash(project)
+        assert [] == [gone for gone in prune_project(project).removed if gone["kind"] == "archive"]
+        assert [] == list_trash(project)
     assert [("old", again)] == listed(over)
 
 
@@ -181,5 +182,5 @@ def test_a_question_on_the_page_leaves_it_there(project: Path) -> None:
 
 
 def test_started_by_an_id_that_is_archived_meanwhile(over: Path, seam: Seam) -> None:
-    seam.after("leftoff.operations.lifecycle._opening", lambda: succeed("archive", "old", cwd=over))
+    seam.after("leftoff.operations.run_lifecycle._opening", lambda: succeed("archive", "old", cwd=over))
     assert "old-2" == succeed("start", "w", "--run-id", "old", cwd=over).out.strip()

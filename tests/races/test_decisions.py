@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents import session as sessions
+from leftoff.agents.mcp_tools import Tools
+from leftoff.dialects.project_retention import prune_project
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.write.unmoved import Moved
 from leftoff.errors import Conflict, LeaseHeld, LeftoffError
-from leftoff.operations.approvals import Decision, decide
-from leftoff.operations.handover import hand_over
-from leftoff.operations.pages.page_actions import act, dry_run, plan_to_prune, prune_as_seen
-from leftoff.operations.records import set_variables
+from leftoff.operations.page_actions import act, dry_run, plan_to_prune, prune_as_seen
+from leftoff.operations.run_lifecycle import decide_step, hand_over_run
+from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
-from leftoff.operations.sessions import session as sessions
-from leftoff.operations.upkeep.retention import prune
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 from tests.seams import SEAMS
@@ -184,7 +183,7 @@ def test_another_question_while_somebody_picks(project: Path) -> None:
     caller = Caller()
     caller.pick = pick
     with here(project) as here_, pytest.raises(Conflict, match="asks something else"):
-        decide(here_, caller, Decision(("r", "sign-off")))
+        decide_step(here_, caller, ("r", "sign-off"))
 
 
 def test_another_question_while_somebody_picks_the_step(project: Path) -> None:
@@ -201,7 +200,7 @@ def test_another_question_while_somebody_picks_the_step(project: Path) -> None:
     caller = Caller()
     caller.pick = pick
     with here(project) as here_, pytest.raises(Conflict, match="asks something else"):
-        decide(here_, caller, Decision(("r",)))
+        decide_step(here_, caller, ("r",))
 
 
 def test_who_decided_is_in_the_same_commit(project: Path) -> None:
@@ -230,7 +229,7 @@ def test_what_ended_since_it_was_shown(project: Path, seam: Seam) -> None:
 
     ends("one")
     with here(project) as here_:
-        seen = plan_to_prune(prune(here_, dry=True))
+        seen = plan_to_prune(prune_project(here_, dry=True))
     seam.after(SEAMS["retention.plan"], lambda: ends("two"))
     with here(project) as here_:
         done = prune_as_seen(here_, seen)
@@ -252,5 +251,5 @@ def test_a_run_that_goes_on_while_it_is_handed_over(
         row = target(ours, NOBODY, "w").row
         meanwhile(project, "w")
         with pytest.raises(refused):
-            hand_over(ours, NOBODY, row, "codex", None)
+            hand_over_run(ours, NOBODY, row, "codex", None)
     assert "agent" not in succeed("show", "w", "--json", cwd=project).json["records"]["run"]

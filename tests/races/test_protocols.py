@@ -12,9 +12,9 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.resume.answers import Answerer
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.operations.lifecycle import Start, start
-from leftoff.operations.records import set_variables
 from leftoff.operations.resume.resume import Resumed, resume
+from leftoff.operations.run_lifecycle import Start, start
+from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
 from tests.cli.command import succeed
 from tests.dialects.test_resume import workflow

@@ -16,9 +16,8 @@ from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import REPAIRED
-from leftoff.operations.records import set_variables
-from leftoff.operations.reports import this_run
 from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
+from leftoff.operations.run_reports import set_variables, this_run
 from leftoff.operations.runs import target
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow

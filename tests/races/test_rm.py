@@ -8,7 +8,7 @@ import pytest
 
 from leftoff.engine.config.caller import Caller
 from leftoff.errors import LeaseHeld
-from leftoff.operations.upkeep.retention import remove
+from leftoff.operations.store_upkeep import remove_run
 from tests.cli.command import call, succeed
 from tests.races.between import here, note, notes, taken_up
 
@@ -31,7 +31,7 @@ def test_a_run_that_went_on_is_asked_about_again(failed: Path) -> None:
         return len(asked) == 1
 
     with here(failed) as project:
-        assert remove(project, Caller(), "r", agree) is None
+        assert remove_run(project, Caller(), "r", agree) is None
     assert [2, 3] == [row.seq for row in asked]  # type: ignore[attr-defined]
     assert ["precious"] == notes(failed, "r")
 
@@ -44,7 +44,7 @@ def test_a_lease_taken_after_the_question_counts(failed: Path) -> None:
         return True
 
     with here(failed) as project, pytest.raises(LeaseHeld):
-        remove(project, Caller(), "r", agree)
+        remove_run(project, Caller(), "r", agree)
     assert 0 == call("show", "r", cwd=failed).code
 
 
@@ -53,11 +53,11 @@ def test_removed_by_somebody_else(failed: Path) -> None:
 
     def agree(row: object) -> bool:
         with here(failed) as other:
-            remove(other, Caller(), "r", lambda row: True)
+            remove_run(other, Caller(), "r", lambda row: True)
         return True
 
     with here(failed) as project, pytest.raises(LookupError):
-        remove(project, Caller(), "r", agree)
+        remove_run(project, Caller(), "r", agree)
 
 
 def test_an_archived_run_that_went_on_is_asked_about_again(failed: Path) -> None:
@@ -74,5 +74,5 @@ def test_an_archived_run_that_went_on_is_asked_about_again(failed: Path) -> None
         return len(asked) == 1
 
     with here(failed) as project:
-        assert remove(project, Caller(), "r", agree) is None
+        assert remove_run(project, Caller(), "r", agree) is None
     assert 2 == len(asked) and ["precious"] == notes(failed, "r")

@@ -8,7 +8,7 @@ import pytest
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.workspace.restoring import RestorePlan
-from leftoff.operations.files import Restore, Rollback, restore, rollback
+from leftoff.operations.run_files import Rollback, restore_files, rollback_run
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes
 
@@ -48,7 +48,7 @@ def test_a_report_during_a_rollback(changed: Path, seam: Seam, where: str) -> No
     if where != "asked":
         seam.after(where, lambda: note(changed, "r"))
     with here(changed) as project:
-        rollback(project, Caller(), Rollback("r@3", files=True), lambda run, running: True, agree)
+        rollback_run(project, Caller(), Rollback("r@3", files=True), lambda run, running: True, agree)
     assert 2 == len(asked)
     assert "old" == (changed / "file").read_text()
     checkpoints = succeed("log", "r", "--json", cwd=changed).json["checkpoints"]
@@ -60,6 +60,6 @@ def test_a_report_while_a_file_is_restored(changed: Path, seam: Seam) -> None:
     """Single files change no other record: the report stays as it is."""
     seam.after(PLACED, lambda: note(changed, "r"))
     with here(changed) as project:
-        restore(project, Caller(), Restore("r@3", ["file"]), lambda plan: True)
+        restore_files(project, Caller(), "r@3", ["file"], lambda plan: True)
     assert "old" == (changed / "file").read_text()
     assert ["later", "in between"] == notes(changed, "r")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leftoff.errors import Conflict
-from leftoff.operations.upkeep.stores import copy
+from leftoff.operations.store_upkeep import copy_all
 from leftoff.store.sqlite import SqliteStore
 from leftoff.store.store_copy import TABLES, Tables
 from tests.cli.command import Called, call, succeed
@@ -40,7 +40,7 @@ def move(folder: Path, act: Callable[[], object], target: Path, at: str = "versi
             left.pop()()
 
     with here(folder) as project:
-        copy(project, str(folder / ".leftoff"), str(target / ".leftoff"), tell)
+        copy_all(project, str(folder / ".leftoff"), str(target / ".leftoff"), tell)
 
 
 def test_a_report_in_the_source(old: Path, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_source_that_never_rests(old: Path, tmp_path: Path) -> None:
     """Is told, and nothing is seen in the target."""
     target = tmp_path / "new"
     with here(old) as project, pytest.raises(Conflict, match="went on"):
-        copy(
+        copy_all(
             project,
             str(old / ".leftoff"),
             str(target / ".leftoff"),

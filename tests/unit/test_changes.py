@@ -10,7 +10,7 @@ import pytest
 
 from leftoff.engine.config.project import Project
 from leftoff.host import Process, started, this_process
-from leftoff.operations.watching.changes import News, watch
+from leftoff.operations.watching import Changes, News
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FakeClock, FaultyStore
@@ -40,7 +40,7 @@ def test_nothing_is_asked_while_nothing_happens(project: Project) -> None:
     project.store.write(
         lambda tx: tx.put_lease(scribe.run, 1, Holder("process", this_process(), None, "me", AT))
     )
-    with watch(project) as changes:
+    with Changes(project) as changes:
         before = reads(project)
         assert News() == changes.wait(0.5)
         assert before == reads(project)
@@ -54,7 +54,7 @@ def test_a_driver_that_dies_is_told(project: Project) -> None:
     child = subprocess.Popen(["sleep", "600"])
     driver = Process(this_process().scope, child.pid, started(child.pid) or "")
     project.store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("process", driver, None, "it", AT)))
-    with watch(project) as changes:
+    with Changes(project) as changes:
         assert not changes.wait(0)
         child.kill()
         child.wait()
@@ -68,7 +68,7 @@ def test_a_run_that_goes_quiet_is_told(project: Project) -> None:
     assert isinstance(clock, FakeClock)
     project.store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("session", None, "s", "agent", AT)))
     quiet, stalled = project.limits
-    with watch(project) as changes:
+    with Changes(project) as changes:
         project.store.write(lambda tx: tx.beat(scribe.run, 1, AT + quiet))
         clock.set(AT + quiet + 1)
         assert not changes.wait(0)
@@ -80,7 +80,7 @@ def test_a_run_that_goes_quiet_is_told(project: Project) -> None:
 
 def test_the_first_is_at_once(project: Project) -> None:
     """Who follows looks once at the beginning, and misses nothing that is committed from then on."""
-    with watch(project) as changes:
+    with Changes(project) as changes:
         told = changes.follow()
         assert next(told).others
         Scribe(project.store, "new")

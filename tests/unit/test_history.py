@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.history import nearest, parents
+from leftoff.engine.read.history import nearest_seq, parents
 from leftoff.model.versions import Version
 
 
@@ -43,4 +43,4 @@ def test_a_note_that_says_something_else() -> None:
 
 def test_nearest() -> None:
     """The newest that is not newer."""
-    assert [None, 2, 2, 5] == [nearest([2, 5], seq) for seq in (1, 2, 4, 9)]
+    assert [None, 2, 2, 5] == [nearest_seq([2, 5], seq) for seq in (1, 2, 4, 9)]

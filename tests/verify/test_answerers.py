@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.find import resolve
 from leftoff.engine.resume.answers import GO_ON, RESTORE, Answerer, LateQuestions, check_by_proxy
 from leftoff.engine.resume.finding import NEVER_YES, STOP, Finding
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import NeedsPerson
-from leftoff.operations import Caller, Project
 from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
 from tests.cli.command import succeed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
 from leftoff.clock import SYSTEM, iso
 from tests.cli.command import Called, call, succeed
 from tests.cli.terminal import Terminal

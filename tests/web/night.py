@@ -10,26 +10,26 @@ import time
 from pathlib import Path
 from typing import Any
 
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.find import Target
 from leftoff.engine.steps.reports import StepReport
 from leftoff.engine.write import lease
 from leftoff.host import Process, this_process
 from leftoff.model.changes import ChangeSet
-from leftoff.operations import Caller, Project
-from leftoff.operations.checkpoints import Fork, fork, save
-from leftoff.operations.files import Rollback, rollback
-from leftoff.operations.lifecycle import Start, start
-from leftoff.operations.records import (
-    Artifact,
-    Note,
-    Record,
+from leftoff.operations.checkpoints import fork_run
+from leftoff.operations.run_files import Rollback, rollback_run
+from leftoff.operations.run_lifecycle import Start, start
+from leftoff.operations.run_reports import (
     add_note,
     keep_artifact,
-    put_record,
+    put_run_record,
+    report_run,
+    report_step,
+    request_approval,
+    save_checkpoint,
     set_variables,
 )
-from leftoff.operations.reports import report
-from leftoff.operations.steps import report_step, request_approval
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import RunRow
 from leftoff.testing import FakeClock
@@ -101,7 +101,7 @@ class Night:
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
             changes.put(collection, key, value)
 
-        report(self.project, who, make)
+        report_run(self.project, who, make)
 
     def drive(self, run_id: str, process: Process) -> None:
         """A process drives a run from now on."""
@@ -150,9 +150,9 @@ def _completed(night: Night, workflow: str, title: str, number: int) -> None:
     who = night.start(workflow, f"{workflow}-{number + 1}", title=title, steps=["plan", "build", "check"])
     for step in ("plan", "build", "check"):
         night.step(who, step, (number + 2) * MINUTE)
-    from leftoff.operations.lifecycle import finish
+    from leftoff.operations.run_lifecycle import finish_run
 
-    finish(night.project, who, "completed", "all checks passed")
+    finish_run(night.project, who, "completed", "all checks passed")
 
 
 def _import(night: Night) -> None:
@@ -179,16 +179,16 @@ def _import(night: Night) -> None:
     )
     report_step(night.project, who, StepReport("start", "load"))
     night.attempt("import-orders", "load", 9 * MINUTE, 1, LOG)
-    add_note(night.project, who, Note("The disk of db-2 is slow tonight."))
+    add_note(night.project, who, "The disk of db-2 is slow tonight.")
     night.wait(3 * HOUR)
     night.drive("import-orders", Process("gone-host/boot/ns", 4, "1"))
-    add_note(night.project, who, Note("Tried again with db-3."))
+    add_note(night.project, who, "Tried again with db-3.")
     night.attempt("import-orders", "load", 11 * MINUTE, 1, LOG)
     path = night.write(
         "out/orders.csv", "id,customer,total\n1,Ada,12.50\n2,Grace,99.00\n3,<b>Mallory</b>,0\n"
     )
-    keep_artifact(night.project, who, Artifact(path, name="orders"))
-    keep_artifact(night.project, who, Artifact(night.write("out/README.md", README), name="readme"))
+    keep_artifact(night.project, who, path, name="orders")
+    keep_artifact(night.project, who, night.write("out/README.md", README), name="readme")
     set_variables(
         night.project, who, {"source": {"host": "db-3", "tables": ["orders"]}, "rows": 120000, "tries": 2}
     )
@@ -197,15 +197,17 @@ def _import(night: Night) -> None:
         who,
         StepReport("fail", "load", error="UnicodeDecodeError: invalid start byte at line 120001"),
     )
-    put_record(
+    put_run_record(
         night.project,
         who,
-        Record("error", "load", {"type": "UnicodeDecodeError", "traceback": TRACE}),
+        "error",
+        "load",
+        {"type": "UnicodeDecodeError", "traceback": TRACE},
     )
-    from leftoff.operations.lifecycle import finish
+    from leftoff.operations.run_lifecycle import finish_run
 
     night.store.write(lambda tx: tx.put_lease(night.number("import-orders"), 2))
-    finish(night.project, who, "failed", "the file is not UTF-8")
+    finish_run(night.project, who, "failed", "the file is not UTF-8")
 
 
 def _release(night: Night) -> None:
@@ -236,17 +238,17 @@ def _migration(night: Night) -> None:
     schema = night.write("schema.sql", "create table invoice (id int, total text);\n")
     night.step(who, "schema", 9 * MINUTE, outputs=[schema])
     set_variables(night.project, who, {"strategy": "double writes", "batches": [10, 20, 30]})
-    save(night.project, who, note="before the copy")
+    save_checkpoint(night.project, who, note="before the copy")
     night.step(who, "copy", 30 * MINUTE, end="fail", error="totals differ in 3 invoices")
-    rollback(night.project, who, Rollback("billing~1"), lambda run, steps: True, lambda *given: True)
+    rollback_run(night.project, who, Rollback("billing~1"), lambda run, steps: True, lambda *given: True)
     night.write("schema.sql", "create table invoice (id int, total numeric);\n")
     night.step(who, "schema", 4 * MINUTE, outputs=[schema])
     set_variables(night.project, who, {"strategy": "freeze, then copy", "batches": [10, 25], "window": "2 h"})
-    save(night.project, who, note="totals as numbers")
-    fork(night.project, Caller(), Fork("billing~1", branch="try-triggers", run_id="billing-triggers"))
-    from leftoff.operations.lifecycle import pause
+    save_checkpoint(night.project, who, note="totals as numbers")
+    fork_run(night.project, Caller(), "billing~1", branch="try-triggers", run_id="billing-triggers")
+    from leftoff.operations.run_lifecycle import pause_run
 
-    pause(night.project, who)
+    pause_run(night.project, who)
 
 
 def _blocked(night: Night) -> None:
@@ -299,7 +301,7 @@ def _session(night: Night) -> None:
         if status != "running":
             turn["ended_at"] = iso(night.clock.now())
         night.put_own(who, "turn", f"{number:06d}", turn)
-    save(night.project, who, note="after the second prompt")
+    save_checkpoint(night.project, who, note="after the second prompt")
 
 
 def _working(night: Night) -> None:
@@ -314,7 +316,7 @@ def _working(night: Night) -> None:
     for number in range(1, 5):
         night.step(who, f"part-{number:02d}", 2 * MINUTE)
     report_step(night.project, who, StepReport("start", "part-05"))
-    add_note(night.project, who, Note("Chapter 5: the glossary decides between « tâche » and « étape »."))
+    add_note(night.project, who, "Chapter 5: the glossary decides between « tâche » and « étape ».")
 
 
 def target_of(night: Night, run_id: str) -> Target:

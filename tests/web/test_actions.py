@@ -431,7 +431,7 @@ def test_a_check_that_fails_inside_is_over(
     def breaks(*args: object, **named: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("leftoff.web.background.fsck", breaks)
+    monkeypatch.setattr("leftoff.web.background.check_store", breaks)
     served = next(iter(page.app.state.projects))
     check = StoreCheck(served, lambda key: None)
     check.run()

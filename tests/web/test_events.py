@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from leftoff.operations import Project
-from leftoff.operations.pages.changed_since import Happened, since
+from leftoff.engine.config.project import Project
+from leftoff.operations.watching import Happened, happened_since
 from leftoff.store.sqlite import SqliteStore
 from leftoff.web.live_events import WAITING, Hub, event_stream, positions
 from leftoff.web.served import PageLimits, serve_folders
@@ -100,8 +100,12 @@ def test_a_cursor_of_nothing(tmp_path: Path) -> None:
     """Whoever knows no position, or one of another store, is told to look at everything."""
     started(tmp_path)
     project = Project(str(tmp_path))
-    newest = since(project, 0).position
-    assert since(project, 0).others and since(project, newest + 5).others and not since(project, newest)
+    newest = happened_since(project, 0).position
+    assert (
+        happened_since(project, 0).others
+        and happened_since(project, newest + 5).others
+        and not happened_since(project, newest)
+    )
     project.close()
     assert {} == positions("nothing,at:x,all:-1,:5")
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from leftoff.operations.lifecycle import pause
+from leftoff.operations.run_lifecycle import pause_run
 from tests.web.client import PATIENCE, Client
 from tests.web.night import MINUTE, Night
 
@@ -23,9 +23,9 @@ def test_a_paused_run_that_asks_needs_a_person(tmp_path: Path) -> None:
     night = Night(tmp_path / "p")
     who = night.start("w", "r", title="Changed", steps=["a", "b"])
     night.step(who, "a", MINUTE, outputs=[night.write("out.txt", "as it was")])
-    pause(night.project, who)
+    pause_run(night.project, who)
     who = night.start("w", "s", title="Unchanged", steps=["a", "b"])
-    pause(night.project, who)
+    pause_run(night.project, who)
     night.project.close()
     night.write("out.txt", "as somebody else left it")
     client = Client(tmp_path / "p")

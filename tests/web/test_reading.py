@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.read.history import Lives, find_lives
+from leftoff.engine.read.show import StepPage, StepsWanted, step_graph, step_page
 from leftoff.engine.steps.reports import StepReport
-from leftoff.operations import Caller
-from leftoff.operations.pages.one_run import StepsWanted, at_a_glance, graph, kept, lives, steps
-from leftoff.operations.pages.overview import Overview, RunFilter, overview
-from leftoff.operations.steps import report_step
+from leftoff.operations.page_views import Overview, RunFilter, at_a_glance, overview, records_of
+from leftoff.operations.run_reports import report_step
+from leftoff.operations.runs import target
 from tests.cli.command import call, succeed
 from tests.cli.runs import release, started
 from tests.web.client import serving
@@ -95,20 +97,27 @@ def test_the_rest_comes_by_the_page(night: Night, text: str) -> None:
     assert None is second.next
 
 
+def _steps(night: Night, ref: str, wanted: StepsWanted) -> StepPage:
+    return step_page(night.project.store, target(night.project, Caller(), ref), wanted)
+
+
+def _lives(night: Night, ref: str, epoch: int | None = None) -> Lives:
+    return find_lives(night.project.store, target(night.project, Caller(), ref), epoch, 400)
+
+
 def test_steps_by_the_page(night: Night) -> None:
     """In declared order, by status or by a word; and the same of an older version."""
-    who = Caller()
 
     def names(ref: str, wanted: StepsWanted) -> list[str]:
-        return [record["step"] for record in steps(night.project, who, ref, wanted).steps]
+        return [record["step"] for record in _steps(night, ref, wanted).steps]
 
-    first = steps(night.project, who, "manual-fr", StepsWanted(limit=10))
+    first = _steps(night, "manual-fr", StepsWanted(limit=10))
     assert first.next is not None
     assert [f"part-{number:02d}" for number in range(1, 11)] == [each["step"] for each in first.steps]
     assert ["part-11", "part-12"] == names("manual-fr", StepsWanted(after=first.next, limit=10))
     assert ["part-05"] == names("manual-fr", StepsWanted(status=("running",)))
     assert ["part-10"] == names("manual-fr", StepsWanted(text="T-10"))
-    then = steps(night.project, who, "billing@9", StepsWanted(limit=3))
+    then = _steps(night, "billing@9", StepsWanted(limit=3))
     assert ["inventory", "schema", "copy"] == [each["step"] for each in then.steps]
     assert "failed" == then.steps[2]["status"]
     assert then.next is not None
@@ -117,16 +126,16 @@ def test_steps_by_the_page(night: Night) -> None:
 
 def test_lives_and_what_was_tried_in_them(night: Night) -> None:
     """Each attempt is told with what became of it; a life alone has only its own."""
-    found = lives(night.project, Caller(), "import-orders")
+    found = _lives(night, "import-orders")
     told = [(each.step, each.number, each.became) for each in found.tried]
     assert [("download", 1, "completed"), ("check", 1, "completed"), ("convert", 1, "failed")] == told[:3]
     assert [("convert", 2, "completed"), ("load", 1, "failed"), ("load", 2, "failed")] == told[3:]
     assert [0, 1, 2] == [life.epoch for life in found.lives]
-    second = lives(night.project, Caller(), "import-orders", epoch=1)
+    second = _lives(night, "import-orders", 1)
     assert [] == [each.step for each in second.tried if each.began < second.lives[1].began]
-    waits = lives(night.project, Caller(), "release-2.4").tried[-1]
+    waits = _lives(night, "release-2.4").tried[-1]
     assert ("sign-off", None, "waiting") == (waits.step, waits.ended, waits.became)
-    copies = [each for each in lives(night.project, Caller(), "billing").tried if each.step == "inventory"]
+    copies = [each for each in _lives(night, "billing").tried if each.step == "inventory"]
     assert [6 * MINUTE] == [each.ended - each.began for each in copies if each.ended is not None]
 
 
@@ -137,7 +146,7 @@ def test_a_step_that_failed_before_is_told_once_more(tmp_path: Path) -> None:
     for number in range(2):
         night.step(who, "a", MINUTE, "fail", error=f"no {number}")
     night.step(who, "a", MINUTE)
-    found = lives(night.project, Caller(), "r").tried
+    found = _lives(night, "r").tried
     night.project.close()
     assert ["failed", "completed"] == [each.became for each in found][-2:]
 
@@ -151,7 +160,7 @@ def test_the_graph_of_a_workflow(tmp_path: Path) -> None:
     )
     assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=tmp_path).code
     night = Night(tmp_path)
-    found = graph(night.project, Caller(), "r")
+    found = step_graph(night.project.store, target(night.project, Caller(), "r"))
     night.project.close()
     nodes = {node.step: (node.level, node.before, node.counts) for node in found.nodes}
     assert (1, ["one"], {"completed": 2, "failed": 1}) == nodes["many"]
@@ -160,7 +169,7 @@ def test_the_graph_of_a_workflow(tmp_path: Path) -> None:
 
 def test_a_run_without_a_graph_is_told_in_a_row(night: Night) -> None:
     """Each step behind the one before."""
-    found = graph(night.project, Caller(), "release-2.4")
+    found = step_graph(night.project.store, target(night.project, Caller(), "release-2.4"))
     assert [("notes", 0, []), ("build", 1, ["notes"])] == [
         (n.step, n.level, n.before) for n in found.nodes[:2]
     ]
@@ -171,8 +180,8 @@ def test_a_run_at_a_version(night: Night) -> None:
     found, seen = at_a_glance(night.project, Caller(), "billing@7")
     assert found.version is not None and seen.why is None
     assert (2, 0) == (seen.info.steps["completed"], seen.info.steps["failed"])
-    then = kept(night.project, Caller(), "billing@7", "variable")["variable"]
-    now = kept(night.project, Caller(), "billing", "variable")["variable"]
+    then = records_of(night.project, Caller(), "billing@7", "variable")["variable"]
+    now = records_of(night.project, Caller(), "billing", "variable")["variable"]
     assert ("double writes", "freeze, then copy") == (then["strategy"], now["strategy"])
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.operations.pages.one_run import Node, Tried
+from leftoff.engine.read.history import Tried
+from leftoff.engine.read.show import GraphNode
 from leftoff.web import diagrams
 from leftoff.web.diagrams import graph_boxes, graph_lines, history_points, timeline_rows
 from leftoff.web.page_text import (
@@ -92,9 +93,9 @@ def test_waiting_for_a_person_stretches_nothing() -> None:
 def test_boxes_stand_by_levels() -> None:
     """What waits stands to the right of what it waits for; steps of one level below each other."""
     nodes = [
-        Node("a", "a", 0, [], "completed"),
-        Node("b", "b", 1, ["a"], "running"),
-        Node("c", "c", 1, ["a"], "pending"),
+        GraphNode("a", "a", 0, [], "completed"),
+        GraphNode("b", "b", 1, ["a"], "running"),
+        GraphNode("c", "c", 1, ["a"], "pending"),
     ]
     a, b, c = graph_boxes(nodes)
     assert a.x < b.x == c.x and b.y < c.y
@@ -103,7 +104,7 @@ def test_boxes_stand_by_levels() -> None:
 
 def test_items_are_one_box_with_their_counts() -> None:
     """However many there are."""
-    (box,) = graph_boxes([Node("a", HOSTILE, 0, [], "running", {"completed": 99_000, "failed": 1_000})])
+    (box,) = graph_boxes([GraphNode("a", HOSTILE, 0, [], "running", {"completed": 99_000, "failed": 1_000})])
     assert "99000 completed, 1000 failed" in box.label
     assert ["completed", "failed"] == [word for _, _, word in box.parts]
     assert len(box.title) <= diagrams._LETTERS
@@ -111,7 +112,7 @@ def test_items_are_one_box_with_their_counts() -> None:
 
 def test_a_long_row_is_wrapped() -> None:
     """A run whose steps follow each other is no wider than a page."""
-    nodes = [Node(str(n), str(n), n, [str(n - 1)] if n else [], "pending") for n in range(12)]
+    nodes = [GraphNode(str(n), str(n), n, [str(n - 1)] if n else [], "pending") for n in range(12)]
     boxes = graph_boxes(nodes)
     assert max(box.x for box in boxes) < 1200
     assert 3 == len({box.y for box in boxes})

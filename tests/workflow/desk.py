@@ -15,9 +15,8 @@ from pathlib import Path
 
 from leftoff.engine.config.settings import Redaction, Settings
 from leftoff.host import Process, scope, started
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, Job
 from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
-from leftoff.workflow.processes.job import Job
 
 ROOT = Path(__file__).parents[2]
 MARK = "LEFTOFF_OF_TEST"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.workflow.definition.graph import Graph, cycle
+from leftoff.workflow.definition.model import Graph, cycle
 from leftoff.workflow.definition.parse import parse
 
 

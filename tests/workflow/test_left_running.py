@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leftoff.agents.mcp.tools import Tools
+from leftoff.agents.mcp_tools import Tools
+from leftoff.engine.config.project import Project
 from leftoff.engine.read.find import resolve
-from leftoff.operations import Project
-from leftoff.operations.execution.stop import give_up
+from leftoff.operations.workflow_runs import give_up
 from tests.workflow.driving import Flow, mark, wait
 
 FLOW = f"""

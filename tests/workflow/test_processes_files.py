@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from leftoff.errors import Invalid, StoreUnavailable
 from leftoff.model import typed
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, LogFollower
-from leftoff.workflow.processes.job import Job, Order, framed, receive
+from leftoff.workflow.processes.attempt_folder import (
+    AttemptFolder,
+    Exit,
+    Job,
+    LogFollower,
+    Order,
+    framed,
+    receive,
+)
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ import pytest
 
 from leftoff.files import sync as sync_fd
 from leftoff.workflow.processes import groups, shim
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, Order
 from leftoff.workflow.processes.client import Ended
-from leftoff.workflow.processes.job import Order
 from tests.crash.mounts import tmpfs
 from tests.seams import SEAMS
 from tests.workflow.desk import Desk, desk_in, nothing_left, wait_for

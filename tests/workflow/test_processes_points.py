@@ -36,7 +36,7 @@ def watch(at):
 
     sys.settrace(trace)
 """
-_OPENING = "sys.path.append(sys.argv[1]); from leftoff.workflow.processes import launcher\n"
+_OPENING = "sys.path.append(sys.argv[1]); from leftoff.workflow.processes import shim as launcher\n"
 _SHIM = """
 real = launcher.live
 def live(*words):

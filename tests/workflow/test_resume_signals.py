@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leftoff.cli.execute import interruptible
-from leftoff.operations.execution import workflow_file as execution
+from leftoff.operations import workflow_runs as execution
 from leftoff.store.base import Tx
 from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import inside, succeed

@@ -49,7 +49,7 @@ Driver.begin = begin
 TOLD_WAITING = """
 import os, signal
 from leftoff.store.write_queue import Turn
-from leftoff.workflow.run import starting
+from leftoff.workflow.run import driver as starting
 real, take = starting.start, Turn.take
 def waits(*given):
     os.kill(os.getpid(), signal.SIGTERM)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.model import Graph
 from leftoff.workflow.definition.parse import parse
 from leftoff.workflow.run.scheduler import Scheduler
 

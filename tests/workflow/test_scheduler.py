@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.model import Graph
 from leftoff.workflow.definition.parse import parse
 from leftoff.workflow.run.scheduler import Scheduler
 

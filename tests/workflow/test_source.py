@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.definition.problems import Problems
-from leftoff.workflow.definition.source import DEEPEST, MOST_NODES, read
+from leftoff.workflow.definition.source import DEEPEST, MOST_NODES, Problems, read
 
 
 def value(text: str) -> Any:

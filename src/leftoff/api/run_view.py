@@ -8,7 +8,7 @@ from typing import Any
 from leftoff.api.values import restored
 from leftoff.clock import Clock
 from leftoff.engine.read import find
-from leftoff.engine.read.diff import Diff, diff
+from leftoff.engine.read.history import Diff, diff
 from leftoff.engine.read.info import LIMITS, RunInfo, run_info
 from leftoff.engine.read.state import Reader, Value, need_version, read
 from leftoff.engine.write.head import gone

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.read.logs import python_log
+from leftoff.engine.read.attempt_logs import python_log
 
 if TYPE_CHECKING:
     from leftoff.api.run_buffer import RunBuffer

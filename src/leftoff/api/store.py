@@ -16,8 +16,8 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.fork import ForkRequest, fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.engine.read import find
+from leftoff.engine.read.find import READS, RESUMES, Which
 from leftoff.engine.read.info import RunInfo, list_info
-from leftoff.engine.read.which import READS, RESUMES, Which
 from leftoff.engine.resume.answers import Answers
 from leftoff.engine.resume.declared import refuse_unless, told
 from leftoff.engine.resume.finding import check_codes

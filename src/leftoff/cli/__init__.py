@@ -31,11 +31,17 @@ def as_process(args: list[str]) -> None:
 
 def _hide_passwords(args: list[str]) -> None:
     """Start the same command again with a private file in place of each password: every user can list arguments."""
+    from leftoff.engine.config.project import without_password
     from leftoff.errors import LeftoffError
-    from leftoff.operations.upkeep.stores import passed_on
 
+    option = "--store="
     try:
-        safe = [passed_on(word) for word in args]
+        safe = [
+            option + without_password(word[len(option) :])
+            if word.startswith(option)
+            else without_password(word)
+            for word in args
+        ]
     except LeftoffError:  # opening the store reports what is wrong with the URL
         return
     if safe != args:

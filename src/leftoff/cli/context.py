@@ -11,9 +11,9 @@ from leftoff.cli.screen import Screen
 from leftoff.cli.text import out, safe_json, say
 from leftoff.engine.config import project as places
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.errors import NeedsPerson
 from leftoff.model import codec
-from leftoff.operations import Project
 
 
 class Context:

@@ -22,27 +22,27 @@ from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
 from leftoff.clock import ago, millis
 from leftoff.dialects.registry import mirrored
+from leftoff.engine.read.attempt_logs import failures
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import inner_steps
 from leftoff.engine.resume.answers import GO_ON, TOGETHER, Answerer, LateQuestions
 from leftoff.engine.resume.finding import ASK, STOP, Finding
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
+from leftoff.engine.steps.approvals import REJECT
 from leftoff.engine.write.commit import Guard
-from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable
+from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable, usage_errors
 from leftoff.model.ids import check_run_id
-from leftoff.operations import RunRow
-from leftoff.operations.approvals import decide, questions_of
-from leftoff.operations.checkpoints import brief, show
-from leftoff.operations.execution import workflow_file as execution
-from leftoff.operations.execution.workflow_file import Execution, RunRequest
-from leftoff.operations.reports import usage_errors
+from leftoff.operations import workflow_runs as execution
+from leftoff.operations.checkpoints import brief_run, show
 from leftoff.operations.resume import resume as resuming
 from leftoff.operations.resume.resume import Resumed
 from leftoff.operations.resume.resume import carry_out as prepare
-from leftoff.operations.runs import info, target
-from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.definition.model import Workflow
+from leftoff.operations.run_lifecycle import decide_step, questions_of
+from leftoff.operations.runs import info_of, target
+from leftoff.operations.workflow_runs import Execution, RunRequest
+from leftoff.store.rows import RunRow
+from leftoff.workflow.definition.model import Graph, Workflow
 from leftoff.workflow.recovery.resume import Unanswered
 from leftoff.workflow.run.driver import Driver
 
@@ -71,14 +71,14 @@ def execute(ctx: Context, request: RunRequest) -> int:
         )
     if choice == "delete" and twin is not None:
         from leftoff.cli.verbs.keep_verbs import tell_removed
-        from leftoff.operations.upkeep.retention import remove_run
+        from leftoff.operations.store_upkeep import discard_run
 
-        return tell_removed(ctx, remove_run(ctx.project, twin))
+        return tell_removed(ctx, discard_run(ctx.project, twin))
     questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
     execution.check_requirements(ctx.project, request.workflow, questions)
 
     def begin(how: Execution) -> Driver:
-        return execution.start(ctx.project, ctx.caller, request, how, twins)
+        return execution.start_workflow(ctx.project, ctx.caller, request, how, twins)
 
     return _drive(ctx, request.workflow, questions, begin)
 
@@ -106,7 +106,7 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
     done = resuming.resume(ctx.project, ctx.caller, request, answerer)
     row = done.request.target.row
     if done.outcome in (resuming.STOPPED, resuming.GIVEN_UP) and ctx.args.json:
-        ctx.emit({"event": "end", "run": info(ctx.project, row).to_json()})
+        ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json()})
     if done.outcome == resuming.STOPPED:
         return done.report.exit_code
     if done.outcome == resuming.GIVEN_UP:
@@ -132,7 +132,7 @@ def _program(ctx: Context, row: RunRow) -> int:
 
 
 def _show_brief(ctx: Context, row: RunRow) -> int:
-    text = brief(ctx.project, ctx.caller, row.run_id).text
+    text = brief_run(ctx.project, ctx.caller, row.run_id)["text"]
     if ctx.args.json:
         emit_end(ctx, row, brief=text)
     else:
@@ -142,7 +142,7 @@ def _show_brief(ctx: Context, row: RunRow) -> int:
 
 def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
     """The last event, which is also the run."""
-    run = info(ctx.project, row).to_json()
+    run = info_of(ctx.project, row).to_json()
     ctx.emit({**run, "event": "end", "run": run, **more})
 
 
@@ -160,7 +160,7 @@ def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None]
     assert definitions.new is not None
 
     def begin(how: Execution) -> Driver:
-        return execution.go_on(ctx.project, request, definitions, how, agreed)
+        return execution.resume_workflow(ctx.project, request, definitions, how, agreed)
 
     yes = bool(ctx.args.yes)
     questions = execution.late_questions(ctx.project, Terminal(ctx), request.accept, yes=yes)
@@ -177,7 +177,7 @@ def _unanswered(ctx: Context, run_id: str, error: Unanswered) -> int:
     found = {"verdict": error.finding.level, "findings": [error.finding.to_json()]}
     ctx.emit({"event": "verdict", **found, "run_id": run_id})
     row = target(ctx.project, ctx.caller, run_id).row  # it may have come back from the archive since
-    ctx.emit({"event": "end", "run": info(ctx.project, row).to_json(), "exit": error.exit_code})
+    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json(), "exit": error.exit_code})
     return error.exit_code
 
 
@@ -256,10 +256,10 @@ def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int
         signal.signal(number, heed)
     if early.number is not None:
         heed(early.number, None)
-    code = execution.drive(ctx.project, runner)
-    about = execution.failures_of(ctx.project, runner)
+    code = execution.drive_to_end(ctx.project, runner)
+    about = failures(ctx.project.store, runner.run, runner.run_id)
     told = {"rejected": about.rejected, "logged": about.logged} if code in (_FAILED, _WAITS) else {}
-    observer({"event": "end", "run": info(ctx.project, runner).to_json(), "exit": code, **told})
+    observer({"event": "end", "run": info_of(ctx.project, runner).to_json(), "exit": code, **told})
     return code
 
 
@@ -268,18 +268,19 @@ def _decide(ctx: Context, runner: Driver) -> bool:
     if ctx.away is not None or not ctx.can_ask():
         return False
     moved = False
-    for decision, ask, options in questions_of(ctx.project, runner.run, runner.run_id):
+    for path, asked in questions_of(ctx.project, runner.run, runner.run_id).items():
+        options = [*asked.offered, REJECT]
         wait = [LATER] if LATER not in options else []  # else it is an answer like the others
         listed = [(option, "", "", 0) for option in (*options, *wait)]
-        step = step_name(decision.words[-1])
+        step = step_name(path)
         try:
-            choice = pick(f"{step} is waiting for a decision: {ask}", listed, ctx.project.now)
+            choice = pick(f"{step} is waiting for a decision: {asked.ask}", listed, ctx.project.now)
         except NeedsPerson:
             break
         if choice in wait:
             continue
         try:
-            decide(ctx.project, ctx.caller, decision.but(choice=choice))
+            decide_step(ctx.project, ctx.caller, (runner.run_id, path), choice, seen=asked.stamp)
         except Conflict as error:  # somebody else decided it meanwhile, or put another question: look again
             ctx.say(f"leftoff: {clean(error.message)}")
         moved = True

@@ -12,10 +12,9 @@ import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage
+from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage, usage_errors
 from leftoff.model import typed
 from leftoff.model.ids import given_step
-from leftoff.operations.reports import usage_errors
 
 COMMON = {
     "--project": ("DIR", "the project's folder (default: found upward from here)"),

@@ -17,6 +17,7 @@ from leftoff.dialects.draft import (
     DONE,
     NUMBER,
     Draft,
+    Leaves,
     State,
     about_file,
     cell,
@@ -162,7 +163,7 @@ class Bmad(Dialect):
         draft.run("total", total)
         decode_counted(draft, done, total, current, names=document.get(NAMES))
         draft.put_all("variable", document, "session_variables")
-        leaves = draft.known.leaves() if draft.known is not None else []
+        leaves = draft.known.leaves if draft.known is not None else []
         for entry in draft.entries(document, "artefacts_produced"):
             if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
                 draft.as_written("artefacts_produced", entry, "names no file")
@@ -180,7 +181,7 @@ class Bmad(Dialect):
             draft.run("summary", document["summary"])
 
     def encode(self, state: State) -> dict[str, Any]:
-        leaves = state.leaves()
+        leaves = state.leaves
         place, done = numbers(leaves), done_numbers(leaves)
         total = total_of(leaves, state.run("total"))
         current = _current(leaves, total)
@@ -258,7 +259,7 @@ class Bmad(Dialect):
         return [f"{ROOT}/"]
 
 
-def _current(leaves: list[tuple[str, dict[str, Any]]], total: int) -> int:
+def _current(leaves: Leaves, total: int) -> int:
     """Return the step that is running, else the first pending one, else the last."""
     place = numbers(leaves)
     for words in (("running", "waiting", "blocked", "failed"), ("pending",)):
@@ -283,7 +284,7 @@ def _artefacts(state: State, place: dict[str, int]) -> list[dict[str, Any]]:
 
 def copies(state: State) -> dict[str, dict[str, Any]]:
     """Return the artifacts of steps by the names of their copies. A second one of the same name gets its folders."""
-    place = numbers(state.leaves())
+    place = numbers(state.leaves)
     out: dict[str, dict[str, Any]] = {}
     for about in state.of("artifact").values():
         path, step = (about.get("path"), about.get("step")) if isinstance(about, dict) else (None, None)
@@ -313,7 +314,7 @@ def _content(sync: Sync, about: dict[str, Any]) -> bytes | None:
 
 def page(state: State) -> str:
     """Return `workflow-status.md`."""
-    leaves = state.leaves()
+    leaves = state.leaves
     done = sum(step.get("status") in DONE for _, step in leaves)
     total, place = total_of(leaves, state.run("total")), numbers(leaves)
     lines = [

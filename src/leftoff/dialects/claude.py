@@ -18,6 +18,7 @@ from leftoff.dialects.draft import (
     Draft,
     State,
     decode_counted,
+    decode_items,
     done_numbers,
     encode_names,
     numbers,
@@ -41,7 +42,7 @@ from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import Policy, kept_for
 from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.model.codec import text
-from leftoff.model.ids import quote_part, slug, unquote_part
+from leftoff.model.ids import slug, unquote_part
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import RunRow
 
@@ -239,7 +240,7 @@ class Claude(Dialect):
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
-        leaves = state.leaves()
+        leaves = state.leaves
         if state.run(KIND) is not None:
             begun = any(step.get("status") != "pending" for _, step in leaves)
             return {
@@ -364,7 +365,7 @@ def _with_stand_ins(draft: Draft, document: dict[str, Any]) -> dict[str, Any]:
 
 def phases(state: State) -> tuple[list[int], int]:
     """Return the numbers of the phases that are done, and how many phases there are."""
-    leaves = state.leaves()
+    leaves = state.leaves
     if state.run(KIND) is not None:  # operations have names
         leaves = [(str(number), step) for number, (_, step) in enumerate(leaves, 1)]
     return done_numbers(leaves), total_of(leaves, state.run("total"))
@@ -403,18 +404,8 @@ def _decode_parallel(draft: Draft, document: dict[str, Any], given: str) -> None
     if match:
         draft.run("project", match[2])
     draft.run("status", draft.status(PARALLEL_STATUS, document, "status", "paused"))
-    for number, entry in enumerate(draft.entries(document, "operations")):
-        about = dict(entry) if isinstance(entry, dict) else {"item_id": entry}
-        name = about.pop("item_id", None)
-        if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
-            draft.as_written("operations", entry, "has no item_id")
-            continue
-        record: dict[str, Any] = {"status": "pending", "order": number}
-        if "status" in about:
-            said = about.pop("status")
-            record["status"] = OPERATIONS.read(said, "pending", draft.repairs, f"operation {name}")
-        if not draft.put("step", quote_part(str(name)), record | without(about, *STEP_FIELDS)):
-            draft.repairs.add(f"the operation {shown(name)} is there twice; the first one counts.")
+    entries = draft.entries(document, "operations")
+    decode_items(draft, entries, "operation", OPERATIONS, key="item_id")
 
 
 def _operation(path: str, step: dict[str, Any], begun: bool) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from leftoff.dialects.claude import DIALECT, is_key, make_id, project_in, snake
 from leftoff.dialects.draft import Source, State, fit_id
 from leftoff.dialects.import_documents import Importer
 from leftoff.dialects.loose_values import Repairs
+from leftoff.dialects.project_retention import Retention
 from leftoff.dialects.protocol import read, state_at, write
-from leftoff.dialects.retention import Upkeep
 from leftoff.engine.config.project import Project
 from leftoff.engine.retention.policy import REMOVE, kept_for
 from leftoff.engine.workspace.project_files import ProjectFiles
@@ -117,9 +117,9 @@ class Checkpoints:
 
     def clean_up(self, days: int) -> list[str]:
         """Remove finished runs that are older. Return their ids."""
-        upkeep = Upkeep(self.project)
-        upkeep.dialect = DIALECT
-        went = [each for each in upkeep.prune(rules=kept_for(days, days)).removed if each["kind"] == "run"]
+        retention = Retention(self.project, DIALECT, kept_for(days, days))
+        retention.look()
+        went = [each for each in retention.carry_out().removed if each["kind"] == "run"]
         for about in went:
             if about["action"] == REMOVE:
                 DIALECT.remove_files(self.project.folder, about["run_id"])

@@ -14,7 +14,8 @@ from typing import Any
 
 from leftoff.clock import compact, iso
 from leftoff.dialects.crunch_config import EXAMPLE, FILE, Config, load_config
-from leftoff.dialects.document_text import dump_yaml, pack
+from leftoff.dialects.document_text import pack
+from leftoff.dialects.document_yaml import dump_yaml
 from leftoff.dialects.draft import (
     DONE,
     NUMBER,
@@ -34,7 +35,6 @@ from leftoff.dialects.loose_values import (
     Rejected,
     Repairs,
     TooNew,
-    read_time,
     shown,
     step_words,
     version_numbers,
@@ -57,8 +57,6 @@ from leftoff.model.words import ISSUE as SNAPSHOT
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-
-Index = dict[str, tuple[int, str]]
 
 VERSION = "1.0"
 INDEX, LATEST = "index.yaml", "latest"
@@ -135,7 +133,7 @@ class Crunch(Dialect):
         return f"state:{phase_at_work(state)}"
 
     def retention(self, project: str) -> Policy:
-        return load_config(project).policy()
+        return load_config(project).policy
 
     def phase_of(self, version: Version) -> str:
         """Return the phase in the checkpoint's own id, else that of its step."""
@@ -149,41 +147,59 @@ class Crunch(Dialect):
     # -- the files of an issue
 
     def group(self, paths: list[str]) -> list[list[str]]:
-        """Return a folder's checkpoints with their index. A checkpoint that was named alone is read alone."""
+        """Return the checkpoints of each folder. An index that was named stands for all of its folder."""
         folders: dict[str, list[str]] = {}
         for path in paths:
             folders.setdefault(os.path.dirname(path), []).append(path)
         for folder, found in folders.items():
-            index = os.path.join(folder, INDEX)
-            if found == [index]:
+            if found == [os.path.join(folder, INDEX)]:
                 names = sorted(name for name in os.listdir(folder or ".") if name.startswith("CP-"))
                 found += [os.path.join(folder, name) for name in names]
-            elif len(found) > 1 and index not in found and os.path.isfile(index):
-                found.append(index)
-        return list(folders.values())
+            found[:] = [path for path in found if os.path.basename(path) != INDEX]
+        return [found for found in folders.values() if found]
 
     def load(self, paths: list[str], load: Callable[[str], Loaded], reject: Reject) -> list[Loaded]:
         """Read checkpoints in the order of the index, with its triggers. Others follow by time."""
-        index: Index = {}
-        found: list[Loaded] = []
-        place = os.path.join(os.path.dirname(paths[0]), INDEX)
-        alone = len(paths) == 1 and os.path.basename(paths[0]) != INDEX and os.path.isfile(place)
-        if alone:  # its trigger is in the index next to it
+        index: dict[str, str] = {}  # the trigger of each checkpoint
+        notes, place = Repairs(), os.path.join(os.path.dirname(paths[0]), INDEX)
+        whole = len(paths) > 1  # else what the folder or the index lacks is not reported
+        if os.path.isfile(place):
             try:
-                index = _read_index(load(place), Repairs())
-            except LeftoffError:
-                alone = False
+                entries = load(place).document.get("checkpoints")
+            except LeftoffError as error:
+                entries = None
+                if whole:
+                    reject(place, error)
+            for entry in entries if isinstance(entries, list) else ():
+                if isinstance(entry, dict) and isinstance(entry.get("checkpoint_id"), str):
+                    index[entry["checkpoint_id"]] = str(entry.get("trigger", "manual"))
+                else:
+                    notes.add(f"index.yaml: {shown(entry)} names no checkpoint.")
+        found: dict[tuple[int, str, str], Loaded] = {}
+        there = set()
         for path in paths:
             try:
                 loaded = load(path)
             except LeftoffError as error:
                 reject(path, error)
                 continue
-            if isinstance(loaded.document.get("checkpoints"), list):
-                index = _read_index(loaded, loaded.repairs)
-            else:
-                found.append(loaded)
-        return _in_order(index, found, whole=not (alone and index))
+            name = str(loaded.document.get("checkpoint_id"))
+            there.add(name)
+            at = list(index).index(name) if name in index else len(index)
+            found[at, str(loaded.document.get("created_at")), path] = loaded
+            if name in index:
+                loaded.trigger = index[name]
+            elif index and whole:
+                loaded.repairs.add(
+                    f"{loaded.source.name} is not in index.yaml; taken in behind those that are."
+                )
+        out = [found[place] for place in sorted(found)]
+        for name in index if whole else ():
+            if name not in there:
+                notes.add(f"index.yaml names {name}, whose file is not there or cannot be read.")
+        for line in notes.lines if out else ():
+            out[-1].repairs.add(line)
+        return out
 
     # -- reading
 
@@ -295,34 +311,33 @@ class Crunch(Dialect):
 
     # -- files
 
-    def _folder(self, config: Config, row: RunRow) -> str:
-        return str(config.location.replace("{issue}", slug(str(row.issue or row.run_id))))
+    def _path(self, config: Config, row: RunRow, name: str) -> str:
+        return str(config.location.replace("{issue}", slug(str(row.issue or row.run_id)))) + f"/{name}"
 
     def _file(self, config: Config, alias: str) -> str:
         return f"{alias}.yaml.gz" if config.compress else f"{alias}.yaml"
 
     def present(self, project: str) -> list[str]:
         place = load_config(project).location.replace("{issue}", "*")
-        return sorted(
-            glob(f"{place}/CP-*.yaml", root_dir=project) + glob(f"{place}/CP-*.yaml.gz", root_dir=project)
-        )
+        found = (glob(f"{place}/CP-*.yaml{end}", root_dir=project) for end in ("", ".gz"))
+        return sorted(path for paths in found for path in paths)
 
     def before(self, sync: Sync, row: RunRow) -> None:
         """Name and write every checkpoint that has no file yet, the newest one last."""
-        config = load_config(sync.project)
+        config: Config = sync.config
         if not config.enabled:
             return
         known = sync.base.runs.setdefault(row.run_id, {}).setdefault("written", {})
         versions = sync.store.read(lambda view: view.versions(row.run, sealed=True))
-        rules = policy(sync.settings.section("retention"), config.policy(), auto=True)
+        rules = policy(sync.settings.section("retention"), config.policy, auto=True)
         gone = {each.seq for each in dropped(row, versions, rules, self.phase_of)} if rules.auto else set()
         if gone:  # the protocol thins out when a checkpoint is made
             sync.store.prune(row.run, sorted(seq for seq in gone if seq is not None))
             versions = [version for version in versions if version.seq not in gone]
-        folder, there = self._folder(config, row), set()
+        there = set()
         for version in reversed(versions):
             alias = own_alias(self, version) or self._named(sync, row, version)
-            path = f"{folder}/{self._file(config, alias)}"
+            path = self._path(config, row, self._file(config, alias))
             if version is not versions[0] and sync.files.stat(known.get(alias, path)) is None:
                 data = pack(dump_yaml(write(self, sync.state(row, version.seq))).encode(), path)
                 sync.put_bytes(path, data)
@@ -354,15 +369,14 @@ class Crunch(Dialect):
     def shown(self, sync: Sync, row: RunRow) -> State | None:
         """Return the newest checkpoint. Plain commits are in no file."""
         newest = sync.store.read(lambda view: view.versions(row.run, sealed=True, limit=1))
-        if not newest or not load_config(sync.project).enabled:
+        if not newest or not sync.config.enabled:
             return None
         return sync.state(row, newest[0].seq)
 
     def places(self, sync: Sync, row: RunRow, state: State) -> dict[str, str | None]:
-        config = load_config(sync.project)
         if state.alias is None:  # not named yet
             return {}
-        return {f"{self._folder(config, row)}/{self._file(config, state.alias)}": None}
+        return {self._path(sync.config, row, self._file(sync.config, state.alias)): None}
 
     def leave(self, sync: Sync, path: str, run_id: str) -> None:
         """Older checkpoints stay where they are."""
@@ -370,16 +384,15 @@ class Crunch(Dialect):
 
     def after(self, sync: Sync, row: RunRow, state: State) -> None:
         """Write the index and the link to the latest checkpoint."""
-        config = load_config(sync.project)
-        folder, entries = self._folder(config, row), self._entries(sync, row, state)
+        entries = self._entries(sync, row, state)
         index = {
             "issue_number": int(row.issue) if str(row.issue).isdigit() else row.issue,
             "checkpoints": entries,
             "latest": state.alias,
             "total_checkpoints": len(entries),
         }
-        sync.put_bytes(f"{folder}/{INDEX}", dump_yaml(index).encode())
-        sync.link(f"{folder}/{LATEST}", self._file(config, str(state.alias)))
+        sync.put_bytes(self._path(sync.config, row, INDEX), dump_yaml(index).encode())
+        sync.link(self._path(sync.config, row, LATEST), self._file(sync.config, str(state.alias)))
 
     def _entries(self, sync: Sync, row: RunRow, state: State) -> list[dict[str, object]]:
         """Return every checkpoint of the issue once. An edit of its file does not make another one."""
@@ -420,9 +433,6 @@ class Crunch(Dialect):
 
     def config(self, project: str) -> Config:
         return load_config(project)
-
-    def doubts(self, config: Config) -> str | None:
-        return f"{FILE}: nobody reads {', '.join(config.unknown)}." if config.unknown else None
 
     def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Config) -> Seal | None:
         """Make a checkpoint for phases, batches, agents and conflicts. Other commits are not sealed."""
@@ -503,42 +513,6 @@ def _check_version(given: Any, draft: Draft) -> None:
         draft.repairs.add(f"version: {shown(given)} is read as {VERSION}.")
 
 
-def _read_index(loaded: Loaded, repairs: Repairs) -> Index:
-    """Return the place and the trigger of each checkpoint in an index."""
-    out: Index = {}
-    entries = loaded.document.get("checkpoints")
-    for number, entry in enumerate(entries if isinstance(entries, list) else []):
-        name = entry.get("checkpoint_id") if isinstance(entry, dict) else None
-        if not isinstance(name, str):
-            repairs.add(f"index.yaml: {shown(entry)} names no checkpoint.")
-            continue
-        read_time(entry.get("created_at"), repairs, "index.yaml", loaded.source.modified or None)
-        out[name] = (number, str(entry.get("trigger", "manual")))
-    return out
-
-
-def _in_order(index: Index, found: list[Loaded], *, whole: bool) -> list[Loaded]:
-    """Return checkpoints in the order of the index. ``whole``: report what the folder or the index lacks."""
-
-    def place(loaded: Loaded) -> tuple[int, str, str]:
-        known = index.get(str(loaded.document.get("checkpoint_id")))
-        return (known[0] if known else len(index)), str(loaded.document.get("created_at")), loaded.source.path
-
-    found.sort(key=place)
-    there = set()
-    for loaded in found:
-        name = str(loaded.document.get("checkpoint_id"))
-        there.add(name)
-        if name in index:
-            loaded.trigger = index[name][1]
-        elif index and whole:
-            loaded.repairs.add(f"{loaded.source.name} is not in index.yaml; taken in behind those that are.")
-    for name in index if whole and found else ():
-        if name not in there:
-            found[-1].repairs.add(f"index.yaml names {name}, whose file is not there or cannot be read.")
-    return found
-
-
 # -- phases
 
 
@@ -555,7 +529,7 @@ def current_phase(state: State) -> tuple[str, dict[str, Any]]:
 
 def phase_at_work(state: State) -> str:
     """Return the last phase that is at work, else the first that is not done."""
-    busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
+    busy = {path.partition("/")[0] for path, step in state.steps if step.get("status") in _AT_WORK}
     left = [name for name in PHASES if state.step_record(name).get("status") not in DONE]
     at_work = [name for name in left if name in busy]
     return at_work[-1] if at_work else left[0] if left else PHASES[-1]
@@ -608,7 +582,7 @@ def _decode_graph(draft: Draft, graph: dict[str, Any], phase: str) -> None:
         status = "completed" if number in done else "running"
         draft.put("step", f"{phase}/batch-{number}", {"status": status, "order": number})
     known: dict[str, str] = {}  # nodes that have a step already
-    for path, _ in draft.known.steps() if draft.known is not None else ():
+    for path, _ in draft.known.steps if draft.known is not None else ():
         if draft.known is not None and _BATCH.search(path.rpartition("/")[0]):
             known.setdefault(_node_name(draft.known, path), path)
     for order, (name, node) in enumerate(draft.mapping(graph, "node_states").items()):
@@ -643,7 +617,7 @@ def _encode_graph(state: State, phase: str) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
     left: set[int] = set()
     done: set[int] = set()
-    for path, step in state.leaves():
+    for path, step in state.leaves:
         parts = path.split("/")
         match = _BATCH.match(parts[1]) if len(parts) > 1 and parts[0] == phase else None
         if match is None:
@@ -668,7 +642,7 @@ def _encode_graph(state: State, phase: str) -> dict[str, Any]:
 
 def _decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
     known: dict[str, str] = {}
-    for path, _ in draft.known.steps() if draft.known is not None else ():
+    for path, _ in draft.known.steps if draft.known is not None else ():
         known.setdefault(path.partition("/")[2], path)
     for agent, tasks in outputs.items():
         for task, about in tasks.items() if isinstance(tasks, dict) else ():
@@ -695,7 +669,7 @@ def _decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
 
 def _encode_outputs(state: State) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for path, step in state.leaves():
+    for path, step in state.leaves:
         parts = path.split("/")
         if len(parts) != 3 or _BATCH.match(parts[1]) or step.get("status") not in DONE:
             continue

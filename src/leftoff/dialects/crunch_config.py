@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from typing import Any
 
 from leftoff.dialects.document_text import read_bytes, read_document
@@ -11,7 +10,7 @@ from leftoff.dialects.draft import is_int
 from leftoff.dialects.loose_values import Repairs
 from leftoff.engine.retention.policy import ALL, DEFAULT, Keep, Policy
 from leftoff.errors import Invalid
-from leftoff.model.words import ROLLBACK_BEGIN, TRIGGERS
+from leftoff.model.words import ROLLBACK_BEGIN
 
 FILE = ".claude/checkpoint-config.yaml"
 LOCATION = ".claude/crunch/{issue}/checkpoints"
@@ -27,12 +26,13 @@ TABLE = {
     "session_end": Keep(1),
     "batch_start": Keep(3, per_phase=True),
 }
-#: the triggers that each switch of `checkpoint_triggers` is about
+#: the switch of `checkpoint_triggers` that a trigger has
 SWITCHES = {
-    "phase_transition": ("phase_transition",),
-    "batch_complete": ("batch_complete",),
-    "agent_complete": ("agent_complete",),
-    "conflict_events": ("conflict_start", "conflict_resolved"),
+    "phase_transition": "phase_transition",
+    "batch_complete": "batch_complete",
+    "agent_complete": "agent_complete",
+    "conflict_start": "conflict_events",
+    "conflict_resolved": "conflict_events",
 }
 #: triggers that somebody asked for: sealed whatever is switched off
 ASKED = ("manual", "user_interrupt", "session_end", "rollback", ROLLBACK_BEGIN, "external")
@@ -47,14 +47,7 @@ EXAMPLE: dict[str, Any] = {
             "agent_complete": False,
             "conflict_events": True,
         },
-        "retention": {
-            "phase_transition": -1,
-            "batch_complete": 3,
-            "agent_complete": 1,
-            "conflict_resolved": -1,
-            "user_interrupt": 1,
-            "manual": -1,
-        },
+        "retention": {trigger: keep.count for trigger, keep in list(TABLE.items())[:6]},
         "storage": {"location": LOCATION, "compress": False, "max_size_mb": 50},
     }
 }
@@ -63,96 +56,57 @@ EXAMPLE: dict[str, Any] = {
 class Config:
     """The settings of the file, with the protocol's own values for the rest."""
 
-    def __init__(self, document: dict[str, Any] | None = None) -> None:
-        section = _mapping(document or {}, "checkpoint")
-        storage = _mapping(section, "storage")
-        self.enabled = _flag(section, "enabled", True)
-        self.auto = _flag(section, "auto_checkpoint", True)
-        self.switches = _mapping(section, "checkpoint_triggers")
-        self.counts = _mapping(section, "retention")
-        self.compress = _flag(storage, "compress", False)
-        self.location = storage.get("location", LOCATION)
-        parts = self.location.split("/") if isinstance(self.location, str) else [""]
-        if parts[0] == "" or ".." in parts or "{issue}" not in self.location or "\0" in self.location:
+    def __init__(self, document: dict[str, Any]) -> None:
+        section = _setting(document, "checkpoint", {})
+        storage = _setting(section, "storage", {})
+        self.enabled = _setting(section, "enabled", True)
+        self.auto = _setting(section, "auto_checkpoint", True)
+        switches = _setting(section, "checkpoint_triggers", {})
+        self.off = {name for name in switches if not _setting(switches, name, True)}
+        self.compress = _setting(storage, "compress", False)
+        location = _setting(storage, "location", LOCATION)
+        parts = location.split("/")
+        if parts[0] == "" or ".." in parts or "{issue}" not in location or "\0" in location:
             what = "storage.location must be a folder inside the project with {issue} in it"
-            raise _wrong(f"{what}, not {self.location!r}")
-        self.location = os.path.normpath(self.location)
-        size = storage.get("max_size_mb")
+            raise _wrong(f"{what}, not {location!r}")
+        self.location = os.path.normpath(location)
+        size, keep = storage.get("max_size_mb"), {**DEFAULT.keep, **TABLE}
         if size is not None and (not isinstance(size, (int, float)) or isinstance(size, bool) or size <= 0):
             raise _wrong(f"max_size_mb must be a number, not {size!r}")
-        self.max_bytes = int(size * 10**6) if size is not None else None
-        self.unknown = [
-            *_unknown(document or {}, EXAMPLE),
-            *_unknown(self.counts, dict.fromkeys(TRIGGERS), "retention"),
-        ]
+        for trigger, count in _setting(section, "retention", {}).items():
+            if not is_int(count) or count < ALL:
+                raise _wrong(f"retention.{trigger} must be a number, -1 for all, not {count!r}")
+            keep[trigger] = Keep(count, per_phase=trigger in keep and keep[trigger].per_phase)
+        most = int(size * 10**6) if size is not None else None
+        self.policy = Policy(keep=keep, runs=DEFAULT.runs, max_bytes=most)
 
     def seals(self, trigger: str) -> bool:
         """Return whether a checkpoint of this trigger is sealed. Others are only committed."""
-        if trigger in ASKED:
-            return True
-        switch = next((name for name, triggers in SWITCHES.items() if trigger in triggers), None)
-        on = switch is None or _flag(self.switches, switch, True)
-        return self.enabled and self.auto and on
-
-    def policy(self) -> Policy:
-        keep = {**DEFAULT.keep, **TABLE}
-        for trigger, count in self.counts.items():
-            if not is_int(count) or count < ALL:
-                raise _wrong(f"retention.{trigger} must be a number, -1 for all, not {count!r}")
-            old = keep.get(trigger)
-            keep[trigger] = Keep(count, per_phase=old is not None and old.per_phase)
-        return Policy(keep=keep, runs=DEFAULT.runs, max_bytes=self.max_bytes)
-
-
-_loaded: dict[str, tuple[tuple[int, int, int], Config]] = {}
+        on = self.enabled and self.auto and SWITCHES.get(trigger) not in self.off
+        return bool(trigger in ASKED or on)
 
 
 def load_config(project: str) -> Config:
-    """Return the project's configuration. It is read again when the file changed."""
+    """Return the project's configuration."""
     path = os.path.join(project, FILE)
+    if not os.path.lexists(path):
+        return Config({})
     try:
-        info = os.stat(path)
-    except OSError:
-        return Config()
-    known = (info.st_ino, info.st_size, info.st_mtime_ns)
-    if path not in _loaded or _loaded[path][0] != known:
-        try:
-            _loaded[path] = known, Config(read_document(read_bytes(path), path, Repairs()))
-        except Invalid as error:
-            raise Invalid(error.message, hint=f"Correct {FILE}, or remove it.") from None
-    return _loaded[path][1]
-
-
-def _unknown(document: dict[str, Any], known: dict[str, Any], where: str = "") -> list[str]:
-    """Return the names of unknown settings, such as mistyped ones."""
-    out = []
-    for key, value in document.items():
-        if key not in known:
-            like = get_close_matches(str(key), known, 1)
-            name = f"{where}.{key}" if where else str(key)
-            out.append(name + (f" (did you mean {like[0]}?)" if like else ""))
-        elif isinstance(known[key], dict) and isinstance(value, dict) and key != "retention":
-            out += _unknown(value, known[key], key)
-    return out
+        return Config(read_document(read_bytes(path), path, Repairs()))
+    except Invalid as error:
+        raise Invalid(error.message, hint=f"Correct {FILE}, or remove it.") from None
 
 
 def _wrong(what: str) -> Invalid:
-    return Invalid(
-        f"{FILE}: {what}.", hint="Correct it, or remove the file: then the protocol's own values count."
-    )
+    return Invalid(f"{FILE}: {what}.")
 
 
-def _mapping(document: dict[str, Any], key: str) -> dict[str, Any]:
-    found = document.get(key)
+def _setting(section: dict[str, Any], key: str, default: Any) -> Any:
+    """Return a setting of the same type as the default."""
+    found = section.get(key)
     if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise _wrong(f"{key} must have keys, not be {found!r}")
-    return found
-
-
-def _flag(document: dict[str, Any], key: str, default: bool) -> bool:
-    found = document.get(key, default)
-    if not isinstance(found, bool):
-        raise _wrong(f"{key} must be true or false, not {found!r}")
+        return default
+    if type(found) is not type(default):
+        wanted = {bool: "be true or false", dict: "have keys"}.get(type(default), "be text")
+        raise _wrong(f"{key} must {wanted}, not {found!r}")
     return found

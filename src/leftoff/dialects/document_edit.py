@@ -200,7 +200,7 @@ class DocumentEdit:
         ours = as_said(self.dialect, head, self.source, head)
         self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
         stored = head.records
-        edits.records = {at: v for at, v in edits.records.items() if stored.get(at, GONE) != v}
+        self._drop_unchanged(edits, stored)
         for path in undecided(edits, stored):
             self.repairs.add(
                 f"step {path} has a decision that only a person takes; a file does not decide it."
@@ -229,12 +229,13 @@ class DocumentEdit:
             new = {**known, **fields} if isinstance(known, dict) else fields
             changes.put(*address, {key: value for key, value in new.items() if value is not GONE})
         for both in edits.contradictions:
+            name = both.field or both.address[1]
             about = {
                 "kind": "mirror",
                 "status": "open",
                 "record": both.name,
-                "kept": self._scrubbed(both, both.ours),
-                "refused": self._scrubbed(both, both.theirs),
+                "kept": self._scrubbed(name, both.ours) if both.ours is not GONE else None,
+                "refused": self._scrubbed(name, both.theirs) if both.theirs is not GONE else None,
                 "path": self.source.path,
                 "at": iso(at),
             }
@@ -242,12 +243,24 @@ class DocumentEdit:
         if self.changed.origin is not None:
             changes.put("run", IMPORTED, self.changed.origin)
 
-    def _scrubbed(self, both: Contradiction, value: Any) -> Any:
-        """Return a value for the conflict record. Whether it is a secret depends on its own name."""
-        if value is GONE:
-            return None
-        name = both.field or both.address[1]
-        return self.scrubber.scrub(name, value)[0] if self.scrubber is not None else value
+    def _scrubbed(self, name: str, value: Any) -> Any:
+        """Return a value as it is stored. Whether it is a secret depends on its own name."""
+        if value is GONE or self.scrubber is None:
+            return value
+        return self.scrubber.scrub(name, value)[0]
+
+    def _drop_unchanged(self, edits: Edits, stored: Records) -> None:
+        """Drop edits that leave what is stored as it is: the base and the store have no secrets, the file has them."""
+        for at, value in list(edits.records.items()):
+            if stored.get(at, GONE) == self._scrubbed(at[1], value):
+                del edits.records[at]
+        for at, fields in list(edits.fields.items()):
+            known = stored[at] if isinstance(stored.get(at), dict) else {}
+            for name, value in list(fields.items()):
+                if known.get(name, GONE) == self._scrubbed(name, value):
+                    del fields[name]
+            if not fields:
+                del edits.fields[at]
 
     def _read(self, present: dict[str, Any], head: State) -> Decoded:
         """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""

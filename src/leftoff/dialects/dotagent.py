@@ -14,7 +14,7 @@ from stat import S_ISDIR
 from typing import Any
 
 from leftoff.clock import DAY_MS, compact, iso, millis
-from leftoff.dialects.draft import DONE, STEP_FIELDS, Draft, State, without
+from leftoff.dialects.draft import DONE, STEP_FIELDS, Draft, State, decode_items, without
 from leftoff.dialects.import_documents import Loaded
 from leftoff.dialects.loose_values import Reject, Rejected, meaning, shown, step_words
 from leftoff.dialects.protocol import Dialect, filled, respelt, write
@@ -24,7 +24,7 @@ from leftoff.engine.retention.policy import DEFAULT, Policy
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
-from leftoff.model.ids import quote_part, unquote_part
+from leftoff.model.ids import unquote_part
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
@@ -69,7 +69,6 @@ CORRUPTED = "State appears corrupted. Start fresh? [y/N]"
 STALE = "State is more than 7 days old. Archive it and start fresh? [y/N]"
 ROUNDTABLE = "run the roundtable: the designs are there, final_design.json is not"
 CHOSEN = "run the roundtable with {design}, which was chosen, and write final_design.json"
-_TASK = ("id", "status", "attempts", "started_at", "completed_at", "output", "error")
 _OURS = STEP_FIELDS | {"total", "adopted"}
 
 
@@ -186,8 +185,7 @@ class Dotagent(Dialect):
                 approved = {"approved_at": when} if when is not None else {}
                 draft.put_free("approval", name, {**about, **approved, "phase": name})
         tasks = draft.entries(execution, "tasks")
-        for number, task in enumerate(tasks):
-            self._task(draft, task, number)
+        decode_items(draft, tasks, "task", TASK_STEPS, below=f"{TASKS}/")
         if execution and not tasks:
             draft.run("tasks", 0)
 
@@ -230,29 +228,6 @@ class Dotagent(Dialect):
             draft.repairs.add(f"{shown(entry)} is no phase; kept as it is written.")
         return None
 
-    @staticmethod
-    def _task(draft: Draft, task: Any, number: int) -> None:
-        given = task.get("id") if isinstance(task, dict) else None
-        if not isinstance(given, (str, int)) or given in ("", True, False):
-            draft.as_written("tasks", task, "has no id")
-            return
-        status = TASK_STEPS.read(task.get("status"), "pending", draft.repairs, f"task {given}")
-        record: dict[str, Any] = {"status": status, "order": number}
-        attempts = draft.number(task, "attempts")
-        if attempts is not None:
-            record["attempt"] = attempts - 1 if status == "pending" and attempts > 0 else attempts
-        for key in ("started_at", "completed_at"):
-            when = draft.iso(task, key)
-            if when is not None:
-                record[key] = when
-        if isinstance(task.get("output"), str):
-            record["outputs"] = [task["output"]]
-        if task.get("error") is not None:
-            record["error"] = task["error"] if isinstance(task["error"], dict) else {"message": task["error"]}
-        record |= without(task, *_TASK, *_OURS)
-        if not draft.put("step", f"{TASKS}/{quote_part(str(given))}", record):
-            draft.repairs.add(f"the task {shown(given)} is there twice; the first one counts.")
-
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
@@ -273,7 +248,7 @@ class Dotagent(Dialect):
             SAFE: True,
             **({OVER: state.status} if ended else {}),
         }
-        tasks = [(path, step) for path, step in state.leaves() if path.startswith(f"{TASKS}/")]
+        tasks = [(path, step) for path, step in state.leaves if path.startswith(f"{TASKS}/")]
         if not tasks and state.run("tasks") != 0:
             return {PHASE: phase}
         entries = [_task_entry(path, step) for path, step in tasks]
@@ -293,7 +268,7 @@ class Dotagent(Dialect):
         """Return running steps whose output says how they ended; and the current phase, if it was put back."""
         out: dict[str, dict[str, Any]] = {}
         now = next((name for name in PHASES if state.step_record(name).get("status") not in DONE), None)
-        for path, step in state.steps():
+        for path, step in state.steps:
             running = step.get("status") == "running"
             status, output = None, None
             if path in PHASES and (running or (path == now and step.get("status") == "pending")):
@@ -448,7 +423,7 @@ def current(state: State) -> tuple[str, str]:
         if status not in DONE:
             begun = any(
                 step.get("status") != "pending" or step.get("started_at") is not None
-                for path, step in state.steps()
+                for path, step in state.steps
                 if path == name or path.startswith(f"{name}/")
             )
             return name, "running" if status == "pending" and begun else str(status)

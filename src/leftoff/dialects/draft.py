@@ -17,7 +17,7 @@ from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.workspace.tracking import DELETED, WAS
 from leftoff.errors import LeftoffError
-from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id
+from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id, quote_part
 from leftoff.model.words import is_own
 
 Records = dict[tuple[str, str], Any]
@@ -26,8 +26,19 @@ Leaves = Sequence[tuple[str, dict[str, Any]]]
 DONE = ("completed", "skipped")
 #: fields of a step's record that leftoff writes itself; all others belong to the protocol
 STEP_FIELDS = frozenset("status order outputs attempt started_at completed_at error result title".split())
+_READ = (
+    "order",
+    "outputs",
+    "attempt",
+    "attempts",
+    "started_at",
+    "completed_at",
+    "output",
+    "error",
+    "adopted",
+    "total",
+)
 MOST_STEPS = 10_000  # the highest number of steps that is believed
-MOST_RECORDS = 1_000_000  # of one document: each takes about a kilobyte of memory
 _NOT_AN_ID = str.maketrans({c: "-" for c in map(chr, range(128)) if not (c.isalnum() or c in "._-")})
 
 
@@ -90,22 +101,16 @@ class State:
         return iso(self.at)
 
     @cached_property
-    def _steps(self) -> list[tuple[str, dict[str, Any]]]:
-        steps = {path: value for path, value in self.of("step").items() if isinstance(value, dict)}
-        return [(path, steps[path]) for path in in_order(steps)]
-
-    def steps(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return every step, in declared order."""
-        return self._steps
+    def steps(self) -> Leaves:
+        """Every step, in declared order."""
+        found = {path: value for path, value in self.of("step").items() if isinstance(value, dict)}
+        return [(path, found[path]) for path in in_order(found)]
 
     @cached_property
-    def _leaves(self) -> list[tuple[str, dict[str, Any]]]:
+    def leaves(self) -> Leaves:
+        """The steps that have no steps below them, in declared order."""
         inner = inner_steps(self.of("step"))
-        return [(path, step) for path, step in self._steps if path not in inner]
-
-    def leaves(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the steps that have no steps below them, in declared order."""
-        return self._leaves
+        return [(path, step) for path, step in self.steps if path not in inner]
 
     def step_record(self, path: str) -> dict[str, Any]:
         record = self.of("step").get(path)
@@ -113,7 +118,7 @@ class State:
 
     def left(self) -> list[str]:
         """Return the leaf steps that are not done."""
-        return [path for path, step in self._leaves if step.get("status") not in DONE]
+        return [path for path, step in self.leaves if step.get("status") not in DONE]
 
 
 @dataclass
@@ -146,7 +151,6 @@ class Draft:
         self.trigger: str | None = None
         self.beat: int | None = None
         self._taken: dict[tuple[str, str], int] = {}  # the number that the next record of a key gets
-        self._size = 0  # in records
 
     # -- records
 
@@ -190,9 +194,6 @@ class Draft:
         is_path = not (key.startswith("/") or key.endswith("/") or "//" in key)
         if (collection, key) in self.records or (collection == "step" and not is_path):
             return False
-        self._size += 1 if collection != "variable" or type(value) not in (list, dict) else 1 + len(value)
-        if self._size > MOST_RECORDS:
-            raise Rejected(f"{self.source.path} would become more than {MOST_RECORDS:,} records.")
         self.records[collection, key] = value
         return True
 
@@ -365,6 +366,40 @@ def in_place(records: dict[str, Any]) -> list[tuple[str, Any]]:
     return sorted(records.items(), key=place)
 
 
+# -- lists of parts of the work, each of which is a step
+
+
+def decode_items(
+    draft: Draft, entries: list[Any], what: str, words: Words, *, key: str = "id", below: str = ""
+) -> list[str]:
+    """Put the entries of a list as steps. Return their statuses. ``what``: the word for one of them."""
+    found = []
+    for number, entry in enumerate(entries):
+        about = dict(entry) if isinstance(entry, dict) else {key: entry}
+        name = about.pop(key, None)
+        if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
+            draft.as_written(f"{what}s", entry, f"has no {key}")
+            continue
+        status = words.read(about.pop("status", None), "pending", draft.repairs, f"{what} {name}")
+        record: dict[str, Any] = {"status": status, "order": number}
+        attempts, output, error = draft.number(about, "attempts"), about.get("output"), about.get("error")
+        if attempts is not None:  # one that was put back counts again when it starts
+            record["attempt"] = attempts - 1 if status == "pending" and attempts > 0 else attempts
+        for time in ("started_at", "completed_at"):
+            when = draft.iso(about, time)
+            record |= {time: when} if when is not None else {}
+        if output and isinstance(output, (str, list)):
+            record["outputs"] = output if isinstance(output, list) else [output]
+        if error is not None:
+            record["error"] = error if isinstance(error, dict) else {"message": error}
+        record |= without(about, *_READ)
+        if draft.put("step", below + quote_part(str(name)), record):
+            found.append(status)
+        else:
+            draft.repairs.add(f"the {what} {shown(name)} is there twice; the first one counts.")
+    return found
+
+
 # -- steps by number, for protocols that count them
 
 
@@ -421,7 +456,7 @@ def gaps(done: list[int]) -> list[int]:
 
 def passed_over(state: State) -> Iterator[Finding]:
     """Report steps that are not done and come before one that is."""
-    leaves = state.leaves()
+    leaves = state.leaves
     done, named = done_numbers(leaves), by_number(leaves)
     passed = [named.get(number, str(number)) for number in gaps(done)]
     if passed:
@@ -442,7 +477,7 @@ def encode_names(key: str, leaves: Leaves) -> dict[str, dict[str, str]]:
 
 def decode_counted(draft: Draft, done: list[int], *others: int | None, names: Any = None) -> None:
     """Put counted steps, up to the highest number. ``names``: their names in the document; known steps keep theirs."""
-    called = by_number(draft.known.leaves() if draft.known is not None else [])
+    called = by_number(draft.known.leaves if draft.known is not None else [])
     taken = {*called.values()}
     for key, name in names.items() if isinstance(names, dict) else ():
         named = is_step_number(str(key)) and isinstance(name, str) and name and not is_step_number(name)
@@ -458,8 +493,7 @@ def decode_counted(draft: Draft, done: list[int], *others: int | None, names: An
 
 # -- lists of files
 
-PLACE = "place"  # of a file record: the place of its path in the document's list
-_FOUND = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at", WAS, PLACE)
+_FOUND = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at", WAS)
 
 
 def about_file(about: dict[str, Any]) -> dict[str, Any]:
@@ -470,14 +504,14 @@ def about_file(about: dict[str, Any]) -> dict[str, Any]:
 def decode_files(draft: Draft, document: dict[str, Any], key: str, status: str | None = None) -> None:
     """Put records of `file`, by path. A file that is known as an artifact is left out."""
     made = _artifact_paths(draft.known) if draft.known is not None and status == "created" else {}
-    for number, entry in enumerate(draft.entries(document, key)):
+    for entry in draft.entries(document, key):
         about = dict(entry) if isinstance(entry, dict) else {"path": entry}
         path = about.get("path")
         if not isinstance(path, str) or not path:
             draft.as_written(key, entry, "names no file")
         elif path not in made:
             if status is not None:
-                about |= {"status": status, PLACE: number}
+                about["status"] = status
             if not draft.put("file", path, about):
                 draft.repairs.add(f"{key}: {shown(path)} is there twice, or cannot be a name.")
 
@@ -488,29 +522,17 @@ def entry_of(path: str, about: dict[str, Any]) -> dict[str, Any]:
     return {"path": path, **status, **without(about_file(about), "path", "status")}
 
 
-def created(state: State) -> list[str]:
-    """Return the files that the run created, and its artifacts."""
-    own = {key: about for key, about in state.of("file").items() if _was_created(about)}
-    made = _artifact_paths(state)
-    return _in_places(own, sorted(set(made) - set(own), key=lambda path: (made[path], path)))
-
-
-def modified(state: State) -> list[str]:
-    return _in_places({key: about for key, about in state.of("file").items() if not _was_created(about)}, [])
-
-
-def _in_places(files: dict[str, Any], others: list[str]) -> list[str]:
-    placed = {key: about.get(PLACE) if isinstance(about, dict) else None for key, about in files.items()}
-    out = [*others, *(key for key, place in placed.items() if not isinstance(place, int))]
-    for place, key in sorted((place, key) for key, place in placed.items() if isinstance(place, int)):
-        out.insert(place, key)
-    return out
-
-
-def _was_created(about: Any) -> bool:
-    known = about if isinstance(about, dict) else {}
-    status = known.get("status")
-    return bool((known.get(WAS) if status == DELETED else status) == "created")
+def files_of(state: State, status: str) -> list[str]:
+    """Return the paths of the files that the run created, with its artifacts, or of those that it modified."""
+    found: dict[str, None] = {}
+    for path, about in state.of("file").items():
+        known = about if isinstance(about, dict) else {}
+        is_created = (known.get(WAS) if known.get("status") == DELETED else known.get("status")) == "created"
+        if is_created == (status == "created"):
+            found[path] = None
+    made = _artifact_paths(state) if status == "created" else {}
+    found |= dict.fromkeys(sorted(made, key=lambda path: (made[path], path)))
+    return list(found)
 
 
 def _artifact_paths(state: State) -> dict[str, str]:

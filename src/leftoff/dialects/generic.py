@@ -10,9 +10,8 @@ the same. Outer lists with a status count first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.dialects.draft import DONE, Draft, State
@@ -46,27 +45,13 @@ WORDS |= {"review": "running", "optional": "skipped"}
 _DEEPEST = 3  # levels in which lists of steps are searched
 
 
-@dataclass
-class Understood:
-    """Where a document names its steps, and what it says of each: its name, and its word for the status."""
+class Understood(NamedTuple):
+    """Where a document names its steps, each with its word for the status; the step that is current; and in words."""
 
     where: str
     items: list[tuple[str, Any]]
-    done: list[str] = field(default_factory=list)
-    done_where: str | None = None
-    current: Any = None
-    current_where: str | None = None
-
-    def line(self, time: str | None) -> str:
-        """Return how the file was understood."""
-        parts = [f"{len(self.items)} steps from {self.where}"]
-        if self.done_where is not None and self.done_where != self.where:
-            parts.append(f"what is done from {self.done_where}")
-        if self.current_where is not None:
-            parts.append(f"the current one from {self.current_where}")
-        if time is not None:
-            parts.append(f"its time from {time}")
-        return f"read as a file of no protocol: {', '.join(parts)}."
+    current: Any
+    line: str
 
 
 class Generic(Dialect):
@@ -110,13 +95,11 @@ class Generic(Dialect):
         draft.at = draft.time(document, time) if time is not None else None
         if draft.at is not None:
             draft.run("created_at", iso(draft.at))
-        statuses, done = [], {*found.done}
+        statuses = []
         for number, (name, said) in enumerate(found.items):
             word = WORDS.get(said, said) if isinstance(said, str) else said
             status = "completed" if said is True else STEPS.read(word, "pending", draft.repairs, name)
-            if name in done or str(number + 1) in done:
-                status = "completed"
-            elif status == "pending" and found.current in (name, number + 1, str(number + 1)):
+            if status == "pending" and found.current in (name, number + 1, str(number + 1)):
                 status = "running"
             if not draft.put("step", quote_part(name), {"status": status, "order": number}):
                 draft.repairs.add(f"{found.where}: {shown(name)} is there twice, or cannot be a name.")
@@ -128,7 +111,8 @@ class Generic(Dialect):
             ours = STATUS.read(said, "paused", draft.repairs, "status")
             ours = "paused" if ours == "completed" else ours
         draft.run("status", ours)
-        draft.repairs.add(found.line(time))
+        when = f", its time from {time}" if time is not None else ""
+        draft.repairs.add(f"read as a file of no protocol: {found.line}{when}.")
 
     def encode(self, state: State) -> dict[str, Any]:
         return {}  # never written; all fields are in `extra`
@@ -136,82 +120,87 @@ class Generic(Dialect):
 
 def understand(document: dict[str, Any]) -> Understood | None:
     """Return how a document is read; ``None``: it names no steps."""
-    done_where, done = next(_found(document, _is_done, list), (None, []))
-    current_where, current = next(_current(document), (None, None))
+    fields = list(_fields(document))
+    done_where, done = next(_lists(fields, "done"), (None, []))
+    left_where, left = next(_lists(fields, "left"), (None, []))
+    current_where, current = next(_current(fields), (None, None))
     finished = [name for name, _ in _items(done)]
-    for where, value in _found(document, _is_list, (list, dict)):
+    also = f", the current one from {current_where}" if current_where is not None else ""
+    for where, value in _lists(fields, "all", dict):
         items = _items(value, planned=where.endswith(PLANNED))
         if items and (any(said is not None for _, said in items) or finished or current is not None):
-            known = {name for name, _ in items}
-            more = [(name, "completed") for name in finished if name not in known and not name.isdigit()]
-            return Understood(where, [*more, *items], finished, done_where, current, current_where)
+            names = [name for name, _ in items]
+            more = [(name, "completed") for name in finished if name not in names and not name.isdigit()]
+            items = [
+                (name, "completed" if name in finished or str(number) in finished else said)
+                for number, (name, said) in enumerate(items, 1)
+            ]
+            if done_where is not None and done_where != where:
+                also = f", what is done from {done_where}{also}"
+            items = [*more, *items]
+            return Understood(where, items, current, f"{len(items)} steps from {where}{also}")
     numbered = [(key, _log(value)) for key, value in document.items() if _NUMBERED.match(key)]
     if numbered and any(meaning(said) for _, said in numbered):
-        return Understood(f"{numbered[0][0]} to {numbered[-1][0]}", numbered)
+        where = f"{numbered[0][0]} to {numbered[-1][0]}"
+        return Understood(where, numbered, None, f"{len(numbered)} steps from {where}")
     # what is done, left and current is listed apart
-    left_where, left = next(_found(document, _is_left, list), (None, []))
-    listed: list[tuple[str, Any]] = [(name, "completed") for name in finished]
-    known = {*finished}
-    listed += [(name, "pending") for name, _ in _items(left) if name not in known]
-    if isinstance(current, str) and current.strip() and current not in dict(listed):
-        listed.append((current.strip()[:200], "running"))
+    listed = dict.fromkeys(finished, "completed")
+    for name, _ in _items(left):
+        listed.setdefault(name, "pending")
+    if isinstance(current, str) and current.strip():
+        listed.setdefault(current.strip()[:200], "running")
     if not listed:
         return None
     named = [where for where in (done_where, left_where) if where is not None] or [str(current_where)]
-    return Understood(" and ".join(named), listed, current=current, current_where=current_where)
+    where = " and ".join(named)
+    return Understood(where, list(listed.items()), current, f"{len(listed)} steps from {where}{also}")
+
+
+def _fields(document: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Return the fields of a document with their paths and what their names mean, the outer ones first."""
+    level: list[tuple[str, dict[str, Any]]] = [("", document)]
+    for _ in range(_DEEPEST + 1):
+        inner: list[tuple[str, dict[str, Any]]] = []
+        for path, inside in level:
+            for key, value in inside.items():
+                yield f"{path}{key}", _role(key), value
+                if isinstance(value, dict):
+                    inner.append((f"{path}{key}.", value))
+        level = inner
+
+
+def _role(key: str) -> str:
+    """Return what a field lists, by its name, whatever its case, separators and order of words."""
+    plain = _plain(key)
+    for role, words in (("done", _DONE), ("left", _LEFT)):
+        for word in words:
+            if plain == word or any(plain in (f"{word}{kind}", f"{kind}{word}") for kind in _KINDS):
+                return role
+    one = plain.removesuffix("id")
+    if any(one in (word, *(f"{word}{kind}" for kind in _ONE)) for word in ("current", "active")):
+        return "current"
+    is_list = plain in (_plain(SPRINT), _plain(PLANNED)) or plain.endswith(tuple(_KINDS))
+    return "all" if is_list else ""
 
 
 def _plain(key: str) -> str:
     return "".join(char for char in key.lower() if char.isalnum())
 
 
-def _is_called(key: str, firsts: tuple[str, ...]) -> bool:
-    """Return whether a field is called by one of these words, alone or next to a kind: `completedTasks`."""
-    plain = _plain(key)
-    return any(
-        plain in (word, *(f"{word}{kind}" for kind in _KINDS), *(f"{kind}{word}" for kind in _KINDS))
-        for word in firsts
+def _lists(fields: list[tuple[str, str, Any]], wanted: str, *kinds: type) -> Iterator[tuple[str, Any]]:
+    return (
+        (where, value)
+        for where, role, value in fields
+        if role == wanted and isinstance(value, (list, *kinds))
     )
 
 
-def _is_done(key: str) -> bool:
-    return _is_called(key, _DONE)
-
-
-def _is_left(key: str) -> bool:
-    return _is_called(key, _LEFT)
-
-
-def _is_current(key: str) -> bool:
-    plain = _plain(key).removesuffix("id")
-    return any(plain in (word, *(f"{word}{one}" for one in _ONE)) for word in ("current", "active"))
-
-
-def _is_list(key: str) -> bool:
-    plain = _plain(key)
-    own = plain in (_plain(SPRINT), _plain(PLANNED)) or plain.endswith(tuple(_KINDS))
-    return own and not _is_done(key) and not _is_left(key)
-
-
-def _current(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _current(fields: list[tuple[str, str, Any]]) -> Iterator[tuple[str, Any]]:
     """Find the current step: `current_step: build`, or `active_issue: {"number": 55, "title": "build"}`."""
-    for where, value in _found(document, _is_current, (str, int, dict)):
+    for where, role, value in fields:
         named = value.get("title", value.get("name")) if isinstance(value, dict) else value
-        if isinstance(named, (str, int)):
+        if role == "current" and isinstance(named, (str, int)) and not isinstance(named, bool):
             yield where, named
-
-
-def _found(
-    value: Any, wanted: Callable[[str], bool], kind: Any, path: str = "", depth: int = 0
-) -> Iterator[tuple[str, Any]]:
-    """Find fields of these names and kinds, the outer ones first."""
-    if not isinstance(value, dict) or depth > _DEEPEST:
-        return
-    for key, inner in value.items():
-        if isinstance(inner, kind) and not isinstance(inner, bool) and wanted(key):
-            yield f"{path}{key}", inner
-    for key, inner in value.items():
-        yield from _found(inner, wanted, kind, f"{path}{key}.", depth + 1)
 
 
 def _items(value: Any, *, planned: bool = False) -> list[tuple[str, Any]]:

@@ -76,8 +76,9 @@ class Unit:
 
     def load(self, path: str) -> Loaded:
         """Read one of the files, unless it was read already."""
-        ready, self.ready = self.ready, None
-        if ready is None or [path] != self.paths:
+        if self.ready is not None and [path] == self.paths:
+            ready, self.ready = self.ready, None
+        else:
             repairs, data = Repairs(), read_bytes(path)
             ready = data, read_document(data, path, repairs), repairs
         modified = int(os.stat(path).st_mtime * 1000)
@@ -145,7 +146,7 @@ def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     repairs = Repairs()
     path = _pointed(path)
     data = read_bytes(path)
-    document = read_document(data, path, repairs, lenient=True)
+    document = read_document(data, path, repairs)
     found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
     units = [Unit(found, paths, (data, document, repairs)) for paths in found.group([path])]
     if not units or not found.accepts(document, os.path.abspath(path)):

@@ -17,12 +17,12 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from leftoff.dialects.document_text import dump_json, dump_yaml
+from leftoff.dialects.document_text import dump_json
 from leftoff.dialects.draft import Decoded, Draft, Records, Source, State
 from leftoff.dialects.loose_values import Reject, Rejected, Repairs, shown
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.find import SESSION
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import SESSION
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import DEFAULT, Policy, phase
 from leftoff.engine.write.commit import Seal
@@ -110,7 +110,11 @@ class Dialect:
         return filled(document, present, self.keys)
 
     def dump(self, document: dict[str, Any]) -> str:
-        return dump_yaml(document) if self.yaml else dump_json(document)
+        if not self.yaml:
+            return dump_json(document)
+        from leftoff.dialects.document_yaml import dump_yaml  # loads PyYAML
+
+        return dump_yaml(document)
 
     def is_own_id(self, name: str) -> bool:
         """Return whether this is how the protocol names a checkpoint."""
@@ -160,12 +164,8 @@ class Dialect:
         return phase(version)
 
     def config(self, project: str) -> Any:
-        """Return the settings that ``sealed`` needs. They are read before the transaction."""
+        """Return the protocol's own settings: for ``sealed``, read before the transaction, and for the files."""
         return project
-
-    def doubts(self, config: Any) -> str | None:
-        """Return a warning about the protocol's own settings."""
-        return None
 
     def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Any) -> Seal | None:
         """Return how a commit is sealed. Called inside the commit."""

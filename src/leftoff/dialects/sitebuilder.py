@@ -16,26 +16,26 @@ from leftoff.dialects.draft import (
     STEP_FIELDS,
     Draft,
     State,
-    created,
     decode_files,
     decode_issues,
+    decode_items,
     decode_notes,
     encode_notes,
+    files_of,
     in_place,
     inline,
     is_int,
-    modified,
     one_line,
     without,
 )
 from leftoff.dialects.loose_values import Rejected, run_words, shown, step_words
 from leftoff.dialects.protocol import Dialect, same
-from leftoff.dialects.sitebuilder_status import updated
+from leftoff.dialects.status_table import with_tasks
 from leftoff.dialects.sync import Sync
 from leftoff.engine.read.state import DEFINITION
 from leftoff.engine.workspace.git import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
-from leftoff.model.ids import quote_part, slug, unquote_part
+from leftoff.model.ids import slug, unquote_part
 from leftoff.store.rows import RunRow
 
 KEYS = tuple(
@@ -187,7 +187,13 @@ class Sitebuilder(Dialect):
         if is_int(items):
             draft.repairs.add(f"subtasks.items: the number {items} is not a list; kept as it is written.")
             items = []
-        listed = [self._item(draft, *item) for item in enumerate(draft.entries({"items": items}, "items"))]
+        entries = []
+        for item in draft.entries({"items": items}, "items"):
+            if not isinstance(item, dict):
+                draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
+            named = isinstance(item, dict) and "id" not in item and "name" in item
+            entries.append({"id": item["name"], **item} if named else item)
+        listed = decode_items(draft, entries, "subtask", STEPS)
         draft.run("total", draft.number(subtasks, "total"))
         beyond = {}
         for word in ("completed", "failed"):
@@ -198,28 +204,6 @@ class Sitebuilder(Dialect):
                 draft.repairs.add(f"subtasks.{word} is {declared}, but {found} are listed; those count.")
         if beyond:
             draft.run("beyond", beyond)
-
-    @staticmethod
-    def _item(draft: Draft, number: int, item: Any) -> str | None:
-        """Put a subtask as a step. Return its status."""
-        if not isinstance(item, dict):
-            draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
-            item = {"id": item}
-        given = item.get("id", item.get("name"))
-        if isinstance(given, (dict, list, bool)) or given is None or given == "":
-            draft.as_written("subtasks.items", item, "has no id")
-            return None
-        path = quote_part(str(given))
-        status = STEPS.read(item.get("status"), "pending", draft.repairs, f"subtask {path}")
-        record = {"status": status, "order": number}
-        outputs = item.get("output")
-        if (isinstance(outputs, str) and outputs) or isinstance(outputs, list):
-            record["outputs"] = [outputs] if isinstance(outputs, str) else outputs
-        record |= without(item, "id", "status", "output", "order", "outputs")
-        if not draft.put("step", path, record):
-            draft.repairs.add(f"subtask {path} is there twice; the first one counts.")
-            return None
-        return status
 
     @staticmethod
     def _errors(draft: Draft, document: dict[str, Any]) -> None:
@@ -278,8 +262,8 @@ class Sitebuilder(Dialect):
             else 100 * (state.status == "completed"),
             "updated_at": iso(max(state.at, state.beat or 0)),
             "subtasks": subtasks,
-            "files_created": created(state),
-            "files_modified": modified(state),
+            "files_created": files_of(state, "created"),
+            "files_modified": files_of(state, "modified"),
             **{key: _values(state.of(collection), name) for key, (collection, name) in MAPS.items()},
             "errors": [_error(about) for _, about in in_place(state.of("error"))],
             "context": {**_position(state), **own, "notes": encode_notes(state, RESUME) or None},
@@ -334,9 +318,8 @@ class Sitebuilder(Dialect):
             "status": document["status"],
         }
         path = f"{root}/STATUS.md"
-        there = (sync.base.read(path) or b"").decode("utf-8", "surrogateescape")
         known = [about["row"] for about in sync.base.runs.values() if "row" in about]
-        sync.put_bytes(path, updated(there, known, sync.clock()).encode("utf-8", "surrogateescape"))
+        sync.put_bytes(path, with_tasks(sync.base.read(path) or b"", known, sync.clock()))
 
     @staticmethod
     def _message(sync: Sync, root: str, document: dict[str, Any]) -> None:
@@ -355,7 +338,7 @@ class Sitebuilder(Dialect):
 
 def _subtasks(state: State) -> dict[str, Any]:
     items, counts = [], {"completed": 0, "failed": 0}
-    for path, step in state.leaves():
+    for path, step in state.leaves:
         status, outputs = step.get("status"), step.get("outputs")
         counts["completed"] += status in DONE
         counts["failed"] += status == "failed"
@@ -399,7 +382,7 @@ def _error(about: Any) -> Any:
 
 def _position(state: State) -> dict[str, Any]:
     """Return where the work is, for a run that does not say so itself."""
-    done = [path for path, step in state.leaves() if step.get("status") in DONE]
+    done = [path for path, step in state.leaves if step.get("status") in DONE]
     return {"last_processed": done[-1] if done else None, "next_to_process": next(iter(state.left()), None)}
 
 

@@ -29,7 +29,7 @@ from leftoff.dialects.sync_secrets import SecretFilter
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.read.which import SESSION
+from leftoff.engine.read.find import SESSION
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import make_folder
@@ -67,10 +67,9 @@ class Sync(Follower):
         self._secrets = SecretFilter(self.redactor, dialect)
         self.base = SyncBase(project, store.folder, self._secrets)
         self.files = self.base.project_files
-        self._config: Any = None
+        self.config: Any = None  # the protocol's own settings, as they were last read
         self._pid = os.getpid()
         self._mutex = threading.Lock()
-        self._wanted = False  # another thread wants the files to be written
         self._run = ""  # whose files are being written
         self._stale: set[str] = set()  # runs whose files must be written
         self._writes = False  # else edited files stay, if they say what is stored
@@ -141,64 +140,41 @@ class Sync(Follower):
         given = {"workflow": opening.workflow, "title": title}
         return self.dialect.opening(given | {key: opening.facts.get(key) for key in ("issue", "task")}, at)
 
-    def read_config(self) -> None:
-        """Read the protocol's settings before a transaction, for `seal`."""
-        self._config = self._read_config()
+    def read_config(self) -> Any:
+        """Read the protocol's settings, for `seal` before a transaction; ``None`` if they cannot be read."""
+        try:
+            self.config = self.dialect.config(self.project)
+            self._works(CONFIG)
+        except Exception as error:
+            self.config = None
+            self._report(CONFIG, error)
+        return self.config
 
     def seal(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> Seal | None:
         row = tx.run_row(run)
-        own = self._config is not None and row is not None and self.dialect.includes(row)
-        return self.dialect.sealed(tx, run, changes, seal, self._config) if own else seal
+        own = self.config is not None and row is not None and self.dialect.includes(row)
+        return self.dialect.sealed(tx, run, changes, seal, self.config) if own else seal
 
     # -- one sync at a time
 
     def _sync(self, *, write: bool, look: bool = True) -> None:
-        """Sync, unless another thread is at it: that one writes once more."""
-        if not self.store.exists():
-            if not self._has_files():
-                return
-            make_folder(self.store.folder)
+        """Sync. A problem is reported, and does not stop the command, which does its work on the store."""
         if self._pid != os.getpid():  # forked: the thread that had the lock is not here
             self._pid, self._mutex = os.getpid(), threading.Lock()
-        self._wanted = self._wanted or write
-        while self._mutex.acquire(blocking=False):
+        with self._mutex:
             try:
-                self._writes, self._wanted = self._wanted, False
+                if not self.store.exists():  # the files may have come without it, for example by `git clone`
+                    if not self.dialect.present(self.project):
+                        return
+                    make_folder(self.store.folder)
+                self._writes = write
                 with self.base.open(self.store.patience):
-                    if self._read_config() is not None:
-                        if (look and self._take_in()) or self._writes or self._is_behind():
+                    if self.read_config() is not None:
+                        if (look and self._take_in()) or write or self._is_behind():
                             self._write()
                         self._works(ALL)
-            except Exception as error:  # the command does its work on the store
+            except Exception as error:
                 self._report(ALL, error)
-            finally:
-                self._mutex.release()
-            if not self._wanted:
-                return
-
-    def _has_files(self) -> bool:
-        """Return whether the protocol's files came without a store, for example by `git clone`."""
-        try:
-            return bool(self.dialect.present(self.project))
-        except Exception as error:
-            self._report(ALL, error)
-            return False
-
-    def _read_config(self) -> Any:
-        """Return the protocol's settings; ``None`` if they cannot be read."""
-        try:
-            found = self.dialect.config(self.project)
-            doubts = self.dialect.doubts(found)
-        except Exception as error:
-            self._report(CONFIG, error)
-            return None
-        known = self.base.problems.get(CONFIG)
-        if doubts is None:
-            self._works(CONFIG)
-        elif known is None or known.why != doubts:
-            self.base.problems[CONFIG] = Problem(doubts, None)
-            self.say(f"leftoff: {doubts}")
-        return found
 
     def _is_behind(self) -> bool:
         """Return whether a commit is not in the files: its process was killed, or a file could not be written."""
@@ -310,7 +286,7 @@ class Sync(Follower):
         repairs.hide(document, self.redactor)
         if base is not None:
             try:
-                before = self._secrets.restored(self._document(path, base, file, Repairs()), document)
+                before = self._document(path, base, file, Repairs())
             except LeftoffError:
                 pass
         source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))

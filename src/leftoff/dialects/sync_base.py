@@ -5,8 +5,8 @@ them. The folder may be lost without harm. Then the stamps in a document name th
 
 A file is replaced by exchanging two names in one step. So an edit that was made at the last moment is not lost: it is
 in `displaced/` under the other name, and is merged from there. It stays there for a minute, because an editor that
-writes in place may have it open. A file `*.next` says what is about to be written. If the writer is killed, the next
-one recognises the new file as its own and merges what was displaced.
+writes in place may have it open. The file `coming` says what is being written. If the writer is killed, the next one
+recognises the new file as leftoff's own and merges what was displaced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,11 +37,10 @@ from leftoff.lock_holder import held_by_another
 from leftoff.model.digest import sha256
 from leftoff.store.base import Store
 
-FOLDER, STATE, DISPLACED = "sync", "state", "displaced"
-BASE, NEXT = ".base", ".next"
+FOLDER, STATE, COMING, DISPLACED = "sync", "state", "coming", "displaced"
+BASE = ".base"
 KEPT_MS = 60_000  # how long a displaced file is watched for further edits
 MOST_KEPT = 50  # displaced files at once
-_NAME = re.compile(r"[0-9a-f]{24}(\.base)?")
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV)
 
 Stat = list[int]
@@ -100,14 +98,11 @@ class SyncBase:
         self.secrets = secrets
         self.project_files = ProjectFiles(project)
         self._aside = os.path.join(self.folder, DISPLACED)
-        self._done: list[str] = []  # files `*.next` that are deleted after the state is saved
         self.n = 0  # the store-wide number of the last commit that is in the files
         self.files: dict[str, SyncedFile] = {}
         self.displaced: list[DisplacedFile] = []
         self.runs: dict[str, dict[str, Any]] = {}  # what a protocol remembers about a run
-        self.seen: dict[
-            str, Stat | None
-        ] = {}  # files that are not synced, as they were when they were looked at
+        self.seen: dict[str, Stat | None] = {}  # files that are not synced, as they were last seen
         self.written: dict[str, str] = {}  # all files that were written, with their run
         self.problems: dict[str, Problem] = {}  # by run or file
 
@@ -132,8 +127,7 @@ class SyncBase:
                 finally:
                     if (now := self._dumped()) != before:
                         _replace(os.path.join(self.folder, STATE), f"{digest(now)}\n".encode() + now)
-                    _unlink(*self._done)
-                    self._done = []
+                    _unlink(os.path.join(self.folder, COMING))
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
 
@@ -180,13 +174,12 @@ class SyncBase:
 
     def base(self, path: str) -> bytes | None:
         """Return what was last written to a file or read from it, without secrets."""
-        about, data = _with_header(_read(self._base(path)))
-        return data if about.get("path") == path and about.get("kept") == digest(data) else None
+        return _read(self._base(path))
 
     def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> SyncedFile:
         """Store what a file holds, as far as the store knows it now."""
         file = self.files[path] = SyncedFile(run_id, part, digest(data))
-        _replace(self._base(path), self._copy(file, path, data))
+        _replace(self._base(path), self.secrets.keep(path, data))
         return file
 
     def forget(self, path: str) -> None:
@@ -197,12 +190,6 @@ class SyncBase:
 
     def _base(self, path: str) -> str:
         return os.path.join(self.folder, digest(path.encode())[:32] + BASE)
-
-    def _copy(self, file: SyncedFile, path: str, data: bytes, **more: str) -> bytes:
-        """Return the content of a base file: a line about it, and the bytes without secrets."""
-        kept = self.secrets.keep(path, data)
-        about = {"path": path, "run": file.run, "part": file.part, "hash": file.hash, **more}
-        return json.dumps({**about, "kept": digest(kept)}).encode() + b"\n" + kept
 
     def save_edited(self, path: str, data: bytes) -> str | None:
         """Save an edited file next to the file. Return the path, or ``None`` if it was saved before."""
@@ -217,22 +204,22 @@ class SyncBase:
     def put(self, path: str, data: bytes, run_id: str, part: str | None, now: int) -> DisplacedFile | None:
         """Replace a file. Return what was displaced, which may have an edit that nobody has read yet."""
         name = f"{time.time_ns():016x}{os.urandom(4).hex()}"
-        before, file = self.files.get(path), SyncedFile(run_id, part, digest(data))
-        coming = os.path.join(self.folder, name + NEXT)
+        before = self.files.get(path)
+        known = before.hash if before is not None else ""
+        coming = [name, path, run_id, part, digest(data), known]
         with self.project_files.open(path) as at:
             mode = mode_at(at)
             if before is not None:
                 with suppress(OSError):
                     os.link(self._base(path), os.path.join(self._aside, name + BASE))
-            known = before.hash if before is not None else ""
-            _write(coming, self._copy(file, path, data, name=name, before=known))
+            with open(os.path.join(self.folder, COMING), "ab", opener=_private) as file:
+                file.write(json.dumps(coming).encode() + b"\n")
             try:
                 displaced = place(self._aside, name, at, data, mode)
             except BaseException:
-                _unlink(coming, *self._names(name))
+                _unlink(*self._names(name))
                 raise
-        self._written(coming, path, file)
-        file.stat = self.stat(path)
+        self.remember(path, data, run_id, part).stat = self.stat(path)
         if not displaced:
             _unlink(*self._names(name))
             return None
@@ -246,41 +233,24 @@ class SyncBase:
         return os.path.join(self._aside, name), os.path.join(self._aside, name + BASE)
 
     def _recover(self) -> None:
-        """Complete the writes of a process that was killed."""
-        known = {each.name for each in self.displaced}
-        for entry in sorted(os.scandir(self.folder), key=lambda entry: entry.name):
-            if not entry.name.endswith(NEXT):
+        """Complete the writes of a process that was killed before it could save the state."""
+        names = {each.name for each in self.displaced}
+        for line in (_read(os.path.join(self.folder, COMING)) or b"").splitlines():
+            try:
+                name, path, run, part, new, known = json.loads(line)
+            except ValueError:  # cut short
+                break
+            there, aside = self.read(path), _read(self._names(name)[0])
+            if there is None or digest(there) != new:  # the names were not exchanged
                 continue
-            about, kept = _with_header(_read(entry.path))
-            name = str(about.get("name"))
-            if about.get("kept") == digest(kept) and name + NEXT == entry.name and name not in known:
-                self._recover_one(about, entry.path)
-                known.add(name)
-            else:
-                _unlink(entry.path)
+            self.remember(path, there, run, part)
+            if name not in names and aside is not None and digest(aside) != known:
+                at = int(time.time() * 1000)
+                self.displaced.append(DisplacedFile(name, path, run, part, known, at))
+                names.add(name)
         for entry in os.scandir(self._aside):
-            if _NAME.fullmatch(entry.name) and entry.name.removesuffix(BASE) not in known:
+            if entry.name.removesuffix(BASE) not in names:
                 _unlink(entry.path)
-
-    def _recover_one(self, about: dict[str, Any], coming: str) -> None:
-        path, run, part = str(about["path"]), str(about["run"]), about["part"]
-        aside, there = _read(self._names(about["name"])[0]), self.read(path)
-        if aside is not None and digest(aside) != about["hash"]:  # else the names were not exchanged
-            at = int(time.time() * 1000)
-            self.displaced.append(DisplacedFile(about["name"], path, run, part, about["before"], at))
-        if there is not None and digest(there) == about["hash"]:
-            self._written(coming, path, SyncedFile(run, part, about["hash"]))
-        else:
-            self._done.append(coming)
-
-    def _written(self, coming: str, path: str, file: SyncedFile) -> None:
-        """Make what was about to be written the base. The file `*.next` stays until the state is saved."""
-        part = self._base(path) + ".part"
-        _unlink(part)
-        os.link(coming, part)
-        os.replace(part, self._base(path))
-        self.files[path] = file
-        self._done.append(coming)
 
     # -- displaced files
 
@@ -294,8 +264,7 @@ class SyncBase:
             return None
 
     def displaced_base(self, entry: DisplacedFile) -> bytes | None:
-        about, data = _with_header(_read(self._names(entry.name)[1]))
-        return data if about.get("kept") == digest(data) else None
+        return _read(self._names(entry.name)[1])
 
     def tidy(self, now: int) -> None:
         """Delete displaced files after a minute, and at once if they contain secrets and were merged."""
@@ -390,16 +359,6 @@ def _unlink(*paths: str) -> None:
     for path in paths:
         with suppress(OSError):
             os.unlink(path)
-
-
-def _with_header(data: bytes | None) -> tuple[dict[str, Any], bytes]:
-    """Return the line at the beginning of a base file, and the rest."""
-    head, _, rest = (data or b"").partition(b"\n")
-    try:
-        about = json.loads(head)
-    except ValueError:
-        about = None
-    return (about if isinstance(about, dict) else {}), rest
 
 
 def _stat(info: os.stat_result) -> Stat | None:

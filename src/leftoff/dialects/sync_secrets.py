@@ -1,8 +1,7 @@
 """Secrets in synced files: they are left out of leftoff's copies, and stay in the user's file.
 
-`keep` returns a document without its secrets, for the base. `restored` puts the secrets of the present document back
-into such a base, if nothing else was changed there: so a secret that stays the same is not an edit. `with_secrets` puts
-the file's own secrets into a document that is about to be written, because the store does not have them.
+`keep` returns a document without its secrets, for the base. `with_secrets` puts the file's own secrets into a document
+that is about to be written, because the store does not have them.
 """
 
 from __future__ import annotations
@@ -58,12 +57,6 @@ class SecretFilter:
             return value if all(one is other for one, other in zip(items, value, strict=True)) else items
         return value
 
-    def restored(self, kept: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-        """Return a document that was kept, with the secrets of the present one where they are the same otherwise."""
-        clean = self.clean(now)
-        found: dict[str, Any] = kept if clean is now else _restored(kept, clean, now)
-        return found
-
     def with_secrets(self, document: dict[str, Any], path: str, there: bytes | None) -> dict[str, Any]:
         """Return a document with the file's own values where the stored ones were redacted."""
         if there is None or not (_has_marks(document) or MASK in str(document)):
@@ -87,21 +80,6 @@ class SecretFilter:
             masked = self._redactor.mask(there)  # text that was appended to it is appended there, too
             return there + value[len(masked) :] if value.startswith(masked) else value
         return value
-
-
-def _restored(kept: Any, clean: Any, now: Any) -> Any:
-    if clean is now:
-        return kept
-    if kept == clean:
-        return now
-    if isinstance(kept, dict) and isinstance(clean, dict) and isinstance(now, dict):
-        return {
-            key: _restored(value, clean[key], now[key]) if key in clean and key in now else value
-            for key, value in kept.items()
-        }
-    if isinstance(kept, list) and isinstance(clean, list) and isinstance(now, list) and len(kept) == len(now):
-        return [_restored(*each) for each in zip(kept, clean, now, strict=True)]
-    return kept
 
 
 def _has_marks(value: Any) -> bool:

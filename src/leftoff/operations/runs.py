@@ -1,20 +1,28 @@
-"""Find the run that a REF names."""
+"""Find runs and look at them: the run that a REF names, listings, `status`, and single records (`get`)."""
 
 from __future__ import annotations
 
-from leftoff.operations.reports import current
+from leftoff.engine.read.find import READS, Target, need_whole, refuse_archived, resolve
+from leftoff.engine.read.info import RunInfo, list_info, run_info
+from leftoff.engine.steps.reports import known_step
+from leftoff.engine.write.head import gone, need_store
+from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
+from leftoff.model.fields import Fields
+from leftoff.model.ids import parse_ref, step_readings
+from leftoff.model.words import COLLECTIONS, RUN_STATUS, UNFINISHED
+from leftoff.operations.run_reports import current_row, which_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.find import Target
-    from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.read.which import Which
-    from leftoff.store.base import Store
+    from leftoff.engine.read.find import Which
+    from leftoff.engine.read.state import Reader, Value
+    from leftoff.engine.workspace.restoring import HalfRestored
+    from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
     class Known(Protocol):
@@ -26,18 +34,16 @@ if TYPE_CHECKING:
         def run_id(self) -> str: ...
 
 
-READS, RESUMES = "reads", "resumes"  # see engine.read.which
+# -- the run that a REF names
 
 
 def target(project: Project, caller: Caller, ref: str | None, which: Which | None = None) -> Target:
-    """Return what a REF names, be the run active or archived. ``@``, or no REF at all, is the run that ``which`` finds,
-    by default as for a verb that reads.
+    """Return what a REF names, be the run active or archived.
 
-    If several runs would do and a person is there, they choose.
+    ``@``, or no REF at all, is the run that ``which`` finds, by default as for a verb that reads. If several runs would
+    do and a person is there, they choose.
     """
-    from leftoff.errors import Ambiguous
-
-    which = which or current(project, caller, READS)
+    which = which or which_run(project, caller, READS)
     text = ref if ref is not None else caller.named
     try:
         found = _resolved(project, text, which)
@@ -45,7 +51,8 @@ def target(project: Project, caller: Caller, ref: str | None, which: Which | Non
         picked = caller.pick(error.message, error.listed) if caller.pick is not None and error.runs else None
         if picked is None:
             raise
-        found = _resolved(project, _with_base(text, picked), which)
+        rest = text[len(parse_ref(text).base) :] if text is not None else ""
+        found = _resolved(project, picked + rest, which)
     if ref is not None and caller.named is not None:
         _refuse_two(project, which, ref, found)
     if which.told:
@@ -54,26 +61,27 @@ def target(project: Project, caller: Caller, ref: str | None, which: Which | Non
 
 
 def whole_run(project: Project, caller: Caller, ref: str | None, which: Which) -> Target:
-    """The run that a REF names, for what is about all of it: one version of it is not meant."""
-    from leftoff.engine.read.which import need_whole
-
+    """Return the run that a REF names. Raise ``Usage`` if it names one version."""
     return need_whole(target(project, caller, ref, which), ref if ref is not None else caller.named)
 
 
+def run_id_of(project: Project, caller: Caller, word: str) -> str:
+    """Return the id of the run that a word names, for a report on it. Raise ``NotFound`` if it is archived."""
+    row = need_whole(target(project, caller, word, which_run(project, caller)), word).row
+    refuse_archived(row)
+    return str(row.run_id)
+
+
 def run_and_step(project: Project, caller: Caller, words: Sequence[str]) -> tuple[str | None, str | None]:
-    """What was named of ``[RUN] [STEP]``. One word beside ``--run`` is a step; where that run has no such step and the
-    word names a run, a run was named twice."""
+    """Split the words ``[RUN] [STEP]``. One word next to --run is a step, unless only a run has that name."""
     if len(words) == 1 and caller.named is not None and not _only_a_run(project, caller, words[0]):
         return None, words[0]
     return (words[0] if words else None), (words[1] if len(words) > 1 else None)
 
 
 def _only_a_run(project: Project, caller: Caller, word: str) -> bool:
-    """Whether a word names a run, and no step of the run that ``caller`` named."""
-    from leftoff.engine.steps.reports import known_step
-    from leftoff.errors import NotFound, Usage
-
-    which, step = current(project, caller, READS), word.removeprefix("/")
+    """Return whether a word names a run, and no step of the run that ``caller`` named."""
+    which, step = which_run(project, caller, READS), word.removeprefix("/")
     try:
         run = _resolved(project, caller.named, which).row.run
         if project.store.read(lambda view: view.row(run, "step", known_step(view, run, step))) is not None:
@@ -84,21 +92,8 @@ def _only_a_run(project: Project, caller: Caller, word: str) -> bool:
         return False
 
 
-def run_id_of(project: Project, caller: Caller, word: str) -> str:
-    """Return the id of the run that a word names, for a report on it. Raise ``NotFound`` if it is archived."""
-    from leftoff.engine.read.which import need_whole, refuse_archived
-
-    row = need_whole(target(project, caller, word, current(project, caller)), word).row
-    refuse_archived(row)
-    return str(row.run_id)
-
-
 def _resolved(project: Project, text: str | None, which: Which) -> Target:
     """Return what a text names. ``None``: the run that ``which`` finds."""
-    from leftoff.engine.read.find import Target, resolve
-    from leftoff.engine.write.head import need_store
-    from leftoff.errors import NotFound
-
     try:
         if text is not None:
             current = which.unnamed if text == which.caller.named else which.find
@@ -106,28 +101,13 @@ def _resolved(project: Project, text: str | None, which: Which) -> Target:
         need_store(project.store)
         return Target(project.store.read(which.unnamed), None)
     except NotFound as error:
-        if text is None and not error.listed and (there := count_archived(project.store)):
+        if text is None and not error.listed and (there := _count_archived(project.store)):
             error.hint = f"{there} archived: `leftoff ls --all` lists them, by name they are found."
         raise project.explain(error) from None
 
 
-def count_archived(store: Store) -> int:
-    """Return how many runs are archived."""
-    return len(store.read(lambda view: view.list_runs({"archived": True}))) if store.exists() else 0
-
-
-def _with_base(text: str | None, run_id: str) -> str:
-    """A REF with a run's id in the place of what could have been several."""
-    from leftoff.model.ids import parse_ref
-
-    return run_id if text is None else run_id + text[len(parse_ref(text).base) :]
-
-
 def _refuse_two(project: Project, which: Which, ref: str, found: Target) -> None:
-    """Two different runs must not be named."""
-    from leftoff.engine.read.find import resolve
-    from leftoff.errors import NotFound, Usage
-
+    """Raise ``Usage`` if the REF and --run name different runs."""
     text = which.caller.named
     assert text is not None
     try:
@@ -150,12 +130,241 @@ def say_active_again(project: Project, row: RunRow) -> None:
             project.say(f"leftoff: {row.run_id} was archived; it is back in the store.")
 
 
-def info(project: Project, row: Known) -> RunInfo:
-    """A run as it is now."""
-    from leftoff.engine.read.info import run_info
-    from leftoff.engine.write.head import gone
-
+def info_of(project: Project, row: Known) -> RunInfo:
+    """Return a run as listings show it, as it is now."""
     found = run_info(project.store, row.run, project.now, project.limits)
     if found is None:
         raise gone(row.run_id)
     return found
+
+
+# -- listings
+
+
+class Listed(Fields):
+    """Runs, latest first, and whether there are ``more``; then archived runs.
+
+    ``sizes``: the bytes that each takes, by id, if they were asked for. ``aside``: how many runs are archived and not
+    listed.
+    """
+
+    runs: list[RunInfo]
+    more: bool
+    archived: list[RunInfo]
+    sizes: dict[str, int] = {}
+    aside: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        found = [run.to_json() for run in (*self.runs, *self.archived)]
+        if self.sizes:
+            found = [{**about, "bytes": self.sizes.get(about["run_id"], 0)} for about in found]
+        return {"runs": found, **({"archived": self.aside} if self.aside else {})}
+
+
+def check_statuses(words: Sequence[str]) -> None:
+    """Raise ``Usage`` if a word is not the status of a run."""
+    for word in words:
+        if word not in RUN_STATUS:
+            raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
+
+
+def list_project_runs(
+    project: Project,
+    status: Sequence[str] | None = None,
+    workflow: str | None = None,
+    branch: str | None = None,
+    limit: int | None = None,
+    *,
+    archived: bool = False,
+    sizes: bool = False,
+) -> Listed:
+    """List runs, none if there is no store. ``archived``: the archived ones, too. ``sizes``: with their bytes."""
+    store, most = project.store, None if limit is None else limit + 1
+
+    def listed(**where: Any) -> list[RunInfo]:
+        return list_info(store, project.now, project.limits, status=status, branch=branch, **where)
+
+    def is_wanted(run: RunInfo) -> bool:
+        return workflow is None or run.workflow.casefold() == workflow.casefold()
+
+    found = listed(limit=most, workflow=workflow)
+    if not found and workflow is not None:  # the name may be written with other capitals
+        found = [run for run in listed(name=workflow) if is_wanted(run)][:most]
+    if not found:
+        project.point_out()
+    shown = found if limit is None else found[:limit]
+    away = [run for run in listed(archived=True) if is_wanted(run)] if archived else []
+    taken: dict[str, int] = {}
+    if sizes:
+        from leftoff.engine.retention.disk import run_size
+
+        taken = {run.run_id: run_size(store, run.row) for run in (*shown, *away)}
+    # Asking a server twice is slow, so archived runs are counted there only if no run is listed.
+    aside = 0 if archived or (found and store.far) else _count_archived(store)
+    return Listed(shown, len(found) > len(shown), away, taken, aside)
+
+
+def _count_archived(store: Store) -> int:
+    return len(store.read(lambda view: view.list_runs({"archived": True}))) if store.exists() else 0
+
+
+def step_names(project: Project, caller: Caller) -> list[str]:
+    """Return the steps of the run that is meant, if there are several of the latest."""
+    from leftoff.engine.read.state import Reader
+
+    store, row = project.store, current_row(project, caller, READS)
+    return store.read(lambda view: list(Reader(store, view, row.run, row.run_id).raw("step")))
+
+
+# -- status
+
+_TIMED = 10  # runs whose time is shown if none of them is the current one
+
+
+class Status(Fields):
+    """The project, its store, the current run and all that are not finished, at one moment.
+
+    ``why_none``: why there is no current run. ``times`` (used, estimated, left) and ``checkpoints`` (the newest one):
+    of the current run, else of those that were touched last. ``half_restored``: rollbacks that were killed while they
+    renamed files, by run. ``problems``: which files of the protocol are out of sync, and why. ``trash``: how many runs
+    it has, and their bytes. ``waiting``: how many events of agents are in the spool.
+    """
+
+    project: str
+    store: str
+    exists: bool
+    branch: str
+    git_branch: str | None
+    runs: list[RunInfo]
+    current: RunInfo | None
+    why_none: str
+    times: dict[str, dict[str, float | None]]
+    half_restored: dict[str, HalfRestored]
+    problems: list[str]
+    checkpoints: dict[str, dict[str, Any]]
+    trash: tuple[int, int] = (0, 0)
+    waiting: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        current = self.current.run_id if self.current is not None else ""
+        return {
+            "project": self.project,
+            "store": self.store,
+            "branch": self.branch,
+            "git_branch": self.git_branch,
+            "current_run": current or None,
+            "time": self.times.get(current),
+            "times": self.times,
+            "checkpoint": self.checkpoints.get(current),
+            "checkpoints": self.checkpoints,
+            "half_restored": {run: found.command for run, found in self.half_restored.items()},
+            "problems": self.problems,
+            "trash": {"runs": self.trash[0], "bytes": self.trash[1]},
+            "events_waiting": self.waiting,
+            "runs": [run.to_json() for run in self.runs],
+        }
+
+
+def status(project: Project, caller: Caller) -> Status:
+    """Return where the project stands."""
+    from leftoff.engine.config.git_head import git_branch
+    from leftoff.engine.lifecycle.spool import Spool
+    from leftoff.engine.read.history import latest_checkpoint
+    from leftoff.engine.read.show import timing
+    from leftoff.engine.retention.run_states import in_trash, size
+    from leftoff.engine.workspace.restoring import find_half_restored
+
+    store = project.store
+    runs = list_project_runs(project, UNFINISHED).runs
+    current, why_none = None, ""
+    try:
+        current = info_of(project, current_row(project, caller))
+    except (NotFound, Usage) as error:
+        if caller.named or caller.run:
+            raise
+        why_none = error.message
+    timed = [current] if current is not None else runs[:_TIMED]
+    cut_short = {run.run_id: find_half_restored(store, run.row) for run in runs}
+    trashed = [each.row for each in in_trash(store)]
+    return Status(
+        project=project.folder,
+        store=store.name,
+        exists=store.exists(),
+        branch=caller.branch,
+        git_branch=git_branch(project.folder),
+        runs=runs,
+        current=current,
+        why_none=why_none,
+        times={run.run_id: timing(store, run.row, project.now) for run in timed},
+        checkpoints={
+            run.run_id: last for run in timed if (last := latest_checkpoint(store, Target(run.row, None)))
+        },
+        half_restored={run_id: found for run_id, found in cut_short.items() if found},
+        problems=store.follower.problems() if store.follower is not None else [],
+        trash=(len(trashed), size(store, trashed)),
+        waiting=len(Spool(project.store_folder).names()),
+    )
+
+
+# -- single records
+
+
+def variables(project: Project, caller: Caller) -> dict[str, Any]:
+    """Return all variables of the run that is meant."""
+    found: dict[str, Any] = _read(project, caller, None, lambda reader: reader.plain("variable"))
+    return found
+
+
+def get(
+    project: Project, caller: Caller, name: str, ref: str | None = None, *, redacted: bool = False
+) -> Any:
+    """Return a variable, or the record that ``COLLECTION/KEY`` names, of the run or version that a REF names.
+
+    A secret was never stored. Reading one raises ``Redacted``, so that no script uses the mark in its place;
+    ``redacted``: return the mark.
+    """
+    from leftoff.engine.read.state import seen_step
+    from leftoff.model.values import readable
+
+    collection, _, key = name.partition("/")
+    if not key or collection not in COLLECTIONS:
+        collection, key = "variable", name
+    value: Value = _read(project, caller, ref, lambda reader: _record(reader, collection, key))
+    if [] in value.holes and not redacted:
+        raise Redacted(
+            name, hint="Secrets are not stored. Read it from where it is kept, or allow it in leftoff.toml."
+        )
+    if collection == "step" and isinstance(value.plain, dict):
+        return seen_step(value.plain)
+    return readable(value.plain) if collection == "variable" else value.plain
+
+
+def _read(project: Project, caller: Caller, ref: str | None, look: Callable[[Reader], Any]) -> Any:
+    from leftoff.engine.read.state import PROVED, Reader
+
+    found, store = target(project, caller, ref), project.store
+    row, seq = found.row, found.version.seq if found.version is not None else None
+
+    def read(view: View) -> Any:
+        now = view.run_row(row.run) if seq is None else None
+        if now is not None:
+            view.prove(now, PROVED)
+        return look(Reader(store, view, row.run, row.run_id, seq))
+
+    return store.read(read)
+
+
+def _record(reader: Reader, collection: str, key: str) -> Value:
+    keys = step_readings(key) if collection == "step" else [key]
+    for each in keys:
+        value = reader.value(collection, each)
+        if value is not None:
+            return value
+    from difflib import get_close_matches
+
+    known = list(reader.raw(collection))
+    near = get_close_matches(key, known, 3, 0.5)
+    what = "variable" if collection == "variable" else f"{collection} record"
+    some = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+    hint = f"It has {some or f'no {what} at all'}."
+    raise NotFound(f"The run has no {what} {key}.", hint=f"Did you mean {', '.join(near)}?" if near else hint)

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from leftoff.engine.config.caller import Caller
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError
-from leftoff.operations import Caller
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
-from leftoff.operations.upkeep.stores import fsck, info
+from leftoff.operations.store_upkeep import check_store, store_info
 from leftoff.web.guard import defect
 from leftoff.web.served import Served
 
@@ -43,8 +43,8 @@ class StoreCheck:
     def run(self) -> None:
         try:
             with self._served.open() as project:
-                self.total = int(info(project).to_json().get("runs") or 0)
-                self.report = fsck(project, counted=self._counted).to_json()
+                self.total = int(store_info(project).to_json().get("runs") or 0)
+                self.report = check_store(project, counted=self._counted).to_json()
         except LeftoffError as error:
             self.error = error.whole
         except Exception as error:  # the check must end, so that another one can start

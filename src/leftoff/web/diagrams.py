@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from leftoff.engine.config.project import Project
+from leftoff.engine.read.history import Tried, find_lives
+from leftoff.engine.read.show import GraphNode, step_graph
 from leftoff.model.ids import shown_step
 from leftoff.model.words import STEP_STATUS
-from leftoff.operations import Project
-from leftoff.operations.checkpoints import ForkedRun, history
-from leftoff.operations.pages.one_run import Node, Tried, graph, lives
+from leftoff.operations.checkpoints import history
+from leftoff.operations.runs import target
 from leftoff.web.page_text import duration_words
 from leftoff.web.run_screens import heading
 from leftoff.web.served import ScreenRequest
@@ -109,7 +111,7 @@ def _merged(spans: list[Span], longest: int) -> list[Span]:
 def timeline_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """``?life=``: only what was done in that life of the run, that is, by one driver."""
     life = asked.number("life")
-    found = lives(project, asked.caller, asked.run, life, _ATTEMPTS)
+    found = find_lives(project.store, target(project, asked.caller, asked.run), life, _ATTEMPTS)
     rows, scale = timeline_rows(found.tried, project.now)
     driven = [
         each for each in found.lives if each.epoch or each.commits > 1
@@ -183,7 +185,7 @@ _LINES = 2000
 class Box(NamedTuple):
     """A step: the place of its box, what it says, and its items by status as parts of a bar (x, width, status)."""
 
-    node: Node
+    node: GraphNode
     x: int
     y: int
     title: str
@@ -199,7 +201,7 @@ class GraphLine(NamedTuple):
 
 def graph_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The whole graph, as it is now."""
-    found = graph(project, asked.caller, asked.run)
+    found = step_graph(project.store, target(project, asked.caller, asked.run))
     boxes = graph_boxes(found.nodes)
     return {
         **heading(project, asked),
@@ -213,7 +215,7 @@ def graph_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     }
 
 
-def graph_boxes(nodes: list[Node]) -> list[Box]:
+def graph_boxes(nodes: list[GraphNode]) -> list[Box]:
     wraps = all(node.level == place for place, node in enumerate(nodes)) and len(nodes) > _PER_ROW
     rows: dict[int, int] = {}
     out = []
@@ -230,7 +232,7 @@ def graph_boxes(nodes: list[Node]) -> list[Box]:
     return out
 
 
-def _parts(node: Node) -> list[tuple[int, int, str]]:
+def _parts(node: GraphNode) -> list[tuple[int, int, str]]:
     """Return the items by status, side by side along the box."""
     total = sum(node.counts.values())
     out: list[tuple[int, int, str]] = []
@@ -272,7 +274,7 @@ class Point(NamedTuple):
     about: dict[str, Any]
     lane: int
     paths: list[str]
-    forks: list[ForkedRun]
+    forks: list[Any]
 
 
 def history_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
@@ -295,7 +297,7 @@ def history_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
 
 
 def history_points(
-    checkpoints: list[dict[str, Any]], parents: dict[int, int | None], forks: dict[int, list[ForkedRun]]
+    checkpoints: list[dict[str, Any]], parents: dict[int, int | None], forks: dict[int, list[Any]]
 ) -> list[Point]:
     """Place checkpoints, newest first. Each lane holds the checkpoint that its line continues to."""
     lanes: list[int | None] = []

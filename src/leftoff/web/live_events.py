@@ -16,10 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from leftoff.engine.config.project import Project
 from leftoff.errors import LeftoffError
-from leftoff.operations import Project
-from leftoff.operations.pages.changed_since import Happened, since
-from leftoff.operations.watching.changes import watch
+from leftoff.operations.watching import Changes, Happened, happened_since
 from leftoff.web.served import Projects, Served
 
 _SLICE_S = 0.5  # a watching thread looks so often whether a page still listens
@@ -88,7 +87,7 @@ class Hub:
 
     def cursor(self, opened: Iterable[tuple[Served, Project]]) -> str:
         """Return the present position of projects, for a page that is made of what is read next."""
-        return cursor_of({one.key: since(project, 0).position for one, project in opened})
+        return cursor_of({one.key: happened_since(project, 0).position for one, project in opened})
 
     def missed(self, cursor: str) -> list[Event]:
         """Return what happened in each project since a cursor."""
@@ -96,7 +95,7 @@ class Hub:
         for one in self._projects:
             try:
                 with one.open() as project:
-                    found[one.key] = happened = since(project, seen.get(one.key, 0))
+                    found[one.key] = happened = happened_since(project, seen.get(one.key, 0))
                 at[one.key] = happened.position
             except LeftoffError:  # its watcher tells when it is there again
                 continue
@@ -116,13 +115,13 @@ class _Watcher:
     def _run(self) -> None:
         while not self.ended.is_set():
             try:
-                with self._served.open() as project, watch(project) as changes:
-                    at = since(project, 0).position
+                with self._served.open() as project, Changes(project) as changes:
+                    at = happened_since(project, 0).position
                     self._tell(Happened(at))
                     while not self.ended.is_set():
                         news = changes.wait(_SLICE_S)
                         if news:
-                            happened = since(project, at)
+                            happened = happened_since(project, at)
                             at = happened.position
                             runs = list(dict.fromkeys([*happened.runs, *news.runs]))
                             self._tell(Happened(at, runs, news.others or happened.others))

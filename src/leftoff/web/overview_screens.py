@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from leftoff.dialects.project_retention import prune_project
+from leftoff.engine.config.project import Project
+from leftoff.engine.read.attention import URGENT, Glance
 from leftoff.model.words import RUN_STATUS
-from leftoff.operations import Project
-from leftoff.operations.pages.overview import URGENT, Glance, Overview, RunFilter, overview
-from leftoff.operations.pages.page_actions import plan_to_prune
-from leftoff.operations.run_list import Wanted, list_runs
-from leftoff.operations.settings.in_force import in_force
-from leftoff.operations.upkeep.retention import prune, trash
-from leftoff.operations.upkeep.stores import info
+from leftoff.operations.page_actions import plan_to_prune
+from leftoff.operations.page_views import Overview, RunFilter, overview
+from leftoff.operations.project_trust import settings_in_force
+from leftoff.operations.runs import list_project_runs
+from leftoff.operations.store_upkeep import list_trash, store_info
 from leftoff.web.background import MOST_STEPS
 from leftoff.web.served import ScreenRequest, Served
 
@@ -65,9 +66,7 @@ def _filters(asked: ScreenRequest) -> RunFilter:
         first=_ALL if asked.query.get("all") else _FIRST,
         most=_PAGE,
     )
-    if filters.status not in RUN_STATUS:
-        filters.status = ""
-    return filters
+    return filters if filters.status in RUN_STATUS else filters._replace(status="")
 
 
 def _verdict(asked: ScreenRequest, served: Served, seen: Glance) -> str | None:
@@ -95,12 +94,12 @@ def _known(found: list[tuple[Served, Overview]]) -> dict[str, list[str]]:
 
 def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The store, the largest runs, the settings. ``?preview=1``: with what retention would remove."""
-    about = info(project)
-    found = list_runs(project, Wanted(limit=_SIZED, sizes=True)) if about.exists else None
+    about = store_info(project)
+    found = list_project_runs(project, limit=_SIZED, sizes=True) if about.exists else None
     sizes = found.sizes if found is not None else {}
     runs = sorted(found.runs, key=lambda run: -sizes.get(run.run_id, 0)) if found is not None else []
     most = max(sizes.values(), default=0) or 1
-    pruned = prune(project, dry=True) if about.exists and asked.query.get("preview") else None
+    pruned = prune_project(project, dry=True) if about.exists and asked.query.get("preview") else None
     return {
         "about": about.to_json(),
         "facts": [(name.replace("_", " "), value) for name, value in about.about.items()],
@@ -112,7 +111,7 @@ def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         "pruned": pruned,
         "removed": pruned.removed[:_REMOVED] if pruned is not None else [],
         "plan": plan_to_prune(pruned) if pruned is not None else "",
-        "trash": trash(project) if about.exists else [],
-        "settings": in_force(project),
+        "trash": list_trash(project) if about.exists else [],
+        "settings": settings_in_force(project),
         "fsck": asked.query.get("fsck"),
     }

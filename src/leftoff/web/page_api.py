@@ -12,21 +12,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leftoff._version import __version__
+from leftoff.dialects.project_retention import prune_project
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
+from leftoff.engine.read.attempt_logs import Choice
+from leftoff.engine.read.show import StepsWanted, step_page
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical
-from leftoff.operations import Caller, Project
-from leftoff.operations.checkpoints import brief, compare, history, show
-from leftoff.operations.pages.one_run import StepsWanted, kept, steps
-from leftoff.operations.pages.page_actions import act, dry_run
+from leftoff.operations.checkpoints import brief_run, compare_versions, history, show
+from leftoff.operations.page_actions import act, dry_run
+from leftoff.operations.page_views import records_of
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.run_list import Wanted, check_statuses, list_runs
-from leftoff.operations.runs import info, target
-from leftoff.operations.status import status
-from leftoff.operations.upkeep.retention import prune
-from leftoff.operations.upkeep.stores import info as store_info
-from leftoff.operations.watching.logs import Choice, logs_of
-from leftoff.operations.watching.logs import document as log_document
+from leftoff.operations.runs import check_statuses, info_of, list_project_runs, status, target
+from leftoff.operations.store_upkeep import store_info as store_info
+from leftoff.operations.watching import log_document as log_document
+from leftoff.operations.watching import logs_of
 from leftoff.web.page_posts import fields_of, page_caller, query_lists, read_document
 from leftoff.web.served import projects_of, served_by
 
@@ -76,7 +77,7 @@ def _runs(project: Project, run: str, query: ApiQuery) -> Any:
     wanted = query.words("status")
     check_statuses(wanted or ())
     workflow, branch = query.text("workflow"), query.text("branch")
-    found = list_runs(project, Wanted(wanted, workflow, branch, query.limit(), archived=query.flag("all")))
+    found = list_project_runs(project, wanted, workflow, branch, query.limit(), archived=query.flag("all"))
     return {**found.to_json(), "more": found.more}
 
 
@@ -89,11 +90,11 @@ def _store(project: Project, run: str, query: ApiQuery) -> Any:
 
 
 def _prune(project: Project, run: str, query: ApiQuery) -> Any:
-    return prune(project, dry=True).to_json()
+    return prune_project(project, dry=True).to_json()
 
 
 def _run(project: Project, run: str, query: ApiQuery) -> Any:
-    return info(project, target(project, Caller(), run).row).to_json()
+    return info_of(project, target(project, Caller(), run).row).to_json()
 
 
 def _show(project: Project, run: str, query: ApiQuery) -> Any:
@@ -104,7 +105,7 @@ def _steps(project: Project, run: str, query: ApiQuery) -> Any:
     after = (query.text("after") or "").split("\t")
     place = (after[0], after[1]) if len(after) == 2 else ("", "")
     wanted = StepsWanted(query.words("status") or (), query.text("text") or "", place, query.limit())
-    found = steps(project, Caller(), query.ref(run), wanted)
+    found = step_page(project.store, target(project, Caller(), query.ref(run)), wanted)
     following = "\t".join(found.next) if found.next is not None else None
     return {"step_records": found.steps, "next": following, "steps": found.counts}
 
@@ -125,18 +126,18 @@ def _verify(project: Project, run: str, query: ApiQuery) -> Any:
 
 
 def _brief(project: Project, run: str, query: ApiQuery) -> Any:
-    return brief(project, Caller(), query.ref(run)).to_json()
+    return brief_run(project, Caller(), query.ref(run))
 
 
 def _diff(project: Project, run: str, query: ApiQuery) -> Any:
     old, new = query.number("from"), query.number("to")
-    return compare(
+    return compare_versions(
         project, Caller(), f"{run}@{old}" if old else run, f"{run}@{new}" if new else None
     ).to_json()
 
 
 def _audit(project: Project, run: str, query: ApiQuery) -> Any:
-    found = kept(project, Caller(), run, "audit")["audit"]
+    found = records_of(project, Caller(), run, "audit")["audit"]
     return {"audit": [found[key] for key in sorted(found)]}
 
 
@@ -200,7 +201,7 @@ async def _begin_prune(request: Request) -> Response:
 
 def _pruned(request: Request) -> Response:
     with served_by(request).open() as project:
-        return _answer(prune(project).to_json())
+        return _answer(prune_project(project).to_json())
 
 
 async def _begin_check(request: Request) -> Response:

@@ -19,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from leftoff.engine.config.caller import Caller
 from leftoff.errors import Usage
-from leftoff.operations import Caller
-from leftoff.operations.pages.page_actions import (
+from leftoff.operations.page_actions import (
     ACTIONS,
     FLAG,
     MAP,

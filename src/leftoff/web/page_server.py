@@ -15,9 +15,9 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from leftoff.engine.config.caller import Caller
 from leftoff.errors import Conflict, StoreUnavailable, Usage
 from leftoff.model.codec import text
-from leftoff.operations import Caller
 from leftoff.web.served import PageLimits, PageOptions, Projects
 
 _KEY = "web.key"  # in the user's state folder; sessions are signed with it, so that they outlive a restart

@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.read.attempt_logs import Choice
 from leftoff.errors import NotFound, Usage
-from leftoff.operations import Caller
-from leftoff.operations.files import file_at
-from leftoff.operations.watching.log_files import LogFile, without_secrets
-from leftoff.operations.watching.logs import Choice, logs_of
+from leftoff.operations.run_files import file_at
+from leftoff.operations.watching import LogFile, logs_of, redacted_log
 from leftoff.web.served import served_by
 
 _POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
@@ -88,7 +88,7 @@ def _log(request: Request) -> Response:
 
 def _redacted(path: str, end: str, redactor: Any) -> Iterator[bytes]:
     for block in LogFile(path).read(ended=True):
-        yield without_secrets(block, redactor)
+        yield redacted_log(block, redactor)
     yield end.encode()
 
 

@@ -6,17 +6,18 @@ import shlex
 from typing import Any, NamedTuple
 
 from leftoff.clock import millis
+from leftoff.engine.config.project import Project
+from leftoff.engine.read.attempt_logs import Choice
+from leftoff.engine.read.show import StepsWanted, step_page
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS
-from leftoff.operations import Project
-from leftoff.operations.checkpoints import brief, compare
-from leftoff.operations.files import file_at
-from leftoff.operations.pages.one_run import StepsWanted, at_a_glance, kept, step, steps
+from leftoff.operations.checkpoints import brief_run, compare_versions
+from leftoff.operations.page_views import at_a_glance, records_of, step_of_run
 from leftoff.operations.resume.verdict import verify
+from leftoff.operations.run_files import file_at
 from leftoff.operations.runs import target
-from leftoff.operations.watching.log_files import LogFile
-from leftoff.operations.watching.logs import Choice, logs_of
+from leftoff.operations.watching import LogFile, logs_of
 from leftoff.web.page_text import coloured, compared, file_preview, tree
 from leftoff.web.served import ScreenRequest
 
@@ -49,8 +50,8 @@ def run_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         after=(order, path),
         limit=_STEPS_PAGE,
     )
-    found = steps(project, asked.caller, asked.ref, wanted)
-    others = kept(project, asked.caller, asked.ref, "variable", "note")
+    found = step_page(project.store, target(project, asked.caller, asked.ref), wanted)
+    others = records_of(project, asked.caller, asked.ref, "variable", "note")
     at = asked.query.get("at")
     more = {"status": status, "text": wanted.text, "at": at, "after": "|".join(found.next or ())}
     return {
@@ -102,7 +103,7 @@ _SHOWN_APART = ("step", "title", "status", "attempt", "started_at", "completed_a
 
 def step_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """One step and its log. ``?step=``, ``?attempt=``."""
-    record = step(project, asked.caller, asked.ref, asked.query.get("step", ""))
+    record = step_of_run(project, asked.caller, asked.ref, asked.query.get("step", ""))
     error = record.get("error")
     return {
         **heading(project, asked),
@@ -152,7 +153,7 @@ _FILES_PAGE = 200
 
 def files_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """Artifacts and tracked files. ``?text=``: in their names. ``?path=``: the one that is shown."""
-    found = kept(project, asked.caller, asked.ref, "artifact", "file")
+    found = records_of(project, asked.caller, asked.ref, "artifact", "file")
     text = asked.query.get("text", "").strip().casefold()
     files = [
         {
@@ -204,7 +205,7 @@ class Pair(NamedTuple):
 def compare_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """``?from=`` and ``?to=``: versions. Without the second, the run as it is now."""
     refs = [f"{asked.run}@{seq}" if seq is not None else None for seq in map(asked.number, ("from", "to"))]
-    found = compare(project, asked.caller, refs[0] or asked.run, refs[1])
+    found = compare_versions(project, asked.caller, refs[0] or asked.run, refs[1])
     variables, changed = found.found.variables, found.found.steps
     before = {**variables.removed, **{key: each.old for key, each in variables.changed.items()}}
     after = {**variables.added, **{key: each.new for key, each in variables.changed.items()}}
@@ -259,7 +260,7 @@ _TURN_FILES = 20
 
 def session_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """Each prompt of an agent's session, what it did and what it cost; the newest turns first."""
-    found = kept(project, asked.caller, asked.ref, "turn", "context", "run")
+    found = records_of(project, asked.caller, asked.ref, "turn", "context", "run")
     turns = [(key, turn) for key, turn in found["turn"].items() if isinstance(turn, dict)]
     spent = [about.get("spent") for about in found["context"].values() if isinstance(about, dict)]
     costs = [each for each in spent if isinstance(each, dict)]
@@ -323,6 +324,6 @@ def go_on_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         "plan": plan[:_PLAN_STEPS],
         "left_out": max(0, len(plan) - _PLAN_STEPS),
         "done": len(told["plan"]) - len(plan),
-        "brief": brief(project, asked.caller, asked.ref).text if is_briefed else "",
+        "brief": brief_run(project, asked.caller, asked.ref)["text"] if is_briefed else "",
         "folder": shlex.quote(project.folder),
     }

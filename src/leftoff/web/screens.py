@@ -19,8 +19,8 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from leftoff._version import __version__
+from leftoff.engine.config.project import Project
 from leftoff.errors import LeftoffError
-from leftoff.operations import Project
 from leftoff.web.diagrams import graph_screen, history_screen, timeline_screen
 from leftoff.web.guard import NotOurs
 from leftoff.web.overview_screens import home_screen, store_screen

@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.errors import NotFound
 from leftoff.model.ids import slug
-from leftoff.operations import Caller, Project
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 

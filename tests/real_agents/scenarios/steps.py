@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leftoff.agents.headless.agent_step import TAKE_OVER
+from leftoff.agents.agent_step import TAKE_OVER
 from tests.real_agents.agents import AGENTS, Agent, calls, flat
 from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
 from tests.real_agents.model.answers import Answer, Request

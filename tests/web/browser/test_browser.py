@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from leftoff.engine.steps.reports import StepReport
-from leftoff.operations.steps import report_step
+from leftoff.operations.run_reports import report_step
 from tests.cli.command import call, start, succeed
 from tests.web.browser.site import SCREENS, Site, Visit, chromium
 from tests.web.night import MINUTE, Night, a_night
@@ -201,10 +201,10 @@ def test_hostile_names(
     )
     night.project.close()
     night = Night(tmp_path / "atlas")
-    from leftoff.operations.records import Note, add_note, set_variables
+    from leftoff.operations.run_reports import add_note, set_variables
 
     set_variables(night.project, who, {"<b>x</b>": HOSTILE, "y": {HOSTILE: [HOSTILE]}})
-    add_note(night.project, who, Note(HOSTILE))
+    add_note(night.project, who, HOSTILE)
     night.step(
         who,
         HOSTILE.replace("/", ""),
@@ -453,9 +453,9 @@ def test_several_projects_on_one_page(
     other = Night(tmp_path / "zoo")
     who = other.start("feeding", "f", title="Feed the lions", steps=["a"])
     other.step(who, "a", MINUTE, "fail", error="no meat")
-    from leftoff.operations.lifecycle import finish
+    from leftoff.operations.run_lifecycle import finish_run
 
-    finish(other.project, who, "failed")
+    finish_run(other.project, who, "failed")
     other.project.close()
     site = serve([night.folder, other.folder])
     page = visit(site).go("/")
@@ -466,6 +466,6 @@ def test_several_projects_on_one_page(
 
 
 def _named(run_id: str) -> Any:
-    from leftoff.operations import Caller
+    from leftoff.engine.config.caller import Caller
 
     return Caller(named=run_id)

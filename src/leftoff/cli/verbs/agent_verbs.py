@@ -13,13 +13,12 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean, clean_lines
 from leftoff.engine.read.find import Target
-from leftoff.errors import NotFound, Unsupported, Usage
-from leftoff.operations.reports import usage_errors
+from leftoff.errors import NotFound, Unsupported, Usage, usage_errors
 
 if TYPE_CHECKING:  # a hook loads this module, too, and must be quick
     from leftoff.agents.handover import Handover
-    from leftoff.agents.install.install_plan import FileChange
-    from leftoff.agents.install.recipes import Recipe
+    from leftoff.agents.install_plan import FileChange
+    from leftoff.agents.recipes import Recipe
 
 # -- install
 
@@ -27,8 +26,8 @@ AGENTS = ("claude", "codex", "gemini")
 
 
 def run_install(args: Args, ctx: Context) -> int:
-    from leftoff.agents.install.install_plan import InstallPlan
-    from leftoff.agents.install.recipes import Recipe
+    from leftoff.agents.install_plan import InstallPlan
+    from leftoff.agents.recipes import Recipe
 
     agent = args.rest[0]
     if agent not in AGENTS:
@@ -53,7 +52,7 @@ def run_install(args: Args, ctx: Context) -> int:
 
 
 def _check_hooks(recipe: Recipe, ctx: Context) -> int:
-    from leftoff.agents.install.install_check import check_install
+    from leftoff.agents.install_plan import check_install
 
     found = check_install(recipe, ctx.project.store_folder)
     if ctx.args.json:
@@ -105,7 +104,7 @@ def run_hook(args: Args, ctx: Context) -> int:
         raise Usage(f"There are no hooks for {args.rest[0]!r}.", hint=f"One of {', '.join(AGENTS)}.")
     if sys.stdin.isatty():
         raise Usage("`leftoff hook` reads an event on stdin.", hint="`leftoff install claude` sets it up.")
-    from leftoff.agents.hooks.hook_process import HookCall, run_hook
+    from leftoff.agents.hook_process import HookCall, run_hook
 
     call = HookCall(args.rest[0], anywhere=args.user, project=args.project, store=args.store)
     answer = run_hook(call, sys.stdin.buffer.read())
@@ -122,7 +121,7 @@ def run_hook(args: Args, ctx: Context) -> int:
 
 def run_mcp(args: Args, ctx: Context) -> int:
     try:
-        from leftoff.agents.mcp.serve import Server
+        from leftoff.agents.mcp_server import Server
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mcp":
             raise
@@ -139,11 +138,11 @@ def run_mcp(args: Args, ctx: Context) -> int:
 
 
 def run_brief(args: Args, ctx: Context) -> int:
-    from leftoff.operations.checkpoints import brief
+    from leftoff.operations.checkpoints import brief_run
 
-    found = brief(ctx.project, ctx.caller, ctx.word)
+    found = brief_run(ctx.project, ctx.caller, ctx.word)
     if not args.json:
-        ctx.out(clean_lines(found.text))
+        ctx.out(clean_lines(found["text"]))
     return ctx.answer(found)
 
 
@@ -152,14 +151,14 @@ def run_brief(args: Args, ctx: Context) -> int:
 
 def run_handover(args: Args, ctx: Context) -> int:
     ctx.need_name()
+    from leftoff.agents.adapters import adapter, custom_agents
     from leftoff.agents.handover import hand_over
-    from leftoff.agents.headless.commands import check_agent, custom_agents
-    from leftoff.operations.reports import check_free, current
+    from leftoff.operations.run_reports import check_free, which_run
     from leftoff.operations.runs import whole_run
 
-    usage_errors(lambda: check_agent(args.to, ctx.project.settings.parsed("agents", custom_agents)))
+    usage_errors(lambda: adapter(args.to, ctx.project.settings.parsed("agents", custom_agents)))
     named = ctx.word
-    target = whole_run(ctx.project, ctx.caller, named, current(ctx.project, ctx.caller))
+    target = whole_run(ctx.project, ctx.caller, named, which_run(ctx.project, ctx.caller))
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)
     if args.go:
@@ -175,12 +174,12 @@ def _exec_agent(found: Handover, target: Target, ctx: Context) -> int:
     """A checkpoint, then the agent in our place."""
     import shutil
 
-    from leftoff.operations.handover import hand_over
+    from leftoff.operations.run_lifecycle import hand_over_run
     from leftoff.operations.runs import say_active_again
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
-    hand_over(ctx.project, ctx.caller, target.row, found.agent, found.session)
+    hand_over_run(ctx.project, ctx.caller, target.row, found.agent, found.session)
     say_active_again(ctx.project, target.row)
     ctx.close()
     os.chdir(ctx.project.folder)

@@ -14,15 +14,14 @@ from leftoff.engine.resume.answers import foresee_answers
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
-from leftoff.errors import BadDefinition, Usage
+from leftoff.errors import BadDefinition, Usage, usage_errors
 from leftoff.model.ids import issue_id
-from leftoff.operations.execution.workflow_file import RunRequest, check_agents, definition_of_twin, foresee
-from leftoff.operations.reports import step_of, usage_errors
 from leftoff.operations.resume.resume import find, subtask_for, to_go_back_to, unmet_criteria
 from leftoff.operations.resume.verdict import verify
+from leftoff.operations.run_reports import step_named
 from leftoff.operations.runs import target
-from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.operations.workflow_runs import RunRequest, check_agents, definition_of_twin, foresee_run
+from leftoff.workflow.definition.model import Graph, Step, Workflow
 from leftoff.workflow.definition.parse import review
 
 # -- run
@@ -108,7 +107,7 @@ def _show_definition(args: Args, ctx: Context, workflow: Workflow, doubts: list[
 
 def _foresee(args: Args, ctx: Context, request: RunRequest) -> int:
     """What each step would do, and why."""
-    plan = foresee(ctx.project, request)
+    plan = foresee_run(ctx.project, request)
     if args.json:
         document = {
             "workflow": request.workflow.name,
@@ -171,7 +170,7 @@ def _resume_request(args: Args, ctx: Context, target: Target, accepted: tuple[st
         target,
         only=only,
         adds=adds,
-        from_step=step_of(ctx.project, target.row, step_path(first)) if first is not None else None,
+        from_step=step_named(ctx.project, target.row, step_path(first)) if first is not None else None,
         failed=bool(args.failed),
         variables=assignments(args.var),
         accept=accepted,
@@ -200,7 +199,7 @@ def _only_steps(ctx: Context, target: Target, given: list[str]) -> tuple[list[st
     """The steps that are named, and those of them that are new. A word may be several with commas between; an item as
     it is shown may have commas in it."""
     words = [each for word in given for each in ([word] if "[" in word else word.split(",")) if each]
-    named = [step_of(ctx.project, target.row, step_path(each)) for each in words]
+    named = [step_named(ctx.project, target.row, step_path(each)) for each in words]
     found = [subtask_for(ctx.project, target.row, each) for each in named]
     return [step for step, _ in found], {path: how for _, new in found for path, how in new.items()}
 

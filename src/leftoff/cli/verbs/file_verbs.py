@@ -11,15 +11,15 @@ from leftoff.engine.workspace.restoring import PlanEntry, RestoreOutcome, Restor
 from leftoff.host import Process
 from leftoff.model.ids import split_path
 from leftoff.model.words import FINISHED
-from leftoff.operations.files import (
+from leftoff.operations.run_files import (
     Rollback,
     RolledBack,
     file_at,
     plan_rollback,
-    restore,
-    restore_request,
-    rollback,
-    track,
+    restore_files,
+    restore_words,
+    rollback_run,
+    track_files,
 )
 
 # -- track
@@ -28,7 +28,7 @@ from leftoff.operations.files import (
 def run_track(args: Args, ctx: Context) -> int:
     if bool(args.rest) == args.git:
         raise args.spec.wrong("`leftoff track` needs PATH… or --git.")
-    return ctx.answer(track(ctx.project, ctx.caller, args.rest, git=args.git))
+    return ctx.answer(track_files(ctx.project, ctx.caller, args.rest, git=args.git))
 
 
 # -- cat
@@ -55,8 +55,8 @@ def run_cat(args: Args, ctx: Context) -> int:
 
 
 def run_restore(args: Args, ctx: Context) -> int:
-    request = restore_request(ctx.project, ctx.caller, args.rest)
-    done = restore(ctx.project, ctx.caller, request, lambda plan: _agree(ctx, plan))
+    ref, paths = restore_words(ctx.project, ctx.caller, args.rest)
+    done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
     if not done.outcome.done:
         return ctx.said_no()
     plan = done.outcome.plan
@@ -84,7 +84,7 @@ def run_rollback(args: Args, ctx: Context) -> int:
         hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
         return ctx.confirm(_running_steps(run_id, running), hint=hint)
 
-    done = rollback(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
+    done = rollback_run(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
     if not done.done:
         return ctx.said_no()
     _tell_rollback(ctx, done)

@@ -9,11 +9,11 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, count
 from leftoff.cli.screen import Screen, crop, line_width, shared, wrapped
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
-from leftoff.engine.read.diff import Section, same
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.read.history import Section, same
+from leftoff.errors import usage_errors
 from leftoff.model.versions import Version
-from leftoff.operations import Caller
-from leftoff.operations.checkpoints import Compared, Fork, History, compare, fork, history
-from leftoff.operations.reports import usage_errors
+from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
 
 # -- log
 
@@ -177,7 +177,7 @@ _NOTHING: Any = object()
 
 def run_diff(args: Args, ctx: Context) -> int:
     old, new = [*args.rest, None, None][:2]
-    found = compare(ctx.project, ctx.caller, old, new, args.paths)
+    found = compare_versions(ctx.project, ctx.caller, old, new, args.paths)
     if args.json:
         return ctx.answer(found)
     screen = ctx.screen()
@@ -314,10 +314,9 @@ def run_fork(args: Args, ctx: Context) -> int:
     ctx.need_name()
     caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
     variables = usage_errors(lambda: assignments(args.var))
-    wanted = Fork(ctx.word, args.branch, args.run_id, variables)
-    made = fork(ctx.project, caller, wanted)
+    made, source = fork_run(ctx.project, caller, ctx.word, args.branch, args.run_id, variables)
     if not args.json:
-        ctx.out(made.info.run_id)
-        came = f"{made.source.row.run_id}@{made.source.seq}"
-        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.info.run_id}` continues it.")
+        ctx.out(made.run_id)
+        came = f"{source.row.run_id}@{source.seq}"
+        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.run_id}` continues it.")
     return ctx.answer(made)

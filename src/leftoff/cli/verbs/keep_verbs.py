@@ -9,24 +9,34 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean
-from leftoff.dialects.retention import Pruned
+from leftoff.dialects.project_retention import PruneReport, prune_project
+from leftoff.engine.config.trust import remembered
 from leftoff.engine.retention.fsck import FsckReport
-from leftoff.operations.settings.trust import Trust, give, given, look, take_back
-from leftoff.operations.upkeep import stores
-from leftoff.operations.upkeep.retention import archive, prune, remove, trash, undelete, withdraw_files
-from leftoff.operations.upkeep.stores import StoreInfo, fsck
+from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
+from leftoff.operations.store_upkeep import (
+    StoreInfo,
+    archive_run,
+    back_up_store,
+    check_store,
+    copy_all,
+    list_trash,
+    migrate_store,
+    remove_run,
+    store_info,
+    undelete_run,
+    withdraw_files,
+)
 
 # -- archive
 
 
 def run_archive(args: Args, ctx: Context) -> int:
-    done = archive(ctx.project, ctx.caller, ctx.word)
+    run, was_archived = archive_run(ctx.project, ctx.caller, ctx.word)
     if args.json:
-        ctx.emit(done.info.to_json())
+        ctx.emit(run.to_json())
     else:
-        ctx.out(done.info.run_id)
-        how = "was archived already" if done.already else "is archived"
-        ctx.say(f"leftoff: run {done.info.run_id} {how}.")
+        ctx.out(run.run_id)
+        ctx.say(f"leftoff: run {run.run_id} {'was archived already' if was_archived else 'is archived'}.")
     return 0
 
 
@@ -35,7 +45,7 @@ def run_archive(args: Args, ctx: Context) -> int:
 
 def run_rm(args: Args, ctx: Context) -> int:
     what = 'Run {0.run_id} ("{1}", {0.status}) would be moved to the trash.'
-    done = remove(
+    done = remove_run(
         ctx.project,
         ctx.caller,
         ctx.word,
@@ -61,13 +71,13 @@ def tell_removed(ctx: Context, done: dict[str, Any]) -> int:
 def run_undelete(args: Args, ctx: Context) -> int:
     name = args.rest[0] if args.rest else ctx.caller.named
     if name is not None:
-        found = undelete(ctx.project, name)
+        found = undelete_run(ctx.project, name)
         if args.json:
             ctx.emit(found.to_json())
         else:
             ctx.say(f"leftoff: run {found.run_id} is back ({found.status}).")
         return 0
-    there = trash(ctx.project)
+    there = list_trash(ctx.project)
     if args.json:
         ctx.emit({"trash": there})
         return 0
@@ -88,7 +98,7 @@ def run_prune(args: Args, ctx: Context) -> int:
     if args.protocol_files:
         done = withdraw_files(ctx.project, dry=args.dry_run)
     else:
-        done = prune(ctx.project, dry=args.dry_run, empty=args.empty_trash)
+        done = prune_project(ctx.project, dry=args.dry_run, empty=args.empty_trash)
     if args.json:
         ctx.emit(done.to_json())
         return 0
@@ -99,7 +109,7 @@ def run_prune(args: Args, ctx: Context) -> int:
     return 0
 
 
-def _prune_summary(done: Pruned, *, in_database: bool) -> list[str]:
+def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
     """Return what to say of all of it: what went where, and which space is free now or later."""
     verbs = [_prune_verb(about, done.dry) for about in done.removed]
     went = ", ".join(f"{verbs.count(verb)} {verb}" for verb in dict.fromkeys(verbs)) or "nothing to remove"
@@ -136,7 +146,7 @@ def _prune_line(about: dict[str, Any], dry: bool) -> str:
 
 
 def run_fsck(args: Args, ctx: Context) -> int:
-    report = fsck(ctx.project, repair=args.repair)
+    report = check_store(ctx.project, repair=args.repair)
     if args.json:
         ctx.emit(report.to_json())
     else:
@@ -196,19 +206,17 @@ def run_store(args: Args, ctx: Context) -> int:
                 line = f"copying {table}: {rows:,} of {total:,} rows"
                 region.draw([], [[(line, "")]], columns_of(sys.stderr))
 
-        done = stores.copy(ctx.project, places[0], places[1], tell)
+        done = copy_all(ctx.project, places[0], places[1], tell)
         if not args.json:
-            rows = sum(done.copied.values())
-            ctx.out(
-                f"{done.source}: {done.copied['run']} run(s), {rows} rows copied to {done.target}; checked."
-            )
+            copied, rows = done["copied"], sum(done["copied"].values())
+            ctx.out(f"{done['from']}: {copied['run']} run(s), {rows} rows copied to {done['to']}; checked.")
         return ctx.answer(done)
     if what == "backup":
-        saved = stores.backup(ctx.project, places[0])
+        saved = back_up_store(ctx.project, places[0])
         if not args.json:
-            ctx.out(f"{saved.store}: {saved.runs} run(s) backed up to {saved.folder}.")
+            ctx.out(f"{saved['store']}: {saved['runs']} run(s) backed up to {saved['backup']}.")
         return ctx.answer(saved)
-    found = stores.migrate(ctx.project) if what == "migrate" else stores.info(ctx.project)
+    found = migrate_store(ctx.project) if what == "migrate" else store_info(ctx.project)
     if not args.json:
         ctx.out(_store_page(found))
     return ctx.answer(found)
@@ -234,7 +242,7 @@ def run_trust(args: Args, ctx: Context) -> int:
 
 
 def _give_trust(ctx: Context) -> int:
-    found = look(ctx.project)
+    found = look_at_trust(ctx.project)
     if not ctx.args.json:
         _show_trust(ctx, found)
     if found.asked or found.runs:
@@ -244,8 +252,8 @@ def _give_trust(ctx: Context) -> int:
             return 7
         if not ctx.confirm("This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
             return ctx.said_no()
-        give(ctx.project, found)
-        found = look(ctx.project)
+        give_trust(ctx.project, found)
+        found = look_at_trust(ctx.project)
         ctx.say(f"leftoff: {found.project} is trusted, as it is now.")
     return ctx.answer(found)
 
@@ -269,7 +277,7 @@ def _indent(ctx: Context, lines: list[str]) -> None:
 
 
 def _list_trust(ctx: Context) -> int:
-    found = given()
+    found = remembered()
     if ctx.args.json:
         ctx.emit({"trusted": [known.to_json() for known in found]})
         return 0
@@ -284,7 +292,7 @@ def _list_trust(ctx: Context) -> int:
 
 
 def _revoke_trust(ctx: Context) -> int:
-    found, runs = take_back(ctx.project)
+    found, runs = take_back_trust(ctx.project)
     if ctx.args.json:
         ctx.emit({"revoked": [known.to_json() for known in found], "runs": runs})
     else:

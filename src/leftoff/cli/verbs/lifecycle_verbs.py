@@ -14,14 +14,20 @@ from leftoff.cli.text import clean, step_name
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import REJECT as REJECTED
-from leftoff.errors import CannotResume, LeftoffError, NeedsPerson, Usage
+from leftoff.errors import CannotResume, LeftoffError, NeedsPerson, Usage, usage_errors
 from leftoff.model.words import in_words
-from leftoff.operations import approvals
-from leftoff.operations.approvals import Decided, unblock
-from leftoff.operations.execution.stop import Stopped, stop
-from leftoff.operations.lifecycle import Start, Started, finish, pause, start
-from leftoff.operations.reports import usage_errors
+from leftoff.operations.run_lifecycle import (
+    DecidedStep,
+    Start,
+    StartedRun,
+    decide_step,
+    finish_run,
+    pause_run,
+    start,
+    unblock_run,
+)
 from leftoff.operations.runs import run_and_step
+from leftoff.operations.workflow_runs import Stopped, stop_run
 
 # -- start
 
@@ -83,7 +89,7 @@ def _not_empty(value: str | None, name: str) -> str | None:
     return value
 
 
-def _tell_started(started: Started, ctx: Context) -> None:
+def _tell_started(started: StartedRun, ctx: Context) -> None:
     ctx.answer(started)
     assert started.info is not None
     run_id, twin = started.info.run_id, started.twin
@@ -104,7 +110,7 @@ def _tell_started(started: Started, ctx: Context) -> None:
 
 def run_pause(args: Args, ctx: Context) -> int:
     ctx.name_run()
-    done = pause(ctx.project, ctx.caller, args.note)
+    done = pause_run(ctx.project, ctx.caller, args.note)
     ctx.answer(done)
     if done.changed:
         ctx.say(f"leftoff: {done.info.run_id} is paused. `leftoff resume` continues it.")
@@ -121,7 +127,7 @@ ENDINGS = ("completed", "failed", "abandoned")
 def run_finish(args: Args, ctx: Context) -> int:
     ctx.name_run()
     status = args.status or "completed"
-    done = finish(ctx.project, ctx.caller, status, args.summary)
+    done = finish_run(ctx.project, ctx.caller, status, args.summary)
     ctx.answer(done)
     if done.stopped:
         ctx.say(f"leftoff: ended: {', '.join(map(step_name, done.stopped))}.")
@@ -141,7 +147,7 @@ _MOST_STEPS = 6
 
 
 def run_stop(args: Args, ctx: Context) -> int:
-    done = stop(ctx.project, ctx.caller, ctx.word)
+    done = stop_run(ctx.project, ctx.caller, ctx.word)
     ctx.say(_stopped(done))
     return ctx.answer(done.run) if done.run is not None else 0
 
@@ -171,13 +177,13 @@ def run_approve(args: Args, ctx: Context) -> int:
 
 def _decide(args: Args, ctx: Context, choice: str | None) -> int:
     """Also what `reject` does."""
-    done = approvals.decide(ctx.project, ctx.caller, approvals.Decision(args.rest, choice, args.note))
+    done = decide_step(ctx.project, ctx.caller, args.rest, choice, args.note)
     ctx.answer(done)
     ctx.say(_decided(done))
     return 0
 
 
-def _decided(done: Decided) -> str:
+def _decided(done: DecidedStep) -> str:
     """What was recorded, and who goes on."""
     run_id, step = done.info.run_id, step_name(done.step)
     word = (
@@ -204,7 +210,7 @@ def run_reject(args: Args, ctx: Context) -> int:
 
 def run_unblock(args: Args, ctx: Context) -> int:
     ref, step = run_and_step(ctx.project, ctx.caller, args.rest)
-    done = unblock(ctx.project, ctx.caller, ref, step_path(step) if step is not None else None)
+    done = unblock_run(ctx.project, ctx.caller, ref, step_path(step) if step is not None else None)
     if args.json:
         return ctx.answer(done)
     if not done.changed:

@@ -12,8 +12,7 @@ from leftoff.cli.screen import Column, Region, Screen, facts, rows_of, table, wr
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
 from leftoff.engine.read.info import RunInfo
-from leftoff.operations.run_list import Wanted, check_statuses, list_runs
-from leftoff.operations.status import Status, board, status
+from leftoff.operations.runs import Status, check_statuses, list_project_runs, status
 
 EVERY_S = 1.0  # between two drawings of a page that shows relative times
 NEWEST = 50  # runs that `ls` lists
@@ -38,7 +37,9 @@ def run_status(args: Args, ctx: Context) -> int:
         raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
     ctx.project.update_page()
     if args.markdown:
-        ctx.out(clean_lines(board(ctx.project)))
+        from leftoff.dialects.status_table import table as table_of
+
+        ctx.out(clean_lines(table_of(ctx.project.store, ctx.project.now, ctx.project.limits)))
         return 0
     if args.watch:
         return _watch_status(args, ctx)
@@ -125,10 +126,10 @@ def _watch_status(args: Args, ctx: Context) -> int:
 
 def _moments(ctx: Context) -> Iterator[Status]:
     """Yield the status whenever it has changed."""
-    from leftoff.operations.watching.changes import watch
+    from leftoff.operations.watching import Changes
 
     last: Any = None
-    with watch(ctx.project) as changes:
+    with Changes(ctx.project) as changes:
         for _ in changes.follow():
             found = status(ctx.project, ctx.caller)
             known = {**found.to_json(), "time": None, "times": None}  # time that passes is not a change
@@ -139,10 +140,10 @@ def _moments(ctx: Context) -> Iterator[Status]:
 
 def _redraw(ctx: Context) -> None:
     """Draw the page each second, because of its relative times; ask the store only when something happened."""
-    from leftoff.operations.watching.changes import News, watch
+    from leftoff.operations.watching import Changes, News
 
     region = Region(sys.stdout)
-    with watch(ctx.project) as changes:
+    with Changes(ctx.project) as changes:
         news = News(others=True)
         while True:
             if news:
@@ -164,8 +165,8 @@ def run_ls(args: Args, ctx: Context) -> int:
     check_statuses(wanted or [])
     limit = count("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
     every = args.all and limit is None
-    found = list_runs(
-        ctx.project, Wanted(wanted, args.workflow, args.branch, limit, archived=every, sizes=args.long)
+    found = list_project_runs(
+        ctx.project, wanted, args.workflow, args.branch, limit, archived=every, sizes=args.long
     )
     if args.json:
         return ctx.answer(found)

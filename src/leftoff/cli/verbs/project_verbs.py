@@ -15,7 +15,7 @@ from leftoff.cli.verbs import SAME, VERBS
 from leftoff.engine.config.caller import CALLER
 from leftoff.errors import NotFound, Usage
 from leftoff.host import python
-from leftoff.operations.upkeep.init import Initialized
+from leftoff.operations.store_upkeep import Initialized
 
 # -- init
 
@@ -36,9 +36,9 @@ After an interruption, `leftoff brief` says where you were.
 
 
 def run_init(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep.init import init
+    from leftoff.operations.store_upkeep import init_project
 
-    done = init(ctx.project, args.dialect, utilities=bool(args.utils))
+    done = init_project(ctx.project, args.dialect, utilities=bool(args.utils))
     ignore = "\n".join([*([f"{done.inside}/"] if done.inside else []), *done.ignored])
     if args.json:
         suggestions = {
@@ -280,15 +280,15 @@ def run_completion(args: Args, ctx: Context) -> int:
 
 def _run_words(ctx: Context) -> list[str]:
     """The newest runs by id, and the words that name one."""
-    from leftoff.operations.run_list import Wanted, list_runs
+    from leftoff.operations.runs import list_project_runs
 
-    found = list_runs(ctx.project, Wanted(limit=_MOST_WORDS)).runs
+    found = list_project_runs(ctx.project, limit=_MOST_WORDS).runs
     return [*(run.run_id for run in found), "latest"] if ctx.project.store.exists() else []
 
 
 def _step_words(ctx: Context) -> list[str]:
     """The steps of the current run, those left out that a shell might take for more than a word."""
-    from leftoff.operations.steps import step_names
+    from leftoff.operations.runs import step_names
 
     try:
         found = step_names(ctx.project, ctx.caller)

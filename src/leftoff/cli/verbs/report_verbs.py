@@ -13,18 +13,16 @@ from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
-from leftoff.operations import records
-from leftoff.operations.records import (
-    Artifact,
-    Note,
-    Record,
+from leftoff.operations.run_reports import (
     add_note,
-    beat,
+    beat_run,
     keep_artifact,
-    put_record,
+    next_step,
+    put_run_record,
+    report_step,
+    save_checkpoint,
     set_variables,
 )
-from leftoff.operations.steps import next_step, report_step
 
 # -- step
 
@@ -83,17 +81,15 @@ def _next_lines(found: NextStep) -> list[str]:
 
 def run_beat(args: Args, ctx: Context) -> int:
     ctx.name_run()
-    return ctx.answer(beat(ctx.project, ctx.caller))
+    return ctx.answer(beat_run(ctx.project, ctx.caller))
 
 
 # -- save
 
 
 def run_save(args: Args, ctx: Context) -> int:
-    from leftoff.operations.checkpoints import save
-
     ctx.name_run()
-    version = save(ctx.project, ctx.caller, args.trigger or "manual", args.note)
+    version = save_checkpoint(ctx.project, ctx.caller, args.trigger or "manual", args.note)
     if not args.json:
         ctx.out(version.id or "")
     return ctx.answer(version)
@@ -112,11 +108,13 @@ def run_set(args: Args, ctx: Context) -> int:
 
 
 def run_get(args: Args, ctx: Context) -> int:
+    from leftoff.operations.runs import get, variables
+
     if not args.rest:
-        ctx.emit(records.variables(ctx.project, ctx.caller))
+        ctx.emit(variables(ctx.project, ctx.caller))
         return 0
     name, *ref = args.rest
-    value = records.get(ctx.project, ctx.caller, name, *ref, redacted=args.json)
+    value = get(ctx.project, ctx.caller, name, *ref, redacted=args.json)
     if args.json or not isinstance(value, str):
         ctx.emit(value)
     else:
@@ -132,7 +130,7 @@ def run_put(args: Args, ctx: Context) -> int:
     if collection == "step":
         key = step_path(key)
     value = json_or_file(word, "The value")
-    done = put_record(ctx.project, ctx.caller, Record(collection, key, value, args.new))
+    done = put_run_record(ctx.project, ctx.caller, collection, key, value, new=args.new)
     ctx.say_redacted(done.redacted)
     return ctx.answer(done)
 
@@ -145,7 +143,7 @@ def run_note(args: Args, ctx: Context) -> int:
     if not text.strip():
         raise Usage("A note cannot be empty.", hint='For example: leftoff note "the second server is slow"')
     step = step_path(args.step) if args.step else None
-    return ctx.answer(add_note(ctx.project, ctx.caller, Note(text, step, args.resume)))
+    return ctx.answer(add_note(ctx.project, ctx.caller, text, step, resume=args.resume))
 
 
 # -- artifact
@@ -153,4 +151,4 @@ def run_note(args: Args, ctx: Context) -> int:
 
 def run_artifact(args: Args, ctx: Context) -> int:
     step = step_path(args.step) if args.step else None
-    return ctx.answer(keep_artifact(ctx.project, ctx.caller, Artifact(args.rest[0], args.name, step)))
+    return ctx.answer(keep_artifact(ctx.project, ctx.caller, args.rest[0], args.name, step))

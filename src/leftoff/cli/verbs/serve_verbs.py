@@ -10,13 +10,12 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean
 from leftoff.engine.config.project import find_project
+from leftoff.engine.read.attention import RunChange
 from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.watch import Change
 from leftoff.errors import Unsupported, Usage
-from leftoff.operations.execution.detached import resume_apart
-from leftoff.operations.run_list import Wanted, list_runs
-from leftoff.operations.upkeep.stores import projects_beside
-from leftoff.operations.watching.supervision import Supervision
+from leftoff.operations.runs import list_project_runs
+from leftoff.operations.store_upkeep import projects_beside
+from leftoff.operations.supervision import Supervision, start_resume
 
 # -- serve
 
@@ -126,7 +125,7 @@ COMMAND_S = 60.0
 
 
 def run_supervise(args: Args, ctx: Context) -> int:
-    from leftoff.operations.watching.supervision import Supervision
+    from leftoff.operations.supervision import Supervision
 
     supervision = Supervision(ctx.project, ctx.caller)
     watch = Watcher(ctx, supervision, restart=bool(args.restart) or supervision.settings.restart)
@@ -149,7 +148,7 @@ def run_supervise(args: Args, ctx: Context) -> int:
 def _emit_last(ctx: Context) -> None:
     """The last event: the run that something happened in last."""
     if ctx.args.json:
-        newest = list_runs(ctx.project, Wanted(limit=1)).runs
+        newest = list_project_runs(ctx.project, limit=1).runs
         ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
 
 
@@ -171,7 +170,7 @@ class Watcher:
 
     # -- telling
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: RunChange) -> None:
         if self.ctx.args.json:
             self.ctx.emit(change.to_json())
         else:
@@ -181,7 +180,7 @@ class Watcher:
         if self.settings.url:
             self._post(change)
 
-    def _run_command(self, change: Change) -> None:
+    def _run_command(self, change: RunChange) -> None:
         import json
         import subprocess
 
@@ -203,7 +202,7 @@ class Watcher:
         except (OSError, subprocess.SubprocessError) as error:
             self.ctx.say(f"leftoff: the command of [supervise] could not be run: {error}")
 
-    def _post(self, change: Change) -> None:
+    def _post(self, change: RunChange) -> None:
         import json
         from urllib.request import Request, urlopen
 
@@ -220,13 +219,13 @@ class Watcher:
 
     def _consider(self, info: RunInfo) -> None:
         """Resume a dead run, unless something stands in the way; why is said once."""
-        found = self.supervision.consider(info)
-        if found.resumes:
+        resumes, why = self.supervision.consider(info)
+        if resumes:
             change = self.supervision.restarted(info)
             self._resume(info.run_id)
             self._tell(change)
-        elif found.why:
-            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(found.why)}.")
+        elif why:
+            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
 
     def _resume(self, run_id: str) -> None:
-        resume_apart(self.ctx.project, self.ctx.caller, [run_id], "supervise.log")
+        start_resume(self.ctx.project, self.ctx.caller, [run_id], "supervise.log")

@@ -12,17 +12,15 @@ from leftoff.cli.tally import took
 from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_name, tidy, value, width
 from leftoff.cli.verbs.list_verbs import bar, status_line
 from leftoff.clock import lasted, millis
-from leftoff.engine.read import turns
-from leftoff.engine.read.logs import Log
-from leftoff.engine.read.turns import other_errors
+from leftoff.engine.read.attempt_logs import AttemptLog, Choice
+from leftoff.engine.read.brief import other_errors, turn_lines
 from leftoff.engine.steps.approvals import how
+from leftoff.errors import usage_errors
 from leftoff.model.ids import as_word, given_step, shown_step
 from leftoff.model.words import AS_WRITTEN
 from leftoff.operations.checkpoints import show
-from leftoff.operations.reports import usage_errors
 from leftoff.operations.runs import run_and_step
-from leftoff.operations.watching.log_files import LogFile, shown, without_secrets
-from leftoff.operations.watching.logs import Choice, RunLogs, document, logs_of
+from leftoff.operations.watching import LogFile, RunLogs, log_document, log_text, logs_of, redacted_log
 
 # -- show
 
@@ -64,15 +62,10 @@ def show_page(found: dict[str, Any], screen: Screen) -> list[Line]:
     lines += facts(_about(found, screen), screen.columns)
     for part in PARTS:
         lines += _section(part.capitalize(), _part_lines(part, found, screen))
-    known, health = turns.turns_of(found), found["health"]
-    if known:  # what an agent's session was asked
-        for title, told in {
-            "Asked, newest first": turns.asked(known, health),
-            "Where it stopped": turns.stopped(known, health),
-            "Left to do": turns.left(known, found["records"]),
-        }.items():
-            texts = [line.removeprefix("- ") for entry in told for line in entry.split("\n")]
-            lines += _section(title, [[(line, "")] for line in texts])
+    titles = ("Asked, newest first", "Where it stopped", "Left to do")
+    for title, told in zip(titles, turn_lines(found), strict=True):  # of an agent's session
+        texts = [line.removeprefix("- ") for entry in told for line in entry.split("\n")]
+        lines += _section(title, [[(line, "")] for line in texts])
     for name, records in found["records"].items():
         if name == "error":
             lines += _section("Errors", _failure_lines(other_errors(found["records"]), found["run_id"]))
@@ -320,7 +313,7 @@ def run_logs(args: Args, ctx: Context) -> int:
     found = logs.find()
     if args.json:
         about = {"run_id": logs.run_id, **({"archived": True} if logs.archived else {})}
-        return ctx.answer({**about, "logs": [document(ctx.project, log) for log in found.logs]})
+        return ctx.answer({**about, "logs": [log_document(ctx.project, log) for log in found.logs]})
     if not found.logs:
         ctx.say(_no_logs(logs))
     for name, why in found.unstarted.items():
@@ -382,16 +375,16 @@ class LogPage:
         self._seen: set[str] = set()  # attempts that had a heading
         self._open = False  # whether the last line has no end yet
 
-    def show(self, log: Log, file: LogFile, *, ended: bool) -> None:
+    def show(self, log: AttemptLog, file: LogFile, *, ended: bool) -> None:
         """Print what is new in a log."""
         token = log.attempt.token
         blocks = file.read(ended=ended)
         for block in blocks:
             self._head(log)
-            self._write(without_secrets(block, self._redactor))
+            self._write(redacted_log(block, self._redactor))
         if ended and log.raised:
             self._head(log)
-            self._write(without_secrets(log.raised.encode("utf-8", "backslashreplace"), self._redactor))
+            self._write(redacted_log(log.raised.encode("utf-8", "backslashreplace"), self._redactor))
         if ended and token not in self._seen:  # it printed nothing, or its log is gone: also worth knowing
             self._head(log)
 
@@ -400,7 +393,7 @@ class LogPage:
             self._write(b"\n")
         sys.stdout.flush()
 
-    def _head(self, log: Log) -> None:
+    def _head(self, log: AttemptLog) -> None:
         """Print a heading if the last lines were of another attempt."""
         token = log.attempt.token
         if self._headed and self._last != token:
@@ -417,7 +410,7 @@ class LogPage:
     def _write(self, block: bytes) -> None:
         self._open = not block.endswith(b"\n")
         if self._terminal:
-            sys.stdout.write(printable("\n".join(map(tidy, shown(block).split("\n")))))
+            sys.stdout.write(printable("\n".join(map(tidy, log_text(block).split("\n")))))
         else:
             sys.stdout.flush()
             sys.stdout.buffer.write(block)
@@ -425,7 +418,7 @@ class LogPage:
         sys.stdout.flush()
 
 
-def _attempt_facts(log: Log, now: int) -> list[str]:
+def _attempt_facts(log: AttemptLog, now: int) -> list[str]:
     """Return which attempt it is, how it ended, and how long it took."""
     about = log.attempt
     out = [f"attempt {about.number}"]

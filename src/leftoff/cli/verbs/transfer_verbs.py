@@ -11,15 +11,14 @@ from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.prompts import YES, answer
 from leftoff.cli.text import clean, columns
 from leftoff.clock import ago
-from leftoff.dialects.bmad_events import parse
 from leftoff.dialects.claude import phases, project_of, status_word, why_ask
 from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
 from leftoff.dialects.document_text import dump_json as dump
 from leftoff.dialects.loose_values import shown
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
-from leftoff.operations.protocols.bmad import take_event
-from leftoff.operations.transfer import DialectHere, Import, Imported, dialects, export, import_runs
+from leftoff.operations.protocols.bmad_events import parse, take_event
+from leftoff.operations.run_transfer import Import, Imported, export_to, import_runs, list_dialects
 
 # -- export
 
@@ -27,7 +26,7 @@ from leftoff.operations.transfer import DialectHere, Import, Imported, dialects,
 def run_export(args: Args, ctx: Context) -> int:
     if args.o == "-":
         raise args.spec.wrong("A bundle is written to a file, not to stdout.")
-    done = export(ctx.project, ctx.caller, ctx.word, args.o)
+    done = export_to(ctx.project, ctx.caller, ctx.word, args.o)
     if args.json:
         ctx.emit(done.to_json())
     else:
@@ -82,38 +81,40 @@ def _became(entry: dict[str, Any], dry: bool) -> str:
 
 
 def run_dialects(args: Args, ctx: Context) -> int:
-    found = dialects(ctx.project)
+    found = list_dialects(ctx.project)
     if args.json:
-        ctx.emit({"dialects": [each.to_json() for each in found]})
+        ctx.emit({"dialects": found})
         return 0
     rows = [("DIALECT", "HERE", "FILES")]
-    rows += [(each.name, _dialect_files(each), each.about) for each in found]
+    rows += [(each["name"], _dialect_files(each), each["about"]) for each in found]
     ctx.out(
         "\n".join([*columns(rows), "", *(line for each in found for line in _dialect_example(each))]).rstrip()
     )
     return 0
 
 
-def _dialect_example(each: DialectHere) -> list[str]:
+def _dialect_example(each: dict[str, Any]) -> list[str]:
     """What one of its files says, and how leftoff begins such a run."""
-    if each.example is None:
+    name, path, document = each["name"], each["example"]["path"], each["example"]["document"]
+    if path is None:
         return []
-    path, document = each.example
     begins = (
-        f"Begun by: {each.starts}" if each.starts else f"Read by: leftoff import {path} --dialect {each.name}"
+        f"Begun by: {each['starts']}"
+        if each["starts"]
+        else f"Read by: leftoff import {path} --dialect {name}"
     )
     return [
-        f"{each.name}, for example {path}:",
+        f"{name}, for example {path}:",
         f"    {clean(json.dumps(document, ensure_ascii=False))}",
         f"    {begins}",
         "",
     ]
 
 
-def _dialect_files(each: DialectHere) -> str:
-    number = len(each.files)
+def _dialect_files(each: dict[str, Any]) -> str:
+    number = len(each["files"])
     here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
-    return f"{here}, mirrored" if each.mirrored else here
+    return f"{here}, mirrored" if each["mirrored"] else here
 
 
 # -- compat

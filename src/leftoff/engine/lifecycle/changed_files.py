@@ -7,8 +7,8 @@ from typing import Any
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.spool import Spool
 from leftoff.engine.lifecycle.turns import RUNNING, Unclaimed, last_turn
+from leftoff.engine.read.find import OPEN_TURN
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import OPEN_TURN
 from leftoff.engine.workspace.file_state import look_at_files
 from leftoff.engine.workspace.git import uncommitted
 from leftoff.engine.workspace.tracking import changed_by_others, own_files

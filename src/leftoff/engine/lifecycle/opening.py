@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
-from leftoff.engine.read.which import twins
+from leftoff.engine.read.find import twins
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head

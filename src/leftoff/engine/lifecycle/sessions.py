@@ -10,8 +10,8 @@ from __future__ import annotations
 from leftoff import log
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.lifecycle.turns import drop_talk
+from leftoff.engine.read.find import SESSION, is_own, is_spent, twins
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import SESSION, is_own, is_spent, twins
 from leftoff.engine.resume.open_again import cut_turn, put_back
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import NOBODY, idle, refuse_driven

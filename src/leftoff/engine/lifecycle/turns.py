@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.find import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.lease import NOBODY
 from leftoff.engine.write.lease import state as lease_state

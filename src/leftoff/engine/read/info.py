@@ -1,4 +1,4 @@
-"""A run as it is shown: in listings, in JSON, in the Python API."""
+"""A run as listings, JSON and the Python API show it: its row, its current and next step, and its health."""
 
 from __future__ import annotations
 
@@ -6,113 +6,47 @@ from leftoff.clock import iso
 from leftoff.engine.read.find import list_runs
 from leftoff.engine.write.lease import ELSEWHERE, idle
 from leftoff.engine.write.lease import state as lease_state
-from leftoff.host import ALIVE, GONE
+from leftoff.host import GONE
 from leftoff.model.versions import counts_of
 from leftoff.model.words import EXPECTED, FINISHED, STANDS
+from leftoff.store.base import Store, View
+from leftoff.store.rows import Lease, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.store.base import Store, View
-    from leftoff.store.rows import Lease, RunRow
+    Known = tuple[str | None, str | None, str]  # current step, next step, health
 
 QUIET_MS, STALLED_MS = 600_000, 1_800_000
 LIMITS = (QUIET_MS, STALLED_MS)  # without a sign of life for so long: quiet, stalled
 
 
-def next_leaf(view: View, row: RunRow) -> str | None:
-    """The step that comes next: the first that is pending; where the run goes on from a standstill, what failed before
-    it is done again first."""
-    counts = counts_of(row.counts)
-    pending = view.leaf(row.run, "pending") if counts["pending"] else None
-    if row.status not in STANDS or not counts["failed"]:
-        return pending
-    failed = view.leaf(row.run, "failed")
-    known = {path: view.row(row.run, "step", path) for path in (failed, pending) if path is not None}
-    return min(known, key=lambda path: (known[path] or (b"", "", "", 0))[2] or "", default=None)
-
-
-def step_counts(row: RunRow) -> dict[str, int]:
-    """Leaf steps by status, and their ``total``.
-
-    Those that were announced, for the run or below a step, and that nobody reported yet, are pending. ``beyond``: how
-    many more there are of a status than are listed, where a foreign document said so.
-    """
-    counts, card = counts_of(row.counts), row.card
-    declared, beyond, expected = card.get("total"), card.get("beyond"), card.get(EXPECTED)
-    if isinstance(expected, dict):
-        counts["pending"] += sum(expected.values())
-    if isinstance(beyond, dict):
-        for word, more in beyond.items():
-            if word in counts and isinstance(more, int):
-                counts[word] += more
-    if isinstance(declared, int) and not isinstance(declared, bool):
-        counts["pending"] += max(0, declared - sum(counts.values()))
-    return {"total": sum(counts.values()), **counts}
-
-
-class Listing:
-    """Runs that were listed together: what needs a look-up of its own is looked up for all at once, if anyone asks."""
-
-    def __init__(
-        self,
-        store: Store | None,
-        rows: list[RunRow],
-        now: int,
-        limits: tuple[int, int] = LIMITS,
-        ahead: View | None = None,
-    ) -> None:
-        """``ahead``: a view that has fetched all that is asked here, and needs its transaction no more."""
-        self._store = store
-        self._rows = rows
-        self._now = now
-        self._limits = limits
-        self._ahead = ahead
-        self._found: dict[int, tuple[str | None, str | None, str]] | None = None
-
-    def of(self, row: RunRow) -> tuple[str | None, str | None, str]:
-        """Current step, next step and health."""
-        if self._ahead is not None:
-            return self._look_at(self._ahead, row)
-        if self._found is None:
-            assert self._store is not None
-            self._store.read(self.look)
-        assert self._found is not None
-        return self._found[row.run]
-
-    def look(self, view: View) -> None:
-        self._found = {row.run: self._look_at(view, row) for row in self._rows}
-
-    def _look_at(self, view: View, row: RunRow) -> tuple[str | None, str | None, str]:
-        counts = counts_of(row.counts)
-        words = (word for word in ("running", "waiting") if counts[word])
-        current = next((view.leaf(row.run, word) for word in words), None)
-        lease = view.lease(row.run) if row.status not in FINISHED else None
-        return current, next_leaf(view, row), health(row, lease, self._now, *self._limits)
-
-
 class RunInfo:
-    """What a listing knows of a run; its steps are never scanned for it."""
+    """What a listing knows of a run, without scanning its steps."""
 
-    __slots__ = ("_listing", "row")
+    __slots__ = ("_known", "row")
 
-    def __init__(self, row: RunRow, listing: Listing) -> None:
+    def __init__(self, row: RunRow, known: Known | Listing) -> None:
         self.row = row
-        self._listing = listing
+        self._known = known
+
+    @property
+    def _now(self) -> Known:
+        return self._known.of(self.row) if isinstance(self._known, Listing) else self._known
 
     @property
     def current_step(self) -> str | None:
-        return self._listing.of(self.row)[0]
+        return self._now[0]
 
     @property
     def next_step(self) -> str | None:
-        return self._listing.of(self.row)[1]
+        return self._now[1]
 
     @property
     def health(self) -> str:
         """``alive``, ``quiet``, ``stalled``, ``dead``, ``idle`` or ``finished``."""
-        return self._listing.of(self.row)[2]
+        return self._now[2]
 
     @property
     def steps(self) -> dict[str, int]:
@@ -148,7 +82,7 @@ class RunInfo:
 
     @property
     def percent(self) -> int:
-        """Of the leaf steps, rounded down; a completed run is complete."""
+        """Of the leaf steps, rounded down. A completed run without steps is complete."""
         steps = self.steps
         if steps["total"] == 0:
             return 100 if self.status == "completed" else 0
@@ -184,10 +118,66 @@ class RunInfo:
         return f"<run {self.run_id}: {self.status}, {done} steps, {self.health}>"
 
 
+class Listing:
+    """Runs that were listed together. The first question about one looks up all of them in one transaction."""
+
+    def __init__(self, store: Store, rows: list[RunRow], now: int, limits: tuple[int, int]) -> None:
+        self._store = store
+        self._rows = rows
+        self._now = now
+        self._limits = limits
+        self._found: dict[int, Known] | None = None
+
+    def of(self, row: RunRow) -> Known:
+        if self._found is None:
+            self._found = self._store.read(
+                lambda view: {row.run: _look_at(view, row, self._now, self._limits) for row in self._rows}
+            )
+        return self._found[row.run]
+
+
+def _look_at(view: View, row: RunRow, now: int, limits: tuple[int, int]) -> Known:
+    counts = counts_of(row.counts)
+    words = (word for word in ("running", "waiting") if counts[word])
+    current = next((view.leaf(row.run, word) for word in words), None)
+    lease = view.lease(row.run) if row.status not in FINISHED else None
+    return current, next_leaf(view, row), health(row, lease, now, *limits)
+
+
+def next_leaf(view: View, row: RunRow) -> str | None:
+    """Return the next step: the first pending one, and of a paused or failed run also a failed one before it."""
+    counts = counts_of(row.counts)
+    pending = view.leaf(row.run, "pending") if counts["pending"] else None
+    if row.status not in STANDS or not counts["failed"]:
+        return pending
+    failed = view.leaf(row.run, "failed")
+    known = {path: view.row(row.run, "step", path) for path in (failed, pending) if path is not None}
+    return min(known, key=lambda path: (known[path] or (b"", "", "", 0))[2] or "", default=None)
+
+
+def step_counts(row: RunRow) -> dict[str, int]:
+    """Return leaf steps by status, and their ``total``.
+
+    Announced steps that are not reported yet are pending. ``beyond``: how many more there are of a status than are
+    listed, if a protocol's document said so.
+    """
+    counts, card = counts_of(row.counts), row.card
+    declared, beyond, expected = card.get("total"), card.get("beyond"), card.get(EXPECTED)
+    if isinstance(expected, dict):
+        counts["pending"] += sum(expected.values())
+    if isinstance(beyond, dict):
+        for word, more in beyond.items():
+            if word in counts and isinstance(more, int):
+                counts[word] += more
+    if isinstance(declared, int) and not isinstance(declared, bool):
+        counts["pending"] += max(0, declared - sum(counts.values()))
+    return {"total": sum(counts.values()), **counts}
+
+
 def health(
     row: RunRow, lease: Lease | None, now: int, quiet: int = QUIET_MS, stalled: int = STALLED_MS
 ) -> str:
-    """``alive``, ``quiet``, ``stalled``, ``dead``, ``idle`` or ``finished``."""
+    """Return ``alive``, ``quiet``, ``stalled``, ``dead``, ``idle`` or ``finished``."""
     if row.status in FINISHED:
         return "finished"
     seen = lease_state(lease, now)
@@ -199,15 +189,13 @@ def health(
     if lease is not None and lease.who == ELSEWHERE and not lease.held and last <= (lease.since or 0):
         return "dead"
     age = idle(row, lease, now)
-    if seen == ALIVE or age < quiet:
-        return "alive" if age < quiet else "quiet" if age < stalled else "stalled"
+    if age < quiet:
+        return "alive"
     return "quiet" if age < stalled else "stalled"
 
 
 def info(view: View, row: RunRow, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo:
-    listing = Listing(None, [row], now, limits)
-    listing.look(view)
-    return RunInfo(row, listing)
+    return RunInfo(row, _look_at(view, row, now, limits))
 
 
 def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo | None:
@@ -221,16 +209,12 @@ def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS)
 
 
 def list_info(store: Store, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
-    """``list_runs`` with what a listing shows of each."""
-    if store.far and store.exists():
-        return store.read(lambda view: _list_ahead(view, now, limits, where))
+    """Return the runs of ``list_runs``, each as a listing shows it."""
+    if store.far and store.exists():  # one round trip fetches all that is looked up
+        limit = where.pop("limit", None)
+        return store.read(
+            lambda view: [info(view, row, now, limits) for row in view.list_runs(where, limit, ahead=True)]
+        )
     rows = list_runs(store, **where)
     listing = Listing(store, rows, now, limits)
-    return [RunInfo(row, listing) for row in rows]
-
-
-def _list_ahead(view: View, now: int, limits: tuple[int, int], where: dict[str, Any]) -> list[RunInfo]:
-    """Nothing is left to be looked up when somebody asks."""
-    rows = view.list_runs(where, where.pop("limit", None), ahead=True)
-    listing = Listing(None, rows, now, limits, view)
     return [RunInfo(row, listing) for row in rows]

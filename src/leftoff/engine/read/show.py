@@ -1,50 +1,33 @@
-"""One run at one version, whole: what `show` prints, and whoever wants to look at everything at once."""
+"""One run at one version: the whole document that `show` prints, pages of its steps, their graph, their times."""
 
 from __future__ import annotations
 
-from leftoff.clock import iso
-from leftoff.engine.read.info import LIMITS, Listing, RunInfo, health
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import merge
+from typing import Any
+
+from leftoff.clock import iso, millis
+from leftoff.engine.read.find import Target
+from leftoff.engine.read.info import LIMITS, RunInfo, health
 from leftoff.engine.read.state import PROVED, Reader, need_version, seen_step
 from leftoff.engine.write.head import need_run
 from leftoff.model.codec import text
-from leftoff.model.ids import parent_of, with_item
-from leftoff.model.words import STANDS
+from leftoff.model.fields import Fields
+from leftoff.model.ids import parent_of, quote_part, shown_step, with_item
+from leftoff.model.versions import Version, counts_of
+from leftoff.model.words import STANDS, STEP_STATUS
+from leftoff.store.base import Store, View
 from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from typing import Any
-
-    from leftoff.engine.read.find import Target
-    from leftoff.model.versions import Version
-    from leftoff.store.base import Store, View
-
 STEP_KEYS = (
-    "step",
-    "title",
-    "status",
-    "attempt",
-    "started_at",
-    "completed_at",
-    "outputs",
-    "result",
-    "error",
-)
+    "step", "title", "status", "attempt", "started_at", "completed_at", "outputs", "result", "error",
+)  # fmt: skip
 _OWN = ("variable", "item", "step", "artifact", "file")  # have a place of their own in the document
 _NO_ORDER = 1 << 40
-BEGINNING = 200  # entries of a list, where not all is wanted
+BEGINNING = 200  # entries of a list, if not all are wanted
 
 
-class _Then(Listing):
-    """What a listing would have said of one run at one version."""
-
-    def __init__(self, known: tuple[str | None, str | None, str]) -> None:
-        super().__init__(None, [], 0)
-        self._known = known
-
-    def of(self, row: RunRow) -> tuple[str | None, str | None, str]:
-        return self._known
+# -- the whole document
 
 
 def document(
@@ -54,10 +37,10 @@ def document(
     limits: tuple[int, int] = LIMITS,
     whole: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """The run as its listing has it, then its variables, steps, artifacts, files and records, all at that version.
+    """Return the run as listings have it, with its variables, steps, artifacts, files and records at that version.
 
-    ``whole``: of which other collections the values are wanted (``None``: of all); of the rest there are only the
-    keys, and of long lists only how they begin.
+    ``whole``: of which other collections the values are wanted (``None``: of all). Of the rest the document has only
+    the keys, and of long lists only the beginning.
     """
     return store.read(lambda view: _document(store, view, target, (now, *limits), whole))
 
@@ -77,31 +60,39 @@ def _document(
     if seq != row.seq:
         row = as_of(row, version, reader.plain("run"))
     inner = inner_steps(steps)
-    leaves = [path for path in ordered if path not in inner]
+    leaves = {path: steps[path].get("status") for path in ordered if path not in inner}
+    working = (path for word in ("running", "waiting") for path in leaves if leaves[path] == word)
     after = ("pending", "failed") if row.status in STANDS else ("pending",)  # see info.next_leaf
-    then = next((path for path in leaves if steps[path].get("status") in after), None)
-    known = _first(leaves, steps, "running", "waiting"), then, alive
-    info = RunInfo(row, _Then(known))
+    then = next((path for path in leaves if leaves[path] in after), None)
+    records = {
+        name: reader.plain(name) if whole is None or name in whole else dict.fromkeys(reader.keys(name))
+        for name in reader.collections()
+        if name not in _OWN
+    }
     return {
-        **info.to_json(),
+        **RunInfo(row, (next(working, None), then, alive)).to_json(),
         "version": version.to_json(),
         "variables": reader.plain("variable") if whole is None else reader.beginnings(BEGINNING),
         "step_records": [step_record(path, steps[path], steps.get(parent_of(path))) for path in ordered],
         "artifacts": [_named("name", key, about) for key, about in reader.plain("artifact").items()],
         "files": [_named("path", key, about) for key, about in reader.plain("file").items()],
-        "records": _others(reader, whole),
+        "records": {name: found for name, found in records.items() if found},
     }
 
 
+def _named(key: str, name: str, about: Any) -> dict[str, Any]:
+    return {key: name, **about} if isinstance(about, dict) else {key: name, "value": about}
+
+
 def in_order(steps: Mapping[str, Any]) -> list[str]:
-    """Step paths as they were declared: by the order of each part of the path."""
+    """Return step paths as they were declared: by the order of each part of the path."""
 
     def rank(path: str) -> list[tuple[int, str]]:
         out, at = [], -1
         while True:
             at = path.find("/", at + 1)
             part = path if at < 0 else path[:at]
-            if part in steps:  # what is no step of its own takes no place either
+            if part in steps:  # a folder that is not a step has no place
                 order = steps[part].get("order")
                 out.append((order if isinstance(order, int) else _NO_ORDER, part))
             if at < 0:
@@ -110,9 +101,18 @@ def in_order(steps: Mapping[str, Any]) -> list[str]:
     return sorted(steps, key=rank)
 
 
+def inner_steps(paths: Iterable[str]) -> set[str]:
+    """Return the paths that have others below them."""
+    out: set[str] = set()
+    for path in paths:
+        while (path := parent_of(path)) and path not in out:
+            out.add(path)
+    return out
+
+
 def step_record(path: str, record: dict[str, Any], above: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A step as documents have it: the keys that are always there, then whatever else is known of it. ``above``: the
-    record of the step that contains it."""
+    """Return a step as documents have it: the keys that are always there, then the others. ``above``: the record of
+    the step that contains it."""
     record = seen_step(record)
     out = {key: record.get(key) for key in STEP_KEYS}
     out["step"] = path
@@ -122,7 +122,7 @@ def step_record(path: str, record: dict[str, Any], above: Mapping[str, Any] | No
 
 
 def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:
-    """The listing's row as it was at an older version."""
+    """Return the listing's row as it was at an older version. ``own``: the `run` records of that version."""
     card = {"created_at": iso(row.created_at), **own}
     issue = card.pop("issue", None)
     columns = (
@@ -147,31 +147,150 @@ def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:
     return RunRow(columns)
 
 
-def inner_steps(paths: Iterable[str]) -> set[str]:
-    """The paths that have others below them."""
-    out: set[str] = set()
-    for path in paths:
-        while (path := parent_of(path)) and path not in out:
-            out.add(path)
-    return out
+# -- pages of steps
+
+FIRST = ("", "")
 
 
-def _first(paths: Iterable[str], steps: dict[str, Any], *words: str) -> str | None:
-    for word in words:
-        for path in paths:
-            if steps[path].get("status") == word:
-                return path
-    return None
+class StepsWanted(Fields):
+    """Which leaf steps: of these statuses (none: of all), with a text in their path, after a place in their order."""
+
+    status: Sequence[str] = ()
+    text: str = ""
+    after: tuple[str, str] = FIRST
+    limit: int = 50
 
 
-def _named(key: str, name: str, about: Any) -> dict[str, Any]:
-    return {key: name, **about} if isinstance(about, dict) else {key: name, "value": about}
+class StepPage(Fields):
+    """Steps in declared order, as documents have them; where the next page begins, if there is one; and how many there
+    are of each status."""
+
+    steps: list[dict[str, Any]]
+    next: tuple[str, str] | None
+    counts: dict[str, int]
 
 
-def _others(reader: Reader, whole: Collection[str] | None) -> dict[str, dict[str, Any]]:
-    found = {
-        name: reader.plain(name) if whole is None or name in whole else dict.fromkeys(reader.keys(name))
-        for name in reader.collections()
-        if name not in _OWN
-    }
-    return {name: records for name, records in found.items() if records}
+def step_page(store: Store, target: Target, wanted: StepsWanted) -> StepPage:
+    """Return one page of a run's steps. Only what is on the page is read, except of an older version."""
+    work = _page_now if target.version is None else _page_then
+    return store.read(lambda view: work(store, view, target, wanted))
+
+
+def _page_now(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+    row = view.run_row(target.row.run) or target.row
+    words = (wanted.text, quote_part(wanted.text)) if wanted.text else FIRST
+    counts = counts_of(row.counts)
+    some = [word for word in wanted.status or STEP_STATUS if counts.get(word)]
+    found = list(
+        merge(*(view.leaf_page(row.run, word, wanted.after, words, wanted.limit + 1) for word in some))
+    )
+    on_page = found[: wanted.limit]
+    reader = Reader(store, view, row.run, row.run_id)
+    steps = [
+        step_record(path, reader.record("step", path), reader.record("step", parent_of(path)))
+        for _, path in on_page
+    ]
+    return StepPage(steps, on_page[-1] if len(found) > len(on_page) else None, counts)
+
+
+def _page_then(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+    """Read an older version whole; its places are numbers."""
+    steps = Reader(store, view, target.row.run, target.row.run_id, target.seq).plain("step")
+    inner = inner_steps(steps)
+    counts = dict.fromkeys(STEP_STATUS, 0)
+    found = []
+    for path in in_order(steps):
+        if path in inner:
+            continue
+        status = str(steps[path].get("status"))
+        counts[status] = counts.get(status, 0) + 1
+        has_text = wanted.text.casefold() in f"{path} {shown_step(path)}".casefold()
+        if has_text and (not wanted.status or status in wanted.status):
+            found.append(path)
+    begin = int(wanted.after[0]) if wanted.after[0].isascii() and wanted.after[0].isdigit() else 0
+    end = begin + wanted.limit
+    records = [step_record(path, steps[path], steps.get(parent_of(path))) for path in found[begin:end]]
+    return StepPage(records, (str(end), "") if len(found) > end else None, counts)
+
+
+# -- the graph
+
+MOST = 200  # nodes
+
+
+class GraphNode(Fields):
+    """A step in the graph. ``before``: the steps it waits for. ``counts``: its items by status, if it has any."""
+
+    step: str
+    title: str
+    level: int
+    before: list[str]
+    status: str
+    counts: dict[str, int] = {}
+
+
+class StepGraph(Fields):
+    """The nodes by level and order. ``left_out``: how many more there are."""
+
+    nodes: list[GraphNode]
+    left_out: int = 0
+
+
+def step_graph(store: Store, target: Target) -> StepGraph:
+    """Return the steps of a run as a graph. A run without a workflow file has its steps in a row.
+
+    A step with many items is one node with their counts.
+    """
+
+    def look(view: View) -> StepGraph:
+        row, nodes = target.row, list[GraphNode]()
+        reader = Reader(store, view, row.run, row.run_id)
+        graph = reader.record("context", "graph")
+        if not isinstance(graph.get("batches"), list):
+            page = step_page(store, Target(row, None), StepsWanted(limit=MOST))
+            for level, record in enumerate(page.steps):
+                path, title = record["step"], str(record.get("title") or shown_step(record["step"]))
+                before = [nodes[-1].step] if nodes else []
+                nodes.append(GraphNode(path, title, level, before, str(record.get("status"))))
+            return StepGraph(nodes, max(0, sum(page.counts.values()) - len(nodes)))
+        needs = graph["needs"] if isinstance(graph.get("needs"), dict) else {}
+        paths = [(str(path), level) for level, batch in enumerate(graph["batches"]) for path in batch]
+        for path, level in paths[:MOST]:
+            record = reader.record("step", path)
+            told = record.get("title")
+            title = told if isinstance(told, str) and told else shown_step(path)
+            before = [str(each) for each in needs.get(path) or []]
+            below = view.leaf_counts(row.run, path) if view.has_below(row.run, path) else {}
+            nodes.append(GraphNode(path, title, level, before, str(record.get("status") or "pending"), below))
+        return StepGraph(nodes, max(0, len(paths) - MOST))
+
+    return store.read(look)
+
+
+# -- times
+
+
+def timing(store: Store, row: RunRow, now: int) -> dict[str, float | None]:
+    """Return seconds: ``used`` by steps so far, ``estimated`` for all that have an estimate, ``left`` of it."""
+    steps = store.read(lambda view: Reader(store, view, row.run, row.run_id).plain("step"))
+    inner = inner_steps(steps)
+    used, known = 0.0, []
+    for path, record in steps.items():
+        if path not in inner:
+            took, estimate = _used(record, now), record.get("estimate")
+            used += took
+            if isinstance(estimate, (int, float)) and not isinstance(estimate, bool):
+                known.append((float(estimate), took, record.get("status") in ("completed", "skipped")))
+    if not known:
+        return {"used": used, "estimated": None, "left": None}
+    left = sum(max(0.0, estimate - took) for estimate, took, done in known if not done)
+    return {"used": used, "estimated": sum(estimate for estimate, _, _ in known), "left": left}
+
+
+def _used(record: Mapping[str, Any], now: int) -> float:
+    began, ended = millis(record.get("started_at")), millis(record.get("completed_at"))
+    if began is None or record.get("status") == "pending":
+        return 0.0
+    if ended is None and record.get("status") != "running":
+        return 0.0
+    return max(0.0, (ended if ended is not None else now) - began) / 1000

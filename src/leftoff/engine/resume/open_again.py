@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
+from leftoff.engine.read.find import OPEN_TURN
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import OPEN_TURN
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head

@@ -1,1 +1,1 @@
-"""What only one of the written protocols asks for."""
+"""What only one protocol needs: the events of BMAD."""

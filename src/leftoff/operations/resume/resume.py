@@ -1,7 +1,7 @@
 """Going on with a run: the verdict on it, the answers that it takes, and what is done about them.
 
 Every face goes this way; they differ only in who answers. A run that somebody reports on is running again when `resume`
-returns; one of a workflow file is agreed on, and `operations.execution.workflow_file` drives it.
+returns; one of a workflow file is agreed on, and `operations.workflow_runs` drives it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.start import start_run, unfinished
-from leftoff.engine.read.find import Target
+from leftoff.engine.read.find import RESUMES, Target
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import met, read
 from leftoff.engine.resume.answers import take_answers
@@ -29,12 +29,11 @@ from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, NoCheck
 from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
-from leftoff.operations import runs
 from leftoff.operations.checkpoints import History
-from leftoff.operations.execution.stop import give_up
-from leftoff.operations.execution.workflow_file import is_driven
-from leftoff.operations.reports import check_free, current, guard_of, session_of, this_run
 from leftoff.operations.resume.verdict import verify
+from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
+from leftoff.operations.runs import say_active_again, target
+from leftoff.operations.workflow_runs import give_up, is_driven
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,14 +86,14 @@ def find(project: Project, caller: Caller, ref: str | None, checkpoint: str | No
     """The run that is meant, and the version to go back to; which of several is taken is said."""
     if checkpoint is not None:
         return _find_checkpoint(project, caller, ref, checkpoint)
-    return runs.target(project, caller, ref, current(project, caller, runs.RESUMES))
+    return target(project, caller, ref, which_run(project, caller, RESUMES))
 
 
 def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
-    which = current(project, caller, runs.RESUMES)
+    which = which_run(project, caller, RESUMES)
     if ref is not None or caller.named is not None:
-        named = runs.target(project, caller, ref, which)
-        found = runs.target(project, caller, of_run(named.row.run_id, checkpoint), which)
+        named = target(project, caller, ref, which)
+        found = target(project, caller, of_run(named.row.run_id, checkpoint), which)
         if named.version is not None and named.seq != found.seq:
             raise Usage(
                 f"Two versions are named: {ref or caller.named}, and --checkpoint {checkpoint}.",
@@ -103,7 +102,7 @@ def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoi
         return found
     missing = NoCheckpoint(f"There is no checkpoint {checkpoint}.")
     try:
-        found = runs.target(project, caller, checkpoint, which)
+        found = target(project, caller, checkpoint, which)
     except NoCheckpoint:
         raise
     except NotFound:
@@ -162,7 +161,7 @@ def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: A
     """Check the world, take the answers that it needs, and continue. If another process reports meanwhile, the verdict
     was about another state: it is made again. The first write to an archived run makes it active."""
     done = until_unmoved(lambda: _resume(project, caller, request, answerer))
-    runs.say_active_again(project, request.target.row)
+    say_active_again(project, request.target.row)
     return done
 
 
@@ -221,7 +220,7 @@ def _with_answers(request: ResumeRequest, judged: Judgement) -> ResumeRequest:
 
 def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer) -> Resumed:
     """A run that somebody reports on: it is running again, and what was in flight or failed is to be done."""
-    request, session = agreed.request, session_of(project, caller)
+    request, session = agreed.request, session_of_caller(project, caller)
     check_free(project, caller, request.target)  # a question may have been open for long
     program = request.target.row.card.get("program") is not None
     if program and request.goes_on and not agreed.report.findings:
@@ -355,11 +354,11 @@ def carry_out(
     report, answers, target = agreed.report, agreed.answers, agreed.request.target
     assert answers is not None
     if answers.restore or answers.bring_back:
-        from leftoff.operations.files import restorer
+        from leftoff.operations.run_files import restorer_of
 
         changed = [found for found in report.findings if found.code == "files.changed" and answers.restore]
         paths = [*sorted(answers.bring_back), *(path for found in changed for path in found.paths)]
-        hand = restorer(project, caller, target, guard)
+        hand = restorer_of(project, caller, target, guard)
         hand.outputs = frozenset(answers.bring_back)
         hand.restore(paths, lambda plan: True)
         left = hand.plan(paths).entries
@@ -458,7 +457,7 @@ def _start_over(project: Project, caller: Caller, row: RunRow) -> RunRow | None:
         project.say(f"leftoff: {row.run_id} is abandoned; nothing of it was deleted.")
         return None
     facts = {key: row.card.get(key) for key in ("issue", "task", "agent")}
-    facts |= {**project.git_facts(), "session_id": session_of(project, caller)}
+    facts |= {**project.git_facts(), "session_id": session_of_caller(project, caller)}
     opening = Opening(
         row.workflow, title=row.title if row.title != row.run_id else None, branch=row.branch, facts=facts
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.dialects.verdict import dialect_checks
 from leftoff.engine.resume import verdict
 from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks, SecretChecks
-from leftoff.operations.reports import session_of
+from leftoff.operations.run_reports import session_of_caller
 from leftoff.workflow.recovery.provider import workflow_checks
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def verify(project: Project, caller: Caller, request: ResumeRequest) -> Report:
     """Check the world against a run, with all that is known of it."""
     there = project.seen_from(request.target.row)
-    return verdict.verify(there, request, checks_of(there, request), session_of(project, caller))
+    return verdict.verify(there, request, checks_of(there, request), session_of_caller(project, caller))
 
 
 def checks_of(project: Project, request: ResumeRequest) -> list[CheckProvider]:

@@ -1,31 +1,100 @@
-"""A workflow file as a definition; what is wrong with it is told all at once, each with its line and column."""
+"""A workflow file as a definition."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Iterator
 from itertools import pairwise
+from typing import Any
 
-from leftoff.errors import BadDefinition, NotFound, StoreUnavailable, Usage
+from leftoff.engine.redaction.credentials import MASK
+from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NotFound, StoreUnavailable, Usage
 from leftoff.model.codec import sha256
-from leftoff.workflow.definition import source
-from leftoff.workflow.definition.drafts import STAND_IN, Draft
-from leftoff.workflow.definition.graph import Graph, cycle
-from leftoff.workflow.definition.model import MAX_PARALLEL, Requires, Workflow
-from leftoff.workflow.definition.needs import Needs
-from leftoff.workflow.definition.parse_step import Steps
-from leftoff.workflow.definition.parse_values import Values, shown
-from leftoff.workflow.definition.problems import Problems, nearest
+from leftoff.workflow.definition.model import MAX_PARALLEL, Graph, Requires, Step, Workflow, cycle
+from leftoff.workflow.definition.parse_steps import STAND_IN, Draft, Steps, Values, shown
+from leftoff.workflow.definition.source import MOST_BYTES, Node, Problems, nearest, position, read
 from leftoff.workflow.template.template_check import check_templates, mentioned_anywhere
-from leftoff.workflow.template.template_words import RESERVED
+from leftoff.workflow.template.templates import RESERVED, Site
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from typing import Any
+# ==== definition/needs
 
-    from leftoff.workflow.definition.source import Node
-    from leftoff.workflow.template.template_words import Site
+
+class Needs:
+    """Turns drafts into steps."""
+
+    def __init__(self, values: Values, drafts: list[Draft]) -> None:
+        self.values = values
+        self.paths: dict[str, Draft] = {}
+        self.ids: dict[str, list[str]] = {}
+        self.places: dict[tuple[str, str], Node] = {}  # where a step says that it waits for another
+        stack = list(reversed(drafts))
+        while stack:
+            draft = stack.pop()
+            if STAND_IN not in draft.path:
+                self.paths[draft.path] = draft
+                self.ids.setdefault(draft.id, []).append(draft.path)
+            stack.extend(reversed(draft.children))
+
+    def steps(self, drafts: list[Draft]) -> tuple[Step, ...]:
+        """The steps of one list."""
+        out: list[Step] = []
+        siblings = {draft.id: draft.path for draft in drafts if STAND_IN not in draft.path}
+        for index, draft in enumerate(drafts):
+            needs: tuple[str, ...] = (drafts[index - 1].path,) if index else ()
+            if draft.needs is not None:
+                needs = self._all(draft, draft.needs, siblings)
+            out.append(Step(**draft.fields, needs=needs, steps=self.steps(draft.children)))
+        return tuple(out)
+
+    def _all(self, draft: Draft, node: Node, siblings: dict[str, str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for entry in self.values.entries(node, "needs"):
+            path = self._one(draft, entry, siblings)
+            if path:
+                found[path] = None
+                self.places[draft.path, path] = entry
+        return tuple(found)
+
+    def _one(self, draft: Draft, node: Node, siblings: dict[str, str]) -> str:
+        name = self.values.text(node, "needs")
+        if not name:
+            return ""
+        path = self._find(name, node, siblings)
+        if path == draft.path:
+            self._wrong(node, f"`{name}` waits for itself", "Leave it out of its own `needs`.")
+        elif path and draft.path.startswith(f"{path}/"):
+            self._wrong(
+                node, f"`{name}` is the phase that this step is in", "It cannot end before its steps do."
+            )
+        elif path and path.startswith(f"{draft.path}/"):
+            self._wrong(node, f"`{name}` is inside this phase", "A phase cannot wait for its own steps.")
+        else:
+            return path
+        return ""
+
+    def _find(self, name: str, node: Node, siblings: dict[str, str]) -> str:
+        if name in siblings:
+            return siblings[name]
+        if name in self.paths:
+            return name
+        found = self.ids.get(name, [])
+        if len(found) > 1:
+            self._wrong(node, f"several steps are called `{name}`", f"Say which one: {', '.join(found)}.")
+        elif not found:
+            hint = nearest(name, [*siblings, *self.paths, *self.ids]) or self._known()
+            self._wrong(node, f"`needs` names a step that is not there: `{shown(name)}`", hint)
+        return found[0] if len(found) == 1 else ""
+
+    def _known(self) -> str:
+        names = list(self.paths)
+        return f"The steps are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."
+
+    def _wrong(self, node: Node, message: str, hint: str) -> None:
+        self.values.problems.add(node, message, hint)
+
+
+# ==== definition/parse
 
 KEYS = (
     "name",
@@ -89,7 +158,7 @@ def check_given(workflow: Workflow, given: Collection[str], known: Collection[st
 
 def _root(text: str, problems: Problems) -> Node:
     """The mapping that a definition is."""
-    root = source.read(text, problems)
+    root = read(text, problems)
     if root is not None and root.kind == "map":
         return root
     empty = root is None or root.kind == "null"
@@ -130,7 +199,7 @@ def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> 
 def _read(path: str) -> str:
     try:
         with open(path, "rb") as file:
-            data = file.read(source.MOST_BYTES + 1)
+            data = file.read(MOST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
         raise NotFound(
@@ -139,14 +208,14 @@ def _read(path: str) -> str:
     except OSError as error:
         hint = "Nothing was changed. Check its permissions."
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
-    if len(data) > source.MOST_BYTES:
-        hint = f"{source.MOST_BYTES // 2**20} MB are the most. Many items go in a file: foreach: {{lines: FILE}}."
+    if len(data) > MOST_BYTES:
+        hint = f"{MOST_BYTES // 2**20} MB are the most. Many items go in a file: foreach: {{lines: FILE}}."
         raise BadDefinition(f"{path}: too large for a workflow file", hint=hint)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         before = data[: error.start].decode()
-        line, column = source.position(before, len(before))
+        line, column = position(before, len(before))
         raise BadDefinition(
             f"{path}:{line}:{column}: not UTF-8 text", hint="Save the file as UTF-8."
         ) from None
@@ -239,3 +308,81 @@ def _sites(drafts: list[Draft]) -> Iterator[Site]:
             yield from draft.sites
         else:
             yield from (site for site in draft.sites if site.key not in ("env", "cwd"))
+
+
+# ==== definition/of_run
+
+
+class Definitions:
+    """``new``: as it is now, ``None`` where there is a ``problem`` with it. ``old``: as the run knows it.
+
+    ``old`` is ``None`` where it is another than now and nobody knows what it was: a text with a secret in it is not
+    stored, and one of another version of leftoff may not be understood.
+    """
+
+    def __init__(
+        self,
+        known: dict[str, Any],
+        project: str,
+        given: Collection[str],
+        workflow: Workflow | None = None,
+        *,
+        strange: bool = False,
+    ) -> None:
+        """``given``: the variables that the run has, and those that it is about to get. ``strange``: the run came from
+        elsewhere, and names a file outside of the project: that is none of its own."""
+        self.path = str(known.get("path") or "")
+        self.gone = ""  # the file, and how: the run's own copy is used
+        self._is_strange = strange
+        self.problem: LeftoffError | None = None
+        self.old: Workflow | None = None
+        self.new: Workflow | None = workflow
+        self.is_named = workflow is not None  # whoever goes on named the file
+        self._known = known
+        try:
+            self._check_text()
+            self.new = workflow or self._read(project, given)
+        except LeftoffError as error:
+            self.problem = error
+        if self.new is not None:
+            self.old = self._earlier(self.new, given)
+
+    @property
+    def changed(self) -> bool:
+        return self.new is not self.old
+
+    def _check_text(self) -> None:
+        """A text that is not the one of its digest was put there by somebody else than whoever drove the run; unless
+        there is a hole in it, where a secret was not stored: then there is no copy."""
+        text = self._known.get("text")
+        if text is not None and digest_of(str(text)) != self._known.get("digest"):
+            self._known = {**self._known, "text": None}
+            if MASK in str(text):
+                return
+            self.new = None
+            raise CannotResume(
+                f"The run's own copy of {self.path} is not what its digest says.",
+                hint="Nothing of it is executed. `leftoff run FILE` starts afresh; `leftoff fsck` checks the store.",
+            )
+
+    def _read(self, project: str, given: Collection[str]) -> Workflow:
+        """As its file is now; the run's own copy where that is gone."""
+        path = os.path.join(project, self.path)
+        if not self._is_strange and os.path.isfile(path):
+            return load(path, given=given)
+        text = self._known.get("text")
+        if not text:
+            raise CannotResume(
+                f"{self.path} is gone, and the run has no copy of it: there was a secret in it.",
+                hint="Put the file back, or start afresh with another one.",
+            )
+        self.gone = "is outside of the project, and not looked at" if self._is_strange else "is gone"
+        return parse(str(text), path, given=given)
+
+    def _earlier(self, now: Workflow, given: Collection[str]) -> Workflow | None:
+        if self._known.get("digest") == now.digest:
+            return now
+        try:
+            return parse(str(self._known.get("text") or ""), now.path, given=given)
+        except BadDefinition:
+            return None

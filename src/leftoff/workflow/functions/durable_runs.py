@@ -18,8 +18,8 @@ from leftoff.api.values import canonical, decode
 from leftoff.engine.lifecycle.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
 from leftoff.engine.read import find
+from leftoff.engine.read.find import RESUMES, twins
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import RESUMES, twins
 from leftoff.engine.write.commit import save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take

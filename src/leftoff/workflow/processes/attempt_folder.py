@@ -1,24 +1,104 @@
-"""The folder of one attempt at a step: ``<store>/attempts/<run>/<token>/``.
-
-``exit`` is created empty right before the command is executed. When the command has ended, the shim writes one line of
-JSON into it. ``log`` has stdout and stderr, redacted. ``vars`` has the run variables that the step sets. ``result`` is
-the JSON result of a Python step. The last three exist only if there is something in them.
-
-If ``exit`` is missing, the command was not executed. That is believed only in the boot in which the attempt was
-recorded, because the file is not synced when it is created. Callers compare ``Process.scope``.
-"""
+"""What driver and shim exchange: the job of an attempt, and the folder with what it leaves."""
 
 from __future__ import annotations
 
 import errno
+import marshal
 import os
 import stat
+from collections.abc import Mapping, Sequence
+from signal import SIGUSR1
 
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.files import failure, sync_folder
 from leftoff.model.codec import decode, sha256, text
 from leftoff.model.digest import long_sha256
 from leftoff.model.fields import Fields
+
+# ==== processes/job
+
+GRACE_S = 10.0
+# The driver sends a shim its job, preceded by its length, and then GO. The shim sends lines that begin with a kind.
+HEAD = 8
+GO = b"g"
+READY, ENDED, WRITTEN, FAILED = b"R", b"X", b"W", b"E"
+FREE, LEAVING, UNWRITTEN = b"f", b"l", b"u"  # after ENDED and WRITTEN: what the shim does next
+STOP = SIGUSR1  # asks a shim to end its command
+
+
+def framed(message: bytes) -> bytes:
+    return len(message).to_bytes(HEAD, "big") + message
+
+
+def receive(fd: int) -> bytes | None:
+    """Return the next message; None if the sender is gone."""
+    head = _exactly(fd, HEAD)
+    return None if head is None else _exactly(fd, int.from_bytes(head, "big"))
+
+
+def _exactly(fd: int, size: int) -> bytes | None:
+    found = b""
+    while len(found) < size:
+        try:
+            data = os.read(fd, size - len(found))
+        except OSError:
+            return None
+        if not data:
+            return None
+        found += data
+    return found
+
+
+class Job(Fields):
+    """One attempt: what to run, where, for how long, and the attempt's folder.
+
+    ``folder`` and ``cwd`` are absolute. ``env`` is the whole environment. ``secrets`` are texts that must not be in the
+    log. After ``timeout`` seconds the command gets SIGTERM, and ``grace`` seconds later SIGKILL.
+    """
+
+    token: str
+    folder: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+    timeout: float | None = None
+    grace: float = GRACE_S
+    secrets: Sequence[str] = ()
+
+    def pack(self) -> bytes:
+        code = os.fsencode
+        return marshal.dumps(
+            (
+                code(self.folder),
+                [code(word) for word in self.argv],
+                {code(name): code(value) for name, value in self.env.items()},
+                code(self.cwd),
+                self.timeout,
+                self.grace,
+                [secret.encode("utf-8", "surrogateescape") for secret in self.secrets],
+            )
+        )
+
+
+class Order:
+    """A job as the shim receives it."""
+
+    __slots__ = ("argv", "cwd", "env", "folder", "grace", "secrets", "timeout")
+
+    def __init__(self, packed: bytes) -> None:
+        self.folder: bytes
+        self.argv: list[bytes]
+        self.env: dict[bytes, bytes]
+        self.cwd: bytes
+        self.timeout: float | None
+        self.grace: float
+        self.secrets: list[bytes]
+        self.folder, self.argv, self.env, self.cwd, self.timeout, self.grace, self.secrets = marshal.loads(
+            packed
+        )
+
+
+# ==== processes/attempt_folder
 
 LOG, EXIT, VARS, RESULT, ITEMS = "log", "exit", "vars", "result", "items"
 SCRIPT, ARGS = "script-", "args"  # input that is too long for a command line

@@ -19,9 +19,20 @@ from leftoff.engine.config.settings import Redaction
 from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
 from leftoff.model.fields import Fields
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.processes.attempt_folder import (
+    ENDED,
+    FAILED,
+    FREE,
+    GO,
+    READY,
+    UNWRITTEN,
+    WRITTEN,
+    AttemptFolder,
+    Exit,
+    Job,
+    framed,
+)
 from leftoff.workflow.processes.groups import Watch, kill
-from leftoff.workflow.processes.job import ENDED, FAILED, FREE, GO, READY, UNWRITTEN, WRITTEN, Job, framed
 
 ROOM = 1 << 18  # bytes of a job that can be sent before its shim reads; some systems have little by default
 TRIES = 3  # a free shim and the launcher may have been killed at the same time
@@ -29,7 +40,7 @@ LOOK_S = 0.2  # how often to look at attempts that lost their shim
 # Isolated and without site-packages, so that no module of the user shadows one that the launcher needs.
 _CODE = (
     "'leftoff: starts steps'; import sys; sys.path.append(sys.argv[1]); "
-    "from leftoff.workflow.processes.launcher import main; main()"
+    "from leftoff.workflow.processes.shim import main; main()"
 )
 
 

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from leftoff.errors import CannotResume
 from leftoff.host import ALIVE, GONE, Process, scope, start_of, started
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
-from leftoff.workflow.processes.job import STOP
+from leftoff.workflow.processes.attempt_folder import STOP, AttemptFolder, Exit
 
 ROUND_S, ROUNDS = 0.002, 500  # how long to wait for killed processes
 NO_SESSION = 0  # the leader cannot be seen from here

@@ -1,50 +1,43 @@
-"""The process between a driver and a command: it waits for the word to go, runs the command and records its end.
-
-The order of its steps is what makes it safe. It leads its own session before anybody hears of it, so a signal that ends
-the driver does not end it. It reports who it is and waits for the driver's one byte, or for the end of the channel:
-then the attempt was not recorded and must not run. It writes ``exit`` when nothing of the attempt runs any more but
-itself, so a reader of ``exit`` may start the next attempt.
-
-The driver commits the end durably. So the shim syncs the exit only if there is no driver, or if the driver dies before
-it can have committed: it sends a shim the next word to go only after that.
-
-A shim is forked from the launcher and never executes another program. Each page of memory that it touches first costs
-time, so it does little, with plain system calls.
-"""
+"""The process between a driver and a command: it waits for the word to go, runs the command and records its end."""
 
 from __future__ import annotations
 
 import errno
+import gc
+import marshal
 import os
 import select
 import signal
+import socket
+import sys
 import time
 from time import monotonic
 
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.files import sync, sync_folder
 from leftoff.workflow.processes.attempt_folder import (
-    NOT_EXECUTABLE,
-    NOT_FOUND,
-    TIMED_OUT,
-    VOUCHED,
-    AttemptFolder,
-    Exit,
-)
-from leftoff.workflow.processes.groups import just_made, members, recent, signal_all
-from leftoff.workflow.processes.job import (
     ENDED,
+    FAILED,
     FREE,
     GO,
     LEAVING,
+    NOT_EXECUTABLE,
+    NOT_FOUND,
     READY,
     STOP,
+    TIMED_OUT,
     UNWRITTEN,
+    VOUCHED,
     WRITTEN,
+    AttemptFolder,
+    Exit,
     Order,
     receive,
 )
+from leftoff.workflow.processes.groups import just_made, members, recent, signal_all
 from leftoff.workflow.processes.redacting_stream import ByLine, Log
+
+# ==== processes/shim
 
 RETRY_S = 1.0
 KEEP_TRYING_S = 60.0  # to write the exit after the driver is gone
@@ -478,3 +471,64 @@ def _why_not(path: bytes, error: OSError) -> str:
 
 def _shown(name: bytes) -> str:
     return name[:200].decode("utf-8", "replace")
+
+
+# ==== processes/launcher
+
+LAST_WORDS_S = 0.2  # how long it waits at the end for idle shims
+
+
+def main() -> None:
+    bell = Bell()
+    driver = socket.socket(fileno=int(sys.argv[2]))
+    driver.set_inheritable(False)
+    packed = receive(driver.fileno())
+    redactor = make_redactor(marshal.loads(packed)) if packed else None
+    gc.collect()
+    gc.freeze()  # so that a collection does not write to shared pages
+    while True:
+        try:
+            asked, fds, _, _ = socket.recv_fds(driver, 1, 1)
+        except OSError:
+            asked, fds = b"", []
+        if not asked:
+            leave()
+        for channel in fds:
+            launch(channel, driver.fileno(), bell, redactor)
+
+
+def make_redactor(settings: dict[str, object]) -> Redactor | ByLine | None:
+    if not settings["enabled"]:
+        return None
+    redactor = Redactor(**settings)  # type: ignore[arg-type]
+    redactor.mask("password: passed")  # loads its patterns once for all shims
+    return ByLine(redactor) if settings["patterns"] else redactor
+
+
+def leave() -> None:
+    """Exit, after reaping the idle shims, which end now too."""
+    deadline = time.monotonic() + LAST_WORDS_S
+    while reap() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    os._exit(0)
+
+
+def launch(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
+    os.set_inheritable(channel, False)
+    try:
+        if os.fork() == 0:
+            shim(channel, driver, bell, redactor)
+    except OSError as error:
+        say(channel, b"%s %s\n" % (FAILED, os.strerror(error.errno or 0).encode()))
+    os.close(channel)
+
+
+def shim(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
+    """Be a shim, in the forked process. Never returns."""
+    try:
+        os.close(driver)  # so that the driver notices the launcher's end
+        live(channel, bell, redactor)
+    except BaseException as error:
+        say(channel, b"%s %s\n" % (FAILED, repr(error).encode("utf-8", "replace").replace(b"\n", b" ")[:500]))
+    finally:
+        os._exit(0)

@@ -19,7 +19,7 @@ from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
 from leftoff.model.ids import shown_step, step_word
-from leftoff.workflow.definition.changes import compare
+from leftoff.workflow.definition.model import compare
 from leftoff.workflow.recovery.attempts import (
     ADOPT,
     ASK,
@@ -34,8 +34,8 @@ from leftoff.workflow.recovery.attempts import (
 )
 from leftoff.workflow.recovery.reopen import DONE
 from leftoff.workflow.recovery.shown import what_runs
+from leftoff.workflow.run.driver import missing as lacking
 from leftoff.workflow.run.run_state import RunState, order_of
-from leftoff.workflow.run.starting import missing as lacking
 from leftoff.workflow.template.template_check import mentioned
 from leftoff.workflow.template.templates import Templates
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition.model import Workflow
-    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.definition.parse import Definitions
     from leftoff.workflow.recovery.attempts import Orphan
 
     class Seen(Protocol):
@@ -314,7 +314,7 @@ class WorkflowChecks(CheckProvider):
 
     def _goes_on(self, seen: Seen, selection: Selection, new: Workflow, waiting: list[str]) -> bool:
         """Whether something can be done before anybody has decided."""
-        from leftoff.workflow.definition.graph import Graph
+        from leftoff.workflow.definition.model import Graph
 
         graph = Graph(new)
         behind = {path for leaf in waiting for path in graph.after(leaf)}
@@ -347,7 +347,7 @@ class WorkflowChecks(CheckProvider):
         step = self.new.find(rejected) if self.new is not None else None
         if step is None or self.new is None or step.on_failure == "continue":
             return {}
-        from leftoff.workflow.definition.graph import Graph
+        from leftoff.workflow.definition.model import Graph
 
         stops = step.on_failure == "stop"
         behind = Graph(self.new).after(rejected)

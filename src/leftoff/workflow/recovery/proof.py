@@ -12,15 +12,14 @@ from leftoff.errors import LeftoffError
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Ended, Ready
-from leftoff.workflow.run.actions import check_job, script
-from leftoff.workflow.run.finish import expect
-from leftoff.workflow.run.live_attempt import existing, outputs_of
+from leftoff.workflow.run.actions import check_job, existing, outputs_of, script
+from leftoff.workflow.run.outcome import expect
 
 if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.workflow.definition.model import Step
+    from leftoff.workflow.run.actions import LiveAttempt
     from leftoff.workflow.run.driver import Driver
-    from leftoff.workflow.run.live_attempt import LiveAttempt
     from leftoff.workflow.run.run_state import RunState
     from leftoff.workflow.template.templates import Templates
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.definition.parse import Definitions
     from leftoff.workflow.recovery.checks import WorkflowChecks
 
 
@@ -37,7 +37,7 @@ def definitions_of(project: Project, request: ResumeRequest) -> Definitions | No
     known = definition_of(store, target.row, seq)
     if known is None:
         return None
-    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.definition.parse import Definitions
 
     given = {*request.variables, *read(store, target.row.run, target.row.run_id, "variable", seq)}
     strange = _leads_out(project, str(known.get("path") or "")) and _is_from_elsewhere(project, target.row)

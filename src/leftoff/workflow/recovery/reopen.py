@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.approvals import is_rejected
-from leftoff.workflow.definition.changes import differs, is_gone
+from leftoff.workflow.definition.model import differs, is_gone
 from leftoff.workflow.run.entries import Entry, Page
 
 if TYPE_CHECKING:

@@ -25,12 +25,10 @@ from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTA
 from leftoff.workflow.recovery.checks import WorkflowChecks
 from leftoff.workflow.recovery.reopen import DONE, Reopening
 from leftoff.workflow.recovery.stop import end_processes
-from leftoff.workflow.run import finish
-from leftoff.workflow.run.driver import Driver, Setting
+from leftoff.workflow.run import outcome
+from leftoff.workflow.run.actions import RUNNING, LiveAttempt
+from leftoff.workflow.run.driver import Driver, Setting, context_of, expire, records_of, tell_waiting
 from leftoff.workflow.run.entries import AttemptEnds, AttemptForgotten, Checkpoint, OuterEnds, StepRunsAgain
-from leftoff.workflow.run.live_attempt import RUNNING, LiveAttempt
-from leftoff.workflow.run.people import expire, tell_waiting
-from leftoff.workflow.run.starting import context_of, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
-    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.definition.parse import Definitions
     from leftoff.workflow.recovery.attempts import Orphan
 
     Agreed = Callable[[Guard], None]
@@ -336,7 +334,7 @@ class Resumption:
         self.driver.scheduler.claim(orphan.unit, step.path)
         self.driver.attempts[live.token] = live
         if not live.expands:
-            finish.expect(self.driver, live)
+            outcome.expect(self.driver, live)
         if orphan.action == REATTACH:
             self.driver.tell("reattached", step=orphan.unit, why=orphan.why)
             self.driver.reattach(live)
@@ -345,7 +343,7 @@ class Resumption:
         live.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
         if orphan.action == CHECK:
             live.checks = [(text, name) for text, name in live.checks if name is not None]  # the others hold
-        finish.ended(self.driver, live, orphan.exit or Exit(0))
+        outcome.ended(self.driver, live, orphan.exit or Exit(0))
 
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}

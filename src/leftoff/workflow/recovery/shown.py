@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.read.state import Reader
 from leftoff.model.codec import text
-from leftoff.workflow.definition.commands import commands_of
+from leftoff.workflow.definition.model import commands_of
 from leftoff.workflow.template.template_check import mentioned
 from leftoff.workflow.template.templates import Templates
 

@@ -21,7 +21,7 @@ from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE, this_process
 from leftoff.model.words import FINISHED
 from leftoff.workflow.processes import groups
-from leftoff.workflow.processes.job import GRACE_S as GRACE
+from leftoff.workflow.processes.attempt_folder import GRACE_S as GRACE
 from leftoff.workflow.recovery.attempts import folder_of, lives
 
 if TYPE_CHECKING:

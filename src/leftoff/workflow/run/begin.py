@@ -15,12 +15,18 @@ from leftoff.model.frozen import marks
 from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder
-from leftoff.workflow.run import items
-from leftoff.workflow.run.actions import action_of, attempt_job, own_environment, script
+from leftoff.workflow.run.actions import (
+    LiveAttempt,
+    action_of,
+    attempt_job,
+    error_about,
+    own_environment,
+    script,
+)
 from leftoff.workflow.run.entries import AttemptBegins, StepsSkipped, StepWaits
-from leftoff.workflow.run.finish import NOT_ITS_FAULT, declare, expect, failed, reused
-from leftoff.workflow.run.live_attempt import LiveAttempt, error_about
+from leftoff.workflow.run.outcome import NOT_ITS_FAULT, declare, expect, failed, reused
 from leftoff.workflow.run.reuse import wanted
+from leftoff.workflow.run.run_state import find_items, name_items
 
 if TYPE_CHECKING:
     from leftoff.workflow.run.driver import Driver
@@ -166,7 +172,7 @@ def _expand(driver: Driver, step: Step) -> None:
         known = [(path, state.status(path)) for path in state.items(step.path)]
         driver.follow(step.path, driver.scheduler.expand(step.path, known))
         return
-    found = items.find(step, driver.templates, state.values(step), state.project)
+    found = find_items(step, driver.templates, state.values(step), state.project)
     if found is None:
         _launch(driver, step, step.path, NOTHING, expands=True)
     else:
@@ -180,8 +186,8 @@ def item_of(driver: Driver, step: Step, unit: str) -> Any:
     if not marks(item):
         return item
     values = state.values(step)
-    found = items.find(step, driver.templates, values, state.project)
-    named = dict(items.name(step, found or (), driver.templates, values, driver.redactor))
+    found = find_items(step, driver.templates, values, state.project)
+    named = dict(name_items(step, found or (), driver.templates, values, driver.redactor))
     if unit not in named:
         raise Invalid(
             f"{shown_step(unit)}: the item has a secret in it, which was not stored, and it cannot be found again.",

@@ -1,28 +1,25 @@
-"""The driver of one run: a single thread that feeds the scheduler with events and starts what is due.
-
-A turn waits for something (a process ended, a shim is ready, a retry is due, a signal came, a person decided), works
-out what it means, commits all of it in one transaction, then begins what has become possible. Nothing is reported and
-no process is let go before the commit that it depends on. ``begin`` and ``finish`` hold what a turn does with one
-step; ``entries`` holds what it commits.
-"""
+"""The driver of one run: a single thread that feeds the scheduler with events and starts what is due."""
 
 from __future__ import annotations
 
 import os
 import selectors
+import shutil
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Event, Thread
 from typing import Any, TypeVar
 
-from leftoff.clock import Clock, iso
+from leftoff.clock import Clock, iso, millis
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.settings import Redaction
-from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.lifecycle.opening import Opening, open_run, opening_changes, start_in
 from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.steps import lifecycle
+from leftoff.engine.steps.approvals import how
 from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.workspace.git import dirty_paths
 from leftoff.engine.workspace.tracking import Found
@@ -31,26 +28,27 @@ from leftoff.engine.write.commit import Guard, Seal, Terms, commit_in, save_blob
 from leftoff.engine.write.head import Head, need_known
 from leftoff.engine.write.rewound import mark_rewound
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
-from leftoff.host import GONE, Process
+from leftoff.host import GONE, Process, this_process
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
-from leftoff.store.news import NO_FILE
+from leftoff.store.news import NO_FILE, Watch
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
-from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.definition.model import Graph, Step, Workflow
 from leftoff.workflow.processes import groups
-from leftoff.workflow.processes.attempt_folder import LOG, AttemptFolder, LogFollower
+from leftoff.workflow.processes.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower
 from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
-from leftoff.workflow.processes.job import GRACE_S
-from leftoff.workflow.run import begin, finish, people
-from leftoff.workflow.run.entries import Checkpoint, Entry, OuterEnds, Page, RunSettles
-from leftoff.workflow.run.live_attempt import CHECKING, RUNNING, STARTING, LiveAttempt
+from leftoff.workflow.run import begin, outcome
+from leftoff.workflow.run.actions import CHECKING, RUNNING, STARTING, LiveAttempt
+from leftoff.workflow.run.entries import ApprovalsExpire, Checkpoint, Entry, OuterEnds, Page, RunSettles
 from leftoff.workflow.run.reuse import Reuse
 from leftoff.workflow.run.run_state import RunState
 from leftoff.workflow.run.scheduler import Scheduler
 from leftoff.workflow.template.shell_values import OWN_NAME
 from leftoff.workflow.template.templates import Templates
+
+# ==== run/driver
 
 Observer = Callable[[dict[str, Any]], None]
 Ask = Callable[[str, str, str], bool]  # a finding's code, its message, its hint: whether to continue
@@ -140,7 +138,7 @@ class Driver:
         self._closed = False
         self._every: float | None = getattr(setting.observer, "every", None)  # how often it wants to draw
         self._streams = bool(getattr(setting.observer, "wants_output", False))
-        self._ear = people.Ear(self)
+        self._ear = Ear(self)
         self._fence = Fence(self._fall_silent)
         self.launcher = Launcher(setting.redaction)
         self._selector = selectors.DefaultSelector()
@@ -186,7 +184,7 @@ class Driver:
                 self._take_turn()
                 if self._over:
                     return self._settle()
-        except finish.NOT_ITS_FAULT:
+        except outcome.NOT_ITS_FAULT:
             self._end_children("the run cannot be recorded any more")
             raise
         finally:
@@ -477,14 +475,14 @@ class Driver:
             self._ready(live, event)
         elif isinstance(event, Ended):
             self._show_output(live, last=True)
-            finish.ended(self, live, event.exit)
+            outcome.ended(self, live, event.exit)
         else:
             self._was_lost(live, event)
 
     def _ready(self, live: LiveAttempt, event: Ready) -> None:
         if live.phase == CHECKING:  # a check changes nothing, so it is not recorded
             live.checker = event.process
-            groups.note_checker(finish.check_names(live)[1], event.process)
+            groups.note_checker(outcome.check_names(live)[1], event.process)
             self.launcher.go(event.token)
             if live.stopped is not None:
                 self._terminate(live)
@@ -510,22 +508,22 @@ class Driver:
         if live.phase == CHECKING:
             self.attempts.pop(lost.token, None)
             if live.stopped is not None:
-                finish.stopped(self, live)
+                outcome.stopped(self, live)
             elif more:
-                finish.check_again(self, live)
+                outcome.check_again(self, live)
             else:
                 message = f"Its checks could not be run: {lost.why}."
-                finish.failed(self, live, {"type": "check", "message": message}, 0, retry=False)
+                outcome.failed(self, live, {"type": "check", "message": message}, 0, retry=False)
         elif exit is not None:
-            finish.ended(self, live, exit)
+            outcome.ended(self, live, exit)
         elif live.phase == RUNNING:
-            finish.lost(self, live, may_forget=more)
+            outcome.lost(self, live, may_forget=more)
         elif more:
             self._never_mind(live)
             self.scheduler.later(live.unit, live.leaf, time.monotonic())
         else:
             message = f"Its process could not be started: {lost.why}."
-            finish.failed(self, live, {"type": "not_started", "message": message}, None)
+            outcome.failed(self, live, {"type": "not_started", "message": message}, None)
 
     def _look_at_watched(self) -> None:
         for token, watch in [*self._watched.items()]:
@@ -544,9 +542,9 @@ class Driver:
             self._show_output(live, last=True)
             exit = watch.exit()
             if exit is not None:
-                finish.ended(self, live, exit)
+                outcome.ended(self, live, exit)
             else:
-                finish.lost(self, live, may_forget=True)
+                outcome.lost(self, live, may_forget=True)
 
     def _is_late(self, live: LiveAttempt) -> bool:
         """Return whether an attempt has passed its timeout without a shim, which would have ended it."""
@@ -564,7 +562,7 @@ class Driver:
             self._beat()
         if self.foreign or (now >= self._next_look and self.scheduler.of("waiting")):
             self._next_look = now + LOOK
-            people.look_at_people(self, heard=self.foreign or self._ear.hears())
+            look_at_people(self, heard=self.foreign or self._ear.hears())
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._kill_all()
@@ -776,3 +774,187 @@ def _keep_log(store: Store, folder: AttemptFolder) -> None:
     with open(path, "rb") as file:
         whole = store.save_blob(iter(lambda: file.read(1 << 18), b""))
     store.write(lambda tx: tx.keep_log(folder.name, None, whole))
+
+
+# ==== run/people
+
+MOST = 200  # steps that are looked at; a later one is looked at again when it is due
+_OPEN = ("waiting", "blocked")
+_THEIRS = (*_OPEN, "pending")  # steps about which others may report
+
+
+class Ear:
+    """Listens for commits of others while the run waits for people."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._watch: Watch | None = None
+
+    def fileno(self) -> int:
+        return self._watch.fileno() if self._watch is not None else NO_FILE
+
+    def hears(self) -> bool:
+        """Return whether others may have committed to this run. If the store is away, the next commit notices."""
+        try:
+            if self._watch is None:
+                self._watch = self._driver.store.watch()
+                return True
+            news = self._watch.wait(0)
+        except StoreUnavailable:
+            self.close()
+            return False
+        return news.others or self._driver.is_behind(news.runs)
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+
+def look_at_people(driver: Driver, *, heard: bool = True) -> None:
+    """Take in what others committed on steps that this driver does not execute right now."""
+    expire(driver)
+    if not (heard or driver.foreign) or not driver.moved():
+        return
+    state, scheduler = driver.state, driver.scheduler
+    state.forget_variables()
+    paths = [path for status in _THEIRS for path in scheduler.of(status)][:MOST]
+
+    def look(view: View) -> dict[str, dict[str, Any]]:
+        reader = state.reader(view)
+        found = {path: reader.value("step", path) for path in paths}
+        return {path: dict(value.plain) for path, value in found.items() if value is not None}
+
+    for path, record in (driver.store.read(look) if paths else {}).items():
+        status = str(record.get("status"))
+        if status != scheduler.status[path] and state.steps.get(path) != record:
+            state.steps[path] = record
+            _decided(driver, path, status, record)
+
+
+def _decided(driver: Driver, path: str, status: str, record: dict[str, Any]) -> None:
+    facts = driver.step_facts(driver.scheduler.steps[path], path)
+    if status in ("completed", "skipped"):
+        result = record.get("result")
+        chosen = isinstance(result, dict) and "choice" in result
+        why = f"decided: {result['choice']}" if chosen else "somebody reported it"  # type: ignore[index]
+        driver.tell("step_done" if status == "completed" else "step_skipped", **facts, why=why)
+        driver.follow(path, driver.scheduler.ended(path, path, status))
+    elif status == "failed":
+        driver.tell("step_failed", **facts, error=record.get("error"), tail="", will_retry_in=None)
+        driver.follow(path, driver.scheduler.ended(path, path, "failed"))
+    elif status != "pending":  # somebody works on it, and will report how it ended
+        driver.scheduler.status[path] = status if status in _OPEN else "waiting"
+
+
+def expire(driver: Driver) -> None:
+    """Reject approvals whose deadline has passed."""
+    now, state = driver.clock.now(), driver.state
+    for path in state.graph.leaves:
+        if state.status(path) == "waiting":
+            until = millis(state.steps[path].get("waits_until"))
+            if until is not None and now > until:
+                break
+    else:
+        return
+    driver.add(ApprovalsExpire(state))
+    driver.commit()
+    driver.foreign = True  # the step's record has changed
+
+
+def tell_waiting(driver: Driver) -> None:
+    """Report what a resumed run still waits for."""
+    state = driver.state
+    waiting = [path for path in state.graph.leaves if state.status(path) == "waiting"]
+    asked = state.read("approval") if waiting else {}
+    for path in waiting:
+        step, approval = driver.scheduler.steps[path], asked.get(path)
+        told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
+        if approval:
+            told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
+            told["how"] = how(driver.run_id, path)
+        else:
+            told["ask"] = state.steps[path].get("instructions") or step.title or path
+            told["how"] = f"leftoff step done {step_word(path)} --run {driver.run_id}"
+        driver.tell("waiting", **driver.step_facts(step, path), **told)
+
+
+# ==== run/starting
+
+
+def start(
+    setting: Setting, workflow: Workflow, opening: Opening, *, alone: Callable[[View], None] | None = None
+) -> Driver:
+    """Start a run of a workflow. The opening has the facts and the variables; the steps are added here.
+
+    ``alone`` is called in the transaction that starts the run, and raises if it must not start.
+    """
+    known = Opening(
+        opening.workflow,
+        title=opening.title,
+        branch=opening.branch,
+        run_id=opening.run_id,
+        steps=[{"id": path, **record} for path, record in records_of(workflow).items()],
+        variables=opening.variables,
+        facts=opening.facts,
+        context=opening.context,
+    )
+    at = setting.clock.now()
+    changes = opening_changes(known, at, setting.redactor)
+    for key, value in context_of(workflow, setting.project).items():
+        changes.put("context", key, value)
+    changes, blobs = save_blobs(setting.store, changes)
+
+    def work(tx: Tx) -> tuple[Head, int]:
+        if alone is not None:
+            alone(tx)
+        head, epoch, _ = start_in(tx, known, changes, blobs, at, (this_process(), setting.who))
+        assert epoch is not None
+        return head, epoch
+
+    head, epoch = setting.store.write(work)
+    driver = Driver(setting, workflow, head, epoch, dict(opening.variables))
+    driver.begin()
+    return driver
+
+
+def records_of(workflow: Workflow) -> dict[str, dict[str, Any]]:
+    """Return the record of every step, before anything happened."""
+    graph, out = Graph(workflow), {}
+    for order, step in enumerate(workflow.walk()):
+        known = {
+            "title": step.title,
+            "kind": step.kind,
+            "type": step.label,
+            "description": step.description,
+            "instructions": step.instructions,
+            "estimate": step.estimate,
+            "batch": graph.level[step.path] + 1 if step.kind != "phase" else None,
+        }
+        known = {key: value for key, value in known.items() if value not in (None, "")}
+        out[step.path] = lifecycle.declare(order, known)
+    return out
+
+
+def context_of(workflow: Workflow, project: str) -> dict[str, Any]:
+    """Return the `context` records of a definition and its graph."""
+    graph = Graph(workflow)
+    path = os.path.relpath(os.path.abspath(workflow.path), project)
+    return {
+        "definition": {"path": path, "digest": workflow.digest, "text": workflow.text},
+        "graph": {
+            "batches": graph.batches(),
+            "needs": {step.path: list(step.needs) for step in workflow.walk() if step.needs},
+        },
+    }
+
+
+def missing(workflow: Workflow, project: str) -> list[str]:
+    """Return what the definition requires and is missing, in words."""
+    wanted = workflow.requires
+    tools = [f"the tool {name} is not on PATH" for name in wanted.tools if shutil.which(name) is None]
+    env = [f"the environment has no {name}" for name in wanted.env if not CALLER.has(name)]
+    paths = [
+        f"there is no {path}" for path in wanted.paths if not os.path.exists(os.path.join(project, path))
+    ]
+    return [*tools, *env, *paths]

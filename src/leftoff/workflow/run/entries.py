@@ -24,7 +24,7 @@ from leftoff.store.base import Tx
 from leftoff.store.rows import BlobRow, RunRow
 from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.run.live_attempt import RUNNING, Left, LiveAttempt
+from leftoff.workflow.run.actions import RUNNING, Left, LiveAttempt
 from leftoff.workflow.run.run_state import RunState
 
 if TYPE_CHECKING:

@@ -31,11 +31,8 @@ from leftoff.store.base import Store, View
 from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.run import items
-from leftoff.workflow.run.actions import Command, action_of, own_environment
-from leftoff.workflow.run.items import files_of
-from leftoff.workflow.run.live_attempt import LiveAttempt, outputs_of
-from leftoff.workflow.run.run_state import RunState
+from leftoff.workflow.run.actions import Command, LiveAttempt, action_of, outputs_of, own_environment
+from leftoff.workflow.run.run_state import RunState, files_of, find_items, name_items
 from leftoff.workflow.template.templates import Templates
 
 RUN, SKIP, ASK = "run", "skip", "ask"
@@ -256,11 +253,11 @@ class Foresight:
 
     def _items(self, step: Step) -> Iterator[Foreseen]:
         values = self._state.values(step)
-        found = items.find(step, self._templates, values, self._state.project)
+        found = find_items(step, self._templates, values, self._state.project)
         if found is None:
             yield self._would_run(step, step.path, "its items are known once its command has run")
             return
-        named = items.name(step, found, self._templates, values, self._redactor)
+        named = name_items(step, found, self._templates, values, self._redactor)
         self._state.set_items(step.path, named)
         for unit, item in named:
             name = unquote_part(unit.rpartition("/")[2])  # has no secret in it

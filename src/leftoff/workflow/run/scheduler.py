@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from leftoff.model.ids import ancestors
-from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.definition.model import Graph, Step, Workflow
 
 DONE = ("completed", "skipped")
 TRIED = 64  # retries whose place is taken that are passed over in one turn

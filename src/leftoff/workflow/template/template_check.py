@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import LeftoffError
-from leftoff.workflow.definition.problems import nearest
-from leftoff.workflow.definition.source import position
+from leftoff.workflow.definition.source import nearest, position
 from leftoff.workflow.template.shell_values import (
     RefusedValue,
     ScriptValue,
@@ -22,7 +21,7 @@ from leftoff.workflow.template.shell_values import (
     other_language_hint,
     takes_json,
 )
-from leftoff.workflow.template.template_words import (
+from leftoff.workflow.template.templates import (
     ASKS_STEP,
     EXPRESSION,
     FILTERS,
@@ -34,6 +33,7 @@ from leftoff.workflow.template.template_words import (
     TESTS,
     Expression,
     Site,
+    Templates,
     Word,
     expressions,
     is_template,
@@ -42,14 +42,12 @@ from leftoff.workflow.template.template_words import (
     unquoted,
     value_names,
 )
-from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from leftoff.workflow.definition.graph import Graph
-    from leftoff.workflow.definition.model import Step, Workflow
-    from leftoff.workflow.definition.problems import Problems
+    from leftoff.workflow.definition.model import Graph, Step, Workflow
+    from leftoff.workflow.definition.source import Problems
 
 NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 _WORDS = re.compile(r"[^\W\d]\w*")

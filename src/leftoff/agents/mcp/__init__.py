@@ -1,1 +1,0 @@
-"""The MCP server: the operations of leftoff as tools that a model can call. Loaded by `leftoff mcp` alone."""

@@ -1,0 +1,188 @@
+"""Show, give and take back the user's trust in a project: its store, its settings, imported runs. And list settings."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from leftoff.clock import iso
+from leftoff.engine.config import trust
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.project import Project, open_store, store_home
+from leftoff.engine.config.settings import OPAQUE, tables_of
+from leftoff.engine.config.trust import Item, Remembered
+from leftoff.engine.lifecycle.origin import agree, agreed, disagree, may_run
+from leftoff.engine.read.find import Target
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.files import ID_FILE, write_private
+from leftoff.model.words import UNFINISHED
+from leftoff.store import folder_of
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import RunRow
+from leftoff.workflow.recovery.provider import definitions_of
+from leftoff.workflow.recovery.shown import what_runs
+
+
+class UntrustedRun(NamedTuple):
+    """An unfinished run that was imported, and all that its workflow would run."""
+
+    row: RunRow
+    path: str
+    commands: list[str]
+    content: str
+
+
+class Trust(NamedTuple):
+    """What of a project needs trust: the settings that have it, and those that do not; and runs that do not.
+
+    ``home``: the work tree that its store is in; ``of_store``: what is asked about that.
+    """
+
+    project: str
+    given: list[Item]
+    asked: list[Item]
+    runs: list[UntrustedRun]
+    home: str
+    of_store: list[Item]
+
+    def to_json(self) -> dict[str, Any]:
+        items = [(item, True) for item in self.given] + [(item, False) for item in self.asked]
+        return {
+            "project": self.project,
+            "items": [{**item.to_json(), "trusted": trusted} for item, trusted in items],
+            "runs": [
+                {"run_id": run.row.run_id, "path": run.path, "commands": run.commands} for run in self.runs
+            ],
+        }
+
+
+def look_at_trust(project: Project) -> Trust:
+    """Return what in the project would run a command or lead outside of it."""
+    folder, tables = project.folder, tables_of(project.folder)
+    home, links = _store_items(folder, tables)
+    items = trust.items_of(folder, tables)
+    of_store = [] if CALLER.trusts(folder) else trust.not_trusted(home, links)
+    asked = [*trust.not_trusted(folder, items), *of_store]
+    runs = _untrusted_runs(project) if not of_store and not CALLER.trusts(folder) else []
+    given = [item for item in (*items, *links) if item not in asked]
+    return Trust(folder, given, asked, runs, home, of_store)
+
+
+def _store_place(folder: str, tables: dict[str, Any]) -> tuple[str, str]:
+    """Return the work tree that the store is in, and the store's folder in it."""
+    named = tables.get("store")
+    return store_home(folder, folder_of(named) if isinstance(named, str) else None)
+
+
+def _store_items(folder: str, tables: dict[str, Any]) -> tuple[str, list[Item]]:
+    home, store = _store_place(folder, tables)
+    return home, trust.store_items(home, store)
+
+
+def _untrusted_runs(project: Project) -> list[UntrustedRun]:
+    """Return the imported runs of workflow files that the user has not agreed to."""
+    if not project.store.exists():
+        return []
+    found = []
+    for row in project.store.read(lambda view: view.list_runs({"status": UNFINISHED}, None)):
+        definitions = definitions_of(project, ResumeRequest(Target(row, None)))
+        new = definitions.new if definitions is not None else None
+        if definitions is not None and new is not None and not may_run(project.store, row, new.digest):
+            shown = what_runs(project.store, row, new)
+            found.append(UntrustedRun(row, definitions.path, shown, new.digest))
+    return found
+
+
+def give_trust(project: Project, asked: Trust) -> None:
+    """Store that the user has seen it and said yes."""
+    for item in asked.asked:
+        if item.does == trust.UNKNOWN:
+            store_id = item.value or _name_store(item.target)
+            trust.know_store(os.path.dirname(item.target), store_id, trusted=True)
+        else:
+            trust.remember(asked.home if item in asked.of_store else project.folder, item, iso(project.now))
+    project.forget_settings()
+    for run in asked.runs:
+        agree(project.store, run.row, run.content)
+
+
+def _name_store(folder: str) -> str:
+    """Return the id of a store that has no file with its id, and write that file."""
+    store = open_store(folder)
+    try:
+        store_id = str(store.about()["store_id"])
+    finally:
+        store.close()
+    write_private(os.path.join(folder, ID_FILE), [f"{store_id}\n".encode()])
+    return store_id
+
+
+def take_back_trust(project: Project) -> tuple[list[Remembered], list[str]]:
+    """Trust nothing of this project any more: its store, its settings, imported runs. Damaged files are removed."""
+    runs = _distrust_runs(project)
+    folder, tables = project.folder, tables_of(project.folder)
+    home, store = _store_place(folder, tables)
+    links = trust.store_items(home, store)
+    path = os.path.join(home, store)
+    item = trust.Item(store, trust.id_of(path), trust.UNKNOWN, path)
+    gone = trust.forget_store(os.path.dirname(path), item.value)
+    here, there = os.path.realpath(folder), os.path.realpath(home)
+    found = []
+    for known in trust.remembered():
+        if known.item is None or known.project == here or (known.item in links and known.project == there):
+            found.append(known)
+            trust.forget(known)
+    project.forget_settings()
+    return [*found, *([Remembered(gone[0], home, item)] if gone else [])], runs
+
+
+def _distrust_runs(project: Project) -> list[str]:
+    """Remove the user's agreements to run imported runs, also to archived and trashed ones."""
+    home, links = _store_items(project.folder, tables_of(project.folder))
+    if trust.not_trusted(home, links) or not project.store.exists():
+        return []
+
+    def find(view: View) -> list[RunRow]:
+        unlisted = [*view.archived(), *(each.row for each in view.trashed())]
+        return [row for row in [*view.list_runs({}, None), *unlisted] if agreed(view, row) is not None]
+
+    def forget(tx: Tx) -> None:
+        for row in theirs:
+            disagree(tx, row)
+
+    theirs = project.store.read(find)
+    if theirs:
+        project.store.write(forget)
+    return [row.run_id for row in theirs]
+
+
+# -- the settings in force
+
+_GROUPS = ("heartbeat", "capture", "redaction", "run")
+
+
+class SettingInForce(NamedTuple):
+    """A setting by its name in leftoff.toml. ``source``: the file and line, a variable, an option, or ``default``."""
+
+    name: str
+    value: Any
+    source: str
+
+
+def settings_in_force(project: Project) -> list[SettingInForce]:
+    """Return all settings except those that are not trusted."""
+    settings = project.settings
+    source = settings.source_of("store") if settings.store else "default"
+    source = "--store" if project.is_store_given else "LEFTOFF_STORE" if CALLER.store else source
+    out = [SettingInForce("store", project.store.name, source)]
+    for name in ("lock_timeout", "blobs"):
+        out.append(SettingInForce(name, getattr(settings, name), settings.source_of(name)))
+    for group in _GROUPS:
+        values = getattr(settings, group)
+        for name in sorted(values.__slots__):
+            where = settings.source_of(group, name)
+            out.append(SettingInForce(f"{group}.{name}", getattr(values, name), where))
+    for group in sorted(OPAQUE):
+        for name, value in settings.section(group).items():
+            out.append(SettingInForce(f"{group}.{name}", value, settings.source_of(group, name)))
+    return out

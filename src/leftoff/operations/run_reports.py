@@ -1,0 +1,397 @@
+"""Report on a run: steps, variables, records, notes, artifacts, checkpoints, signs of life.
+
+A report is one transaction that finds the run, looks, changes and commits. What takes longer (files, git, an issue) is
+looked at before, for a run that is found once: the report is on that run, whatever was started since. Scripts and
+agents call these verbs by the thousand, so what only some of them need is imported late.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.read.find import OPEN_TURN, REPORTS, Which, refuse_archived
+from leftoff.engine.steps.lifecycle import steps_in
+from leftoff.engine.steps.next_step import NextStep
+from leftoff.engine.steps.next_step import next_step as look_up_next
+from leftoff.engine.steps.reports import (
+    StepReport,
+    add_output,
+    capture_outputs,
+    known_step,
+    put_step,
+    refuse_approval,
+    step_changes,
+)
+from leftoff.engine.write import records
+from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.write.head import gone, need_run, need_store
+from leftoff.engine.write.report import Reported, beat, report
+from leftoff.errors import NotFound, StoreUnavailable, usage_errors
+from leftoff.model.changes import ChangeSet
+from leftoff.model.ids import check_step, given_step, parent_of
+from leftoff.model.words import FINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.workspace.tracking import Surroundings
+    from leftoff.engine.write.audit import Audit
+    from leftoff.engine.write.report import Find, Make
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Tx, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+
+# -- the run that is meant, and who reports on it
+
+
+def which_run(project: Project, caller: Caller, rule: str = REPORTS) -> Which:
+    """Return how to find the run that is meant if no REF names one. ``rule``: see ``engine.read.which``."""
+    return Which(caller, project.now, rule, project.explain)
+
+
+def current_row(project: Project, caller: Caller, rule: str = REPORTS) -> RunRow:
+    """Return the run that is meant, as it is now."""
+    try:
+        row = project.store.read(which_run(project, caller, rule))
+    except StoreUnavailable:
+        project.need_store()
+        raise
+    return row
+
+
+def this_run(run: int, run_id: str) -> Find:
+    """Return how a transaction finds a run that is known."""
+    return lambda view: need_run(view, run, run_id)
+
+
+def step_named(project: Project, row: RunRow, path: str) -> str:
+    """Return the path of a step. An item of a ``foreach`` may be named as it is shown."""
+    if "[" not in path and "\\" not in path:
+        return path
+    return project.store.read(lambda view: known_step(view, row.run, path))
+
+
+def session_of_caller(project: Project, caller: Caller) -> str | None:
+    """Return the agent's session that the caller belongs to."""
+    if caller.session or caller.agent is None or not project.store.exists():
+        return caller.session or caller.first_session
+    return project.store.read(caller.session_in)
+
+
+def check_free(project: Project, caller: Caller, target: Target) -> None:
+    """Raise if another process or session drives the run."""
+    from leftoff.engine.resume.continue_run import driver_of
+
+    driver_of(project.store, target, project.now, session_of_caller(project, caller))
+
+
+def guard_of(caller: Caller) -> Guard:
+    """Return the guard of a commit: reports of a step that leftoff started carry its attempt's token."""
+    return Guard(attempt=caller.attempt) if caller.attempt else NO_GUARD
+
+
+# -- the transaction
+
+
+def _no_more(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    return None
+
+
+def report_run(
+    project: Project,
+    caller: Caller,
+    make: Make = _no_more,
+    *,
+    row: RunRow | None = None,
+    blobs: Sequence[BlobRow] = (),
+    changes: ChangeSet | None = None,
+    at: int | None = None,
+) -> Reported:
+    """Commit a report on ``row``, by default on the run that is meant.
+
+    ``make`` fills the change set in the transaction; ``changes`` are those that do not depend on what is stored.
+    """
+    project.need_store()
+    find = which_run(project, caller) if row is None else _found_before(row)
+    at = project.now if at is None else at
+    terms = Terms(at, guard_of(caller), blobs=blobs)
+    return report(project.store, find, make, terms, project.redactor, changes)
+
+
+def _found_before(row: RunRow) -> Find:
+    def find(view: View) -> RunRow:
+        now = need_run(view, row.run, row.run_id)
+        if now.is_gone:
+            raise gone(row.run_id)
+        refuse_archived(now)
+        return now
+
+    return find
+
+
+# -- steps
+
+
+class StepChange:
+    """A report on a step: what was looked at before the transaction, and what it changes there.
+
+    ``reopened``: after the commit, whether the step was completed before and is not any more.
+    """
+
+    def __init__(
+        self, project: Project, caller: Caller, said: StepReport, outputs: Sequence[str] = ()
+    ) -> None:
+        self.at = project.now
+        self.said = said
+        self.row: RunRow | None = None
+        self.blobs: list[BlobRow] = []
+        self.reopened = False
+        self._store = project.store
+        self._around: Surroundings | None = None
+        said.masked(project.redactor)
+        if outputs or said.action != "start":
+            self._look(project, caller, list(outputs))
+
+    def _look(self, project: Project, caller: Caller, outputs: list[str]) -> None:
+        """Find the run, copy the outputs and, if a checkpoint is sealed, look at files, git and the issue."""
+        self.row = row = current_row(project, caller)  # nothing is stored for a run that does not exist
+        self.said.path = step_named(project, row, self.said.path)
+        if outputs:
+            self.blobs += capture_outputs(project.workspace(self.at), self.said, outputs)
+        if self.said.action != "start":
+            from leftoff.engine.workspace.tracking import look_around
+
+            self._around = look_around(project, row, issue=self._ends_phase(row))
+            self.blobs += self._around.blobs
+
+    def _ends_phase(self, row: RunRow) -> bool:
+        """Return whether this is the last step of a phase of a run that works on an issue."""
+        if not row.issue or self.said.action not in ("done", "skip"):
+            return False
+        from leftoff.engine.read.state import read
+
+        path, phase = self.said.path, parent_of(self.said.path)
+        found = read(self._store, row.run, row.run_id, "step")
+        steps = {key: value.plain for key, value in found.items()}
+        if not phase:
+            return bool(steps.get(path, {}).get("kind") == "phase")
+        others = [key for key in steps if key.startswith(f"{phase}/") and key != path]
+        return all(steps[key]["status"] in ("completed", "skipped") for key in others)
+
+    def put(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        """Put the report into a change set, inside the transaction; return how it is sealed."""
+        said = self.said
+        known = tx.row(row.run, "step", said.path) if said.action != "done" else None
+        self.reopened = known is not None and known[1] == "completed"
+        seal = usage_errors(lambda: step_changes(self._store, tx, row, changes, said, self.at))
+        if row.card.get(OPEN_TURN) and said.action in ("done", "skip"):
+            from leftoff.engine.lifecycle.turns import close_cut_off
+
+            close_cut_off(self._store, tx, row, changes, self.at)
+        if seal is not None and self._around is not None:
+            self._around.put(row, changes)
+        return seal
+
+
+def report_step(project: Project, caller: Caller, said: StepReport, outputs: Sequence[str] = ()) -> Reported:
+    """Report what happened to a step. ``outputs``: the files that it wrote, of which copies are stored."""
+    change = StepChange(project, caller, said, outputs)
+    done = report_run(project, caller, change.put, row=change.row, blobs=change.blobs, at=change.at)
+    if change.reopened:
+        project.say(f"leftoff: {said.path} was completed; because of this report it no longer is.")
+    return done
+
+
+def next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
+    """Return the step to do next. ``start``: start it in the same transaction, so that no other agent gets it."""
+    store = project.store
+
+    def look(view: View, row: RunRow) -> NextStep:
+        return _waits_for_approval(project, view, row) or look_up_next(store, view, row)
+
+    if not start:
+        need_store(store)
+        which = which_run(project, caller)
+        return store.read(lambda view: look(view, which(view)))
+    at = project.now
+    found: list[NextStep] = []
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        found[:] = [look(tx, row)]
+        if found[0].step is not None:
+            step_changes(store, tx, row, changes, StepReport("start", found[0].step), at)
+
+    report_run(project, caller, make, at=at)
+    return found[0]
+
+
+def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep | None:
+    """Return why no step comes next while a phase of a protocol needs a person's approval."""
+    if not project.settings.section("mirror").get("approvals") or row.status in FINISHED:
+        return None
+    from leftoff.dialects.protocol import state_at
+    from leftoff.dialects.verdict import dialect_of, unapproved
+    from leftoff.engine.steps.approvals import how
+
+    dialect = dialect_of(row, project.folder, project.settings)
+    state = state_at(project.store, view, row, dialect) if dialect is not None else None
+    phases = unapproved(state, project.settings) if state is not None else []
+    if not phases:
+        return None
+    return NextStep(row, f"{phases[0]} waits for a person's approval: `{how(row.run_id, phases[0])}`.")
+
+
+def request_approval(
+    project: Project, caller: Caller, step: str, ask: str, options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Ask a person for a decision, as a step that waits for it. ``how`` in the result is the command that decides."""
+    from leftoff.engine.steps.approvals import ask_changes, how
+
+    at, masked = project.now, project.redactor.mask(ask)
+    path = project.redactor.name(usage_errors(lambda: check_step(step)))
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        return ask_changes(steps_in(project.store, tx, row, changes, at), row.run_id, path, masked, options)
+
+    done = report_run(project, caller, make, at=at)
+    return {**done.to_json(), "status": "waiting", "how": how(done.row.run_id, path)}
+
+
+# -- variables and other records
+
+
+def set_variables(project: Project, caller: Caller, values: Mapping[str, Any]) -> Reported:
+    """Set variables in one commit. A step whose definition names the variables that persist sets only those."""
+    only = caller.persisted if caller.named in (None, caller.run) else None
+    left_out = [key for key in values if only is not None and key not in only]
+    if left_out:
+        names = ", ".join(only or ["none"])
+        project.say(
+            f"leftoff: not kept: {', '.join(left_out)}. The variables_to_persist of {caller.step}: {names}."
+        )
+    changes = ChangeSet(project.redactor)
+
+    def put() -> None:
+        for key, value in values.items():
+            if key not in left_out:
+                changes.put("variable", key, value)
+
+    usage_errors(put)
+    return _report_ready(project, caller, changes)
+
+
+def put_run_record(
+    project: Project, caller: Caller, collection: str, key: str, value: Any, *, new: bool = False
+) -> Reported:
+    """Put any record, except leftoff's own and what only a person decides. ``new``: fail if there is one."""
+    records.check_record(collection, key, value, person=caller.person)
+    if collection == "step":
+        return _put_step(project, caller, key, value, new)
+    changes = ChangeSet(project.redactor)
+    usage_errors(lambda: records.put_record(changes, collection, key, value, new=new))
+    return _report_ready(project, caller, changes)
+
+
+def _report_ready(project: Project, caller: Caller, changes: ChangeSet) -> Reported:
+    done = report_run(project, caller, changes=changes)
+    done.redacted = changes.redacted
+    return done
+
+
+def _put_step(project: Project, caller: Caller, key: str, value: Any, new: bool) -> Reported:
+    path, at = project.redactor.name(usage_errors(lambda: check_step(key))), project.now
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        steps = steps_in(project.store, tx, row, changes, at)
+        if not caller.person or records.decides_step(value):
+            refuse_approval(steps, row.run_id, path)
+        usage_errors(lambda: put_step(steps, path, value, new=new))
+
+    return report_run(project, caller, make, at=at)
+
+
+def add_note(
+    project: Project, caller: Caller, text: str, step: str | None = None, *, resume: bool = False
+) -> Reported:
+    """Add a note, by default on the step that the caller runs. ``resume``: it must be read before the run resumes."""
+    at, masked, path = project.now, project.redactor.mask(text), _step_path(project, caller, step)
+    about = usage_errors(lambda: records.note_record(masked, at, path, resume))
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        records.put_note(tx, row, changes, about, at)
+
+    return report_run(project, caller, make, at=at)
+
+
+def _step_path(project: Project, caller: Caller, named: str | None) -> str | None:
+    """Return the step that is named, else the one that the caller runs."""
+    if not named:
+        return caller.step
+    path = project.redactor.name(usage_errors(lambda: given_step(named)))
+    return step_named(project, current_row(project, caller), path) if "[" in path or "\\" in path else path
+
+
+def keep_artifact(
+    project: Project, caller: Caller, path: str, name: str | None = None, step: str | None = None
+) -> dict[str, Any]:
+    """Store a copy of a file, and record its path, hash and size. ``step``: which wrote it, by default the caller's."""
+    from leftoff.engine.steps.artifacts import capture
+
+    at, wrote = project.now, _step_path(project, caller, step)
+    row = current_row(project, caller)  # nothing is stored for a run that does not exist
+    got = capture(project.workspace(at), path, step=wrote, name=name or None)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        usage_errors(lambda: got.put(changes))
+        if wrote is not None:
+            add_output(project.store, tx, row, changes, wrote, got.about["path"])
+
+    blobs = [got.blob] if got.blob is not None else []
+    done = report_run(project, caller, make, row=row, blobs=blobs, at=at)
+    return {**done.to_json(), "artifact": {"name": got.key, **got.about}}
+
+
+def record_audit(project: Project, row: RunRow, audit: Audit) -> None:
+    """Record an action on a run that is not one commit of its own."""
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        audit.put(changes, project.now)
+
+    try:
+        report(project.store, this_run(row.run, row.run_id), make, Terms(project.now), project.redactor)
+    except NotFound:
+        pass  # the run was removed since; the action was done all the same
+
+
+# -- checkpoints and signs of life
+
+
+def save_checkpoint(
+    project: Project, caller: Caller, trigger: str = "manual", note: str | None = None
+) -> Version:
+    """Seal a new checkpoint, whether anything changed or not."""
+    from leftoff.engine.workspace.tracking import look_around
+
+    masked = project.redactor.mask(note) if note else None
+    found = current_row(project, caller)
+    around = look_around(project, found, dirty=True, issue=trigger == "phase_transition")
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        around.put(row, changes)
+        return Seal(trigger, caller.step or tx.leaf(row.run, "running"), masked, asked=True)
+
+    version = report_run(project, caller, make, row=found, blobs=around.blobs).version
+    assert version is not None
+    return version
+
+
+def beat_run(project: Project, caller: Caller) -> Reported:
+    """Give a sign of life. It makes no version."""
+    row = beat(project.store, which_run(project, caller), project.now, guard_of(caller))
+    if row.status != "running":
+        project.say(f"leftoff: {row.run_id} is {row.status}: a sign of life counts for a run at work only.")
+    return Reported(row, None)

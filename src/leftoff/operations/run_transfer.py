@@ -1,0 +1,155 @@
+"""Export runs, and import bundles and the documents of protocols."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from leftoff.dialects.import_documents import Importer, documents_under
+from leftoff.dialects.registry import READERS, dialect, dialects
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
+from leftoff.engine.read.quoting import note_bundle
+from leftoff.engine.retention.export import Bundle, Exported, export_run, import_bundle, would_import
+from leftoff.errors import LeftoffError, StoreUnavailable, Usage
+from leftoff.host import this_process
+from leftoff.operations.runs import target
+from leftoff.store.bundle import check_is_bundle, may_be_bundle
+
+BUNDLES = "leftoff"  # what a bundle has in place of a protocol
+GENERIC = "generic"  # the reader of files that follow no protocol
+
+
+def export_to(project: Project, caller: Caller, ref: str | None, path: str) -> Exported:
+    """Write a run with its whole history to one file."""
+    found = target(project, caller, ref)
+    if found.version is not None:
+        run_id = found.row.run_id
+        raise Usage(
+            f"{ref} is one version of {run_id}; an export has them all.",
+            hint=f"leftoff export {run_id} -o {path}, or fork that version and export the fork.",
+        )
+    return export_run(project.store, found.row, path)
+
+
+class Import(NamedTuple):
+    """Files to import. ``dialect``: what they are, if they do not say so. ``strict``: refuse what needs repairs.
+    ``dry``: write nothing. ``agree``: whether to read a file of no protocol in this way."""
+
+    paths: list[str]
+    dialect: str | None = None
+    strict: bool = False
+    dry: bool = False
+    agree: Callable[[str, str], bool] | None = None
+
+
+class Imported:
+    """The result, by file. ``readable``: files of no protocol, and in which way they could be read."""
+
+    def __init__(self) -> None:
+        self.imported: list[dict[str, Any]] = []
+        self.rejected: list[dict[str, Any]] = []
+        self.codes: list[int] = []
+        self.readable: dict[str, str] = {}
+
+    def reject(self, path: str, error: LeftoffError) -> None:
+        self.rejected.append({"path": path, "code": error.code, "message": error.message, "hint": error.hint})
+        self.codes.append(error.exit_code)
+        way = getattr(error, "way", None)
+        if way is not None:
+            self.readable[path] = way
+
+    def replace(self, path: str, other: Imported) -> None:
+        """Put the result of another way of reading a file in the place of its rejection."""
+        at = next(number for number, entry in enumerate(self.rejected) if entry["path"] == path)
+        del self.rejected[at], self.codes[at]
+        self.imported += other.imported
+        self.rejected += other.rejected
+        self.codes += other.codes
+
+    def exit_code(self, strict: bool) -> int:
+        """Return 5 for a conflict, which a person decides; other rejections count if nothing else was imported."""
+        if 5 in self.codes:
+            return 4 if 4 in self.codes and not self.imported else 5
+        if self.codes and not self.imported:
+            return self.codes[0] if len(set(self.codes)) == 1 else 4
+        return 4 if strict and self.rejected else 0
+
+
+def import_runs(project: Project, request: Import) -> Imported:
+    """Import runs, each whole or not at all."""
+    outcome = Imported()
+    project.takes_in_edits = False  # files are imported as it is asked for here, and reported
+    bundles, others = _sorted(request, outcome)
+    for path in bundles:
+        try:
+            run_id, new = _import_bundle(project, path, request)
+        except StoreUnavailable:
+            raise  # it is not the file's fault
+        except LeftoffError as error:
+            outcome.reject(path, error)
+        else:
+            about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": [], "new": new}
+            outcome.imported.append(about)
+    if others:
+        _import_documents(project, request, others, outcome)
+    for path, way in outcome.readable.items():
+        if request.agree is not None and request.agree(path, way):
+            again = Imported()
+            _import_documents(project, request._replace(dialect=GENERIC), [path], again)
+            outcome.replace(path, again)
+    return outcome
+
+
+def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
+    """Return bundles, and all other files. All are looked at before the store is opened: one may be the store."""
+    bundles, others = [], []
+    for path in request.paths:
+        if request.dialect not in (None, BUNDLES) or not (request.dialect or may_be_bundle(path)):
+            others.append(path)
+            continue
+        try:
+            check_is_bundle(path)
+            bundles.append(path)
+        except LeftoffError as error:
+            outcome.reject(path, error)
+    return bundles, others
+
+
+def _import_documents(project: Project, request: Import, paths: list[str], outcome: Imported) -> None:
+    try:
+        wanted = dialect(request.dialect) if request.dialect is not None else None
+    except Usage as error:
+        raise Usage(f"--dialect cannot be {request.dialect!r}.", hint=error.hint) from None
+    importer = Importer(project.store, project.folder, project.redactor, project.now, outcome.reject)
+    read = importer.read(paths, wanted, strict=request.strict)
+    found = importer.plan(read) if request.dry else importer.write(read)
+    outcome.imported += [each.to_json() for each in found]
+
+
+def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, bool]:
+    """Return the run's id, and whether it is (or would be) new here."""
+    with Bundle(path) as bundle:
+        if request.dry:
+            return bundle.run_id, would_import(project.store, bundle)
+        by, note = (this_process(), "leftoff import"), note_bundle(os.path.basename(path))
+        return bundle.run_id, import_bundle(project.store, bundle, project.now, by, note)
+
+
+def list_dialects(project: Project) -> list[dict[str, Any]]:
+    """Return every protocol as JSON: its files here, whether they are kept in step, an example, how its runs begin."""
+    files, followed = documents_under(project.folder), project.settings.section("mirror").get("dialect")
+    out = []
+    for each in dialects():
+        path, document = each.example or (None, None)
+        about = {
+            "name": each.name,
+            "about": each.about,
+            "mirrored": each.name == followed,
+            "files": [os.path.relpath(path, project.folder) for path in files if each.owns(path)],
+            "example": {"path": path, "document": document},
+            "starts": each.starts if each.name not in READERS else None,
+        }
+        out.append(about)
+    return out

@@ -1,1 +1,0 @@
-"""What is set and trusted, here and in the files of agents."""

@@ -1,0 +1,276 @@
+"""The store of a project as a whole, and where its runs are: made, checked, copied; pruned, archived, trashed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from leftoff.clock import iso
+from leftoff.dialects.project_retention import PruneReport, prune_daily
+from leftoff.dialects.protocol import Dialect
+from leftoff.dialects.registry import dialect as dialect_named
+from leftoff.dialects.registry import set_dialect
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project, blobs_folder, open_store
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.find import Deciding, Fit
+from leftoff.engine.read.info import RunInfo
+from leftoff.engine.retention import run_states
+from leftoff.engine.retention.fsck import FsckReport, fsck
+from leftoff.engine.retention.policy import IN_PROGRESS
+from leftoff.engine.retention.prune import refuse_driven, sweep
+from leftoff.engine.workspace.project_files import ProjectFiles, write_new
+from leftoff.engine.write.audit import Audit
+from leftoff.engine.write.unmoved import until_unmoved
+from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
+from leftoff.model.words import in_words
+from leftoff.operations.run_reports import record_audit
+from leftoff.operations.runs import info_of, target
+from leftoff.store.rows import RunRow
+from leftoff.store.store_copy import copy_store
+
+# -- init
+
+
+class Initialized(NamedTuple):
+    """The store of a project, whether it was made just now, its folder below the project's (or nothing); how a run
+    begins. Of a protocol: its name, whether its files show every run, which files were written for it, and which of
+    its files are not for git."""
+
+    store: str
+    created: bool
+    inside: str
+    starts: str = "leftoff start NAME --steps a,b,c"
+    dialect: str | None = None
+    shows_all: bool = True
+    written: Sequence[str] = ()
+    ignored: Sequence[str] = ()
+
+
+def init_project(project: Project, dialect: str | None = None, *, utilities: bool = False) -> Initialized:
+    """Make the store. ``dialect``: record in leftoff.toml that the project follows this protocol. ``utilities``: write
+    the scripts that it names."""
+    if utilities and dialect is None:
+        raise Usage("--utils is for the scripts of a protocol.", hint="Name it too: --dialect claude.")
+    found = dialect_named(dialect) if dialect is not None else None
+    written: list[str] = []
+    if found is not None:
+        if utilities and not found.utilities():
+            raise Usage(f"{dialect} names no scripts.", hint="Leave --utils out.")
+        written = set_dialect(project.folder, project.settings, found.name)
+        project.forget_settings()
+        written += found.set_up(project.folder)
+        written += _write_scripts(project.folder, found) if utilities else []
+    created = not project.store.exists()
+    project.store.write(lambda tx: None)  # makes the store, or migrates an older schema
+    inside = os.path.relpath(project.store.folder, project.folder)
+    made = (project.store.name, created, "" if inside.split(os.sep)[0] == ".." else inside)
+    if found is None:
+        return Initialized(*made)
+    return Initialized(
+        *made, found.starts, found.name, found.shows_all, written, found.ignored(project.folder)
+    )
+
+
+def _write_scripts(folder: str, dialect: Dialect) -> list[str]:
+    """Write the scripts of a protocol. One that is there already stays as it is."""
+    files, written = ProjectFiles(folder), []
+    for path, text in dialect.utilities().items():
+        if files.stat(path) is None:
+            with files.open(path) as at:
+                write_new(at, at.name, [text.encode()], 0o755)
+            written.append(path)
+    return written
+
+
+# -- the store: while it is looked at as a whole, edits of a protocol's files are not taken in
+
+
+class StoreInfo(NamedTuple):
+    """Where a store is, whether it exists, what is known of it, and the folder of this machine's files about it."""
+
+    store: str
+    exists: bool
+    about: dict[str, Any]
+    folder: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"store": self.store, "exists": self.exists, **self.about, "folder": self.folder}
+
+
+def store_info(project: Project) -> StoreInfo:
+    project.takes_in_edits = False
+    store = project.store
+    about = store.about()
+    if about.get("created_at") is not None:
+        about["created_at"] = iso(about["created_at"])
+    return StoreInfo(store.name, store.exists(), about, store.folder)
+
+
+def projects_beside(project: Project) -> dict[str, str]:
+    """Return all projects on the server that the store is on, each with the URL of its store; none if it was named."""
+    project.takes_in_edits = False
+    return project.store.siblings()
+
+
+def check_store(
+    project: Project, *, repair: bool = False, counted: Callable[[dict[str, int]], None] | None = None
+) -> FsckReport:
+    """Check every page, record, version and blob. ``repair``: set damage aside. ``counted`` is called with how much has
+    been checked so far."""
+    project.takes_in_edits = False
+    project.store.counted = counted
+    found = fsck(project.store, repair=repair)
+    if repair:
+        sweep(project.store)
+    return found
+
+
+def migrate_store(project: Project) -> StoreInfo:
+    """Migrate the store to the current schema."""
+    project.takes_in_edits = False
+    if not project.store.exists():
+        raise NotFound(f"There is no store at {project.store.name}.", hint="The first write makes one.")
+    project.store.migrate()
+    return store_info(project)
+
+
+def back_up_store(project: Project, folder: str) -> dict[str, Any]:
+    """Copy one snapshot of the store into a new folder, while others write."""
+    project.takes_in_edits = False
+    full = os.path.abspath(folder)
+    project.store.backup(full)
+    saved = open_store(full, project.clock)
+    try:
+        return {"store": project.store.name, "backup": full, "runs": saved.about()["runs"]}
+    finally:
+        saved.close()
+
+
+def copy_all(
+    project: Project, source: str, target: str, tell: Callable[[str, int, int], None] | None = None
+) -> dict[str, Any]:
+    """Copy all of one store into another that is empty. Return how many rows of each table were copied and checked."""
+    blobs = blobs_folder(project.folder, project.settings)
+    old, new = (open_store(each, project.clock, blobs) for each in (source, target))
+    if old.name == new.name:
+        raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
+    try:
+        done = copy_store(old, new, tell)
+    finally:
+        old.close()
+        new.close()
+    return {"from": old.name, "to": new.name, "copied": done["copied"], "checked": done["checked"]}
+
+
+# -- retention
+
+
+def prune_by_itself(project: Project) -> None:
+    """Apply retention once a day if the project wants that. Never call it from verbs that agents call often."""
+    if not (project.settings.section("retention") or project.settings.section("mirror")):
+        return
+    try:
+        prune_daily(project)
+    except (LeftoffError, OSError) as error:
+        project.say(f"leftoff: retention did not run: {getattr(error, 'message', error)}")
+
+
+def withdraw_files(project: Project, *, dry: bool = False) -> PruneReport:
+    """Remove the protocol's files from the project. The store keeps everything."""
+    follower = project.store.follower
+    if follower is None:
+        raise NotFound(
+            "This project keeps no protocol's files.", hint="`leftoff init --dialect D` would set that up."
+        )
+    done = PruneReport(dry)
+    for path in follower.withdraw(dry=True):
+        info = os.lstat(os.path.join(project.folder, path))
+        done.removed.append({"kind": "file", "action": "remove", "path": path})
+        done.freed += info.st_blocks * 512
+    if not dry:
+        follower.withdraw()
+    return done
+
+
+# -- archive, rm, undelete
+
+
+def archive_run(
+    project: Project, caller: Caller, ref: str | None = None, audit: Audit | None = None
+) -> tuple[RunInfo, bool]:
+    """Archive a run that is over, and its protocol's files. Return it, and whether it was archived before.
+
+    ``audit`` is recorded first, as a commit to an archived run would make it active again.
+    """
+    over = Fit(
+        lambda view, row: row.status not in IN_PROGRESS, "is over", "are over", among=None, by_name=True
+    )
+    found = target(project, caller, ref, Deciding(caller, project.now, over))
+    run_id = found.row.run_id
+    if found.version is not None:
+        raise Usage(f"{ref} is one version of run {run_id}.", hint=f"leftoff archive {run_id}")
+    if found.row.is_archived:
+        return info_of(project, found.row), True
+    _refuse_unfinished(found.row)
+    if audit is not None:
+        record_audit(project, found.row, audit)
+
+    def work() -> tuple[RunInfo, bool]:
+        row = project.store.read(lambda view: find(view, run_id))
+        was_archived = row.is_archived  # another process may have been faster
+        if not was_archived:
+            _refuse_unfinished(row)
+            run_states.archive(project.store, row, project.now)
+        return info_of(project, row), was_archived
+
+    return until_unmoved(work)
+
+
+def _refuse_unfinished(row: RunRow) -> None:
+    if row.status in IN_PROGRESS:
+        raise Conflict(
+            f"Run {row.run_id} {in_words(row.status)}; only a finished run can be archived.",
+            hint=f"`leftoff finish --run {row.run_id}` ends it.",
+        )
+
+
+def remove_run(
+    project: Project, caller: Caller, ref: str | None, agree: Callable[[RunRow], bool]
+) -> dict[str, Any] | None:
+    """Move a run to the trash. Return the result as JSON; ``None`` if the user did not agree.
+
+    If the run changes meanwhile, the user is asked again.
+    """
+    any_run = Fit(lambda view, row: True, "could be removed", "could be removed", among=None, by_name=True)
+
+    def work() -> dict[str, Any] | None:
+        found = target(project, caller, ref, Deciding(caller, project.now, any_run))
+        row = found.row
+        if found.version is not None:
+            raise Usage(
+                f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
+                hint=f"`leftoff rm {row.run_id}` removes all of it.",
+            )
+        project.store.read(lambda view: refuse_driven(view, row.run, row.run_id, project.now))
+        return discard_run(project, row) if agree(row) else None
+
+    return until_unmoved(work)
+
+
+def discard_run(project: Project, row: RunRow) -> dict[str, Any]:
+    """Move a run to the trash without a question. Its space is freed when the trash is emptied."""
+    run_states.discard(project.store, row, project.now)
+    return {"removed": [row.run_id], "bytes_freed": 0, "bytes_waiting": 0}
+
+
+def list_trash(project: Project) -> list[dict[str, Any]]:
+    """Return the runs in the trash as JSON, the last one first."""
+    return [run_states.trashed_to_json(each) for each in run_states.in_trash(project.store)]
+
+
+def undelete_run(project: Project, ref: str) -> RunInfo:
+    """Bring a run back from the trash or the archive."""
+    run_id = run_states.undelete(project.store, ref, project.now)
+    return info_of(project, project.store.read(lambda view: find(view, run_id)))

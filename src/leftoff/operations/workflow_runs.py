@@ -1,0 +1,397 @@
+"""Execute a workflow file: which run is meant, what must be there first, its driver; and how the work on a run ends.
+
+A face watches, answers and ends the driver. Nothing here waits for the end of a run but ``drive_to_end``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from leftoff import seams
+from leftoff.engine.config.caller import CALLER, Caller
+from leftoff.engine.config.git_head import git_branch
+from leftoff.engine.config.project import Project
+from leftoff.engine.lifecycle.finish import Ending, end_work
+from leftoff.engine.lifecycle.opening import Opening, is_taken
+from leftoff.engine.read.find import Deciding, Fit, Target, twins
+from leftoff.engine.read.info import RunInfo
+from leftoff.engine.read.state import definition_of, read
+from leftoff.engine.resume.answers import Answerer, LateQuestions
+from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.steps.lifecycle import steps_in, why_failed
+from leftoff.engine.steps.reports import StepReport, step_changes
+from leftoff.engine.workspace.issue_tracker import take_issue
+from leftoff.engine.workspace.tracking import for_checkpoint
+from leftoff.engine.write.commit import Guard, Seal, Terms
+from leftoff.engine.write.lease import state as lease_state
+from leftoff.engine.write.report import report
+from leftoff.engine.write.unmoved import unmoved_run
+from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, NotFound
+from leftoff.host import ALIVE, UNKNOWN, Process
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import FINISHED, UNFINISHED
+from leftoff.operations.run_reports import this_run
+from leftoff.operations.runs import info_of, say_active_again, whole_run
+from leftoff.operations.store_upkeep import prune_by_itself
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import RunRow
+from leftoff.workflow.definition.model import Workflow
+from leftoff.workflow.definition.parse import Definitions, check_given, load
+from leftoff.workflow.processes.groups import check_seen
+from leftoff.workflow.recovery import stop as stopping
+from leftoff.workflow.recovery.provider import definitions_of
+from leftoff.workflow.recovery.resume import resume as resume_driver
+from leftoff.workflow.run import driver as driving
+from leftoff.workflow.run.actions import action_of
+from leftoff.workflow.run.driver import Driver, Observer, Setting
+from leftoff.workflow.run.reuse import Foreseen, Foresight
+from leftoff.workflow.run.run_state import check_first
+
+
+class RunRequest(NamedTuple):
+    """A workflow file to execute. ``resume``, ``fresh``: what becomes of an unfinished run of it. ``reuse``: take the
+    results that an earlier run has."""
+
+    workflow: Workflow
+    variables: Mapping[str, Any] = {}
+    title: str | None = None
+    issue: str | None = None
+    run_id: str | None = None
+    resume: bool = False
+    fresh: bool = False
+    reuse: bool = False
+
+
+class Execution(NamedTuple):
+    """How it is executed: who watches, who answers what came up late, how many steps at once, for whom.
+
+    ``starts`` is called in the moment before a new run is stored.
+    """
+
+    observer: Observer
+    questions: LateQuestions
+    max_parallel: int | None = None
+    who: str = "leftoff run"
+    starts: Callable[[], None] | None = None
+
+
+def is_driven(project: Project, row: RunRow) -> bool:
+    """Return whether this is a run of a workflow file, which a driver executes."""
+    return definition_of(project.store, row) is not None
+
+
+# -- which run
+
+
+def find_twins(project: Project, caller: Caller, request: RunRequest) -> list[RunRow]:
+    """Return the unfinished runs of the same work, newest first. An id names one run, and no other."""
+    store, run_id = project.store, request.run_id
+    if not store.exists():
+        return []
+    row = store.read(lambda view: view.find_run(run_id)) if run_id is not None else None
+    if row is None and run_id is not None and store.read(lambda view: is_taken(view, run_id)):
+        raise Conflict(
+            f"Run {run_id} already exists, in the trash.",
+            hint=f"`leftoff undelete {run_id}` brings it back; choose another id for a new run.",
+        )
+    if row is None:
+        if run_id is not None and not request.fresh:
+            return []
+        return store.read(lambda view: _twins(view, caller, request))
+    if request.resume and row.status in UNFINISHED and row.workflow == request.workflow.name:
+        return [row]
+    what, does = ("resume", "continues") if row.status in UNFINISHED else ("show", "shows")
+    raise Conflict(
+        f"Run {run_id} already exists: {row.workflow}, {row.status}.",
+        hint=f"`leftoff {what} {run_id}` {does} it; choose another id for a new run.",
+    )
+
+
+def _twins(view: View, caller: Caller, request: RunRequest) -> list[RunRow]:
+    """Return the unfinished runs of this workflow and branch, and of this title and issue if they are given."""
+    return twins(view, request.workflow.name, caller.branch, request.title, request.issue, limit=None)
+
+
+def definition_of_twin(
+    project: Project, caller: Caller, path: str, given: Mapping[str, Any]
+) -> Workflow | None:
+    """Return the definition, with the variables of the unfinished run to resume; ``None`` if there is no such run."""
+    if not project.store.exists():
+        return None
+    where: dict[str, Any] = {"branch": caller.branch, "status": UNFINISHED}
+    for row in project.store.read(lambda view: view.list_runs(where, 50)):
+        try:
+            workflow = load(path, given={**given, **read(project.store, row.run, row.run_id, "variable")})
+        except BadDefinition:
+            continue
+        if workflow.name == row.workflow:
+            return workflow
+    return None
+
+
+# -- what must be there
+
+
+def late_questions(
+    project: Project, answerer: Answerer, accept: Collection[str] = (), *, yes: bool = False
+) -> LateQuestions:
+    """Return who is asked what nobody could foresee, by the levels of the project's settings."""
+    return LateQuestions(answerer, project.settings.parsed("verify", levels_of), accept, yes=yes)
+
+
+def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
+    """Raise if an agent that a step names is missing. ``fresh``: also if a file that a prompt is read from is."""
+    if workflow.has("agent"):
+        seams.prepare_agents(workflow, project.folder, fresh)
+
+
+def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
+    """Check, before anything starts, the tools, variables and paths that a workflow needs, and its actions."""
+    check_seen()
+    check_agents(project, workflow)
+    for step in workflow.leaves():
+        if step.kind not in ("approval", "manual"):
+            action_of(step)
+    found, level = driving.missing(workflow, project.folder), questions.level("prerequisite.missing")
+    what = f"The workflow needs something that is missing: {'; '.join(found)}."
+    hint = "Provide it, or continue anyway with --yes."
+    if found and level == REFUSE:
+        raise CannotResume(what, hint="Provide it, then try again.")
+    if found and level == ASK and not questions("prerequisite.missing", what, hint):
+        raise NeedsPerson(what, hint=hint)
+
+
+def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
+    """Return the secrets that a workflow names, from the environment; ask for those that are not there."""
+    known = CALLER.environment()
+    found = {name: known[name] for name in workflow.secrets if known.get(name)}
+    absent = [name for name in workflow.secrets if name not in found]
+    level = questions.level("variables.redacted")
+    if absent and (level == REFUSE or (level == ASK and not questions.answerer.present)):
+        raise (CannotResume if level == REFUSE else NeedsPerson)(
+            f"The workflow needs secrets that are not in the environment: {', '.join(absent)}.",
+            hint=f"Secrets are never stored. Set {absent[0]} in the environment, then try again.",
+        )
+    for name in absent if level == ASK else ():
+        found[name] = questions.answerer.value(name)
+    return found
+
+
+# -- drivers
+
+
+def start_workflow(
+    project: Project, caller: Caller, request: RunRequest, execution: Execution, known: list[RunRow]
+) -> Driver:
+    """Start a run, driven by this process, and abandon the newest of the ``known`` unfinished ones.
+
+    Raise ``Conflict`` if a twin was started since these were found.
+    """
+    workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
+    check_first(workflow, variables, project.folder)
+    setting = setting_of(project, execution, _secrets_of(workflow, execution.questions), request.issue)
+    setting.reuse = request.reuse
+    if known:
+        give_up(project, known[0], "abandoned: started afresh")
+        project.say(f"leftoff: {known[0].run_id} is abandoned.")
+    before = {row.run for row in known}
+
+    def alone(view: View) -> None:
+        found = [] if request.run_id else _twins(view, caller, request)
+        for twin in found:
+            if twin.run not in before:
+                raise Conflict(
+                    f"Run {twin.run_id} of this workflow was started just now.",
+                    hint=f"`leftoff status` shows its progress, `leftoff resume {twin.run_id}` continues it.",
+                )
+        if execution.starts is not None:  # only here: a command that waits for the store can be interrupted
+            execution.starts()
+
+    git = project.git_facts()
+    opening = Opening(
+        workflow.name,
+        title=request.title,
+        branch=caller.branch,
+        run_id=request.run_id,
+        variables=variables,
+        facts={**git, "issue": request.issue, "description": workflow.description or None},
+        context=project.surroundings(request.issue, git.get("git_branch")),
+    )
+    driver = driving.start(setting, workflow, opening, alone=alone)
+    say_outside(project, driver.run_id)
+    return driver
+
+
+def say_outside(project: Project, run_id: str) -> None:
+    """Tell the user if the files of the project's protocol cannot show a new run."""
+    follower = project.store.follower
+    row = project.store.read(lambda view: view.find_run(run_id)) if follower is not None else None
+    said = follower.outside(row) if follower is not None and row is not None else None
+    if said is not None:
+        project.say(f"leftoff: {said}")
+
+
+def foresee_run(project: Project, request: RunRequest) -> list[Foreseen]:
+    """Return what a run would do, step by step, and why. Nothing is changed."""
+    workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
+    check_first(workflow, variables, project.folder)
+    with TemporaryDirectory(prefix="leftoff-") as folder:
+        foresight = Foresight(workflow, project.store, project.folder, project.redactor, folder)
+        return foresight.plan(variables, reuse=request.reuse)
+
+
+def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
+    """Return the definition of a run of a workflow file, then and now. Raise if it cannot be executed."""
+    found, row = definitions_of(project, request), request.target.row
+    if found is None or found.new is None:
+        problem = found.problem if found is not None else None
+        raise problem or NotFound("The run no longer has its definition.")
+    check_agents(project, found.new, fresh=False)
+    check_given(found.new, request.variables, read(project.store, row.run, row.run_id, "variable"))
+    return found
+
+
+def resume_workflow(
+    project: Project,
+    request: ResumeRequest,
+    definitions: Definitions,
+    execution: Execution,
+    agreed: Callable[[Guard], None] | None = None,
+) -> Driver:
+    """Drive a run of a workflow file in this process from now on.
+
+    ``agreed`` is called with the lease when nothing stands in the way any more, before anything is changed.
+    """
+    assert definitions.new is not None
+    secrets = _secrets_of(definitions.new, execution.questions)
+    check_requirements(project, definitions.new, execution.questions)
+    setting = setting_of(project, execution, secrets, request.target.row.issue)
+    driver = resume_driver(setting, request, definitions, agreed)
+    say_active_again(project, request.target.row)
+    return driver
+
+
+def setting_of(project: Project, execution: Execution, secrets: dict[str, str], issue: str | None) -> Setting:
+    """Return where and for whom a run is driven. Files with a secret of the workflow in them are only hashed."""
+    settings, questions = project.settings, execution.questions
+    redactor = settings.redactor(exact=tuple(value for value in secrets.values() if value))
+
+    def seen() -> dict[str, Any]:
+        return take_issue(settings, project.folder, issue, git_branch(project.folder), project.now)
+
+    return Setting(
+        project.store,
+        project.folder,
+        project.store_folder,
+        settings.redaction,
+        redactor,
+        project.clock,
+        execution.observer,
+        questions,
+        store_url=project.store.location,
+        secrets=secrets,
+        seen=seen,
+        tree=lambda row: for_checkpoint(project.workspace(redactor=redactor), row),
+        levels=questions.levels,
+        most=execution.max_parallel,
+        heartbeat=settings.heartbeat.interval,
+        grace=settings.run.grace,
+        who=execution.who,
+    )
+
+
+def drive_to_end(project: Project, driver: Driver) -> int:
+    """Drive a run to its end, then apply retention if the project wants that. Return the exit code."""
+    code = driver.drive()
+    prune_by_itself(project)
+    return code
+
+
+def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]]) -> None:
+    """Skip steps that failed, each with why, because a person decided so. One that has not failed so any more stays."""
+    at = project.now
+    for path, why in failed:
+        said = StepReport("skip", path, note=f"skipped after it failed: {why}", decided=True)
+        said.masked(project.redactor)
+
+        def make(
+            tx: Tx, row: RunRow, changes: ChangeSet, said: StepReport = said, why: str = why
+        ) -> Seal | None:
+            now = steps_in(project.store, tx, row, changes, at).get_or_new(said.path)
+            if now.get("status") != "failed" or why_failed(now) not in (why, project.redactor.mask(why)):
+                return None
+            return step_changes(project.store, tx, row, changes, said, at)
+
+        report(project.store, this_run(driver.run, driver.run_id), make, Terms(at))
+
+
+def once_more(project: Project, driver: Driver) -> ResumeRequest:
+    """Return the request to resume a run that came to its end."""
+    return ResumeRequest(Target(project.store.read(this_run(driver.run, driver.run_id)), None))
+
+
+# -- the end of the work on a run
+
+
+class Stopped(NamedTuple):
+    """The run as it is now (``None``: it is gone), and the status it had; whether it was driven; which steps ended."""
+
+    run_id: str
+    run: RunInfo | None
+    status: str | None
+    driven: bool
+    ended: list[str]
+
+    @property
+    def over(self) -> bool:
+        """Return whether there was nothing to stop any more."""
+        return self.status is None or self.status in FINISHED
+
+
+def stop_run(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
+    """Have the driver of a run seal a checkpoint and end the processes of its steps, and pause the run."""
+
+    def runs(view: View, row: RunRow) -> bool:
+        is_held = lease_state(view.lease(row.run), project.now) in (ALIVE, UNKNOWN)
+        return row.status == "running" or is_held
+
+    row = whole_run(project, caller, ref, Deciding(caller, project.now, Fit(runs, "runs", "run"))).row
+    store = project.store
+    driven = stopping.stop_driver(store, row, project.now, project.settings.run.grace)
+    ended = end_steps_of(project, row)
+    now = store.read(lambda view: view.run_row(row.run))
+    if now is None:
+        return Stopped(row.run_id, None, None, driven, ended)
+    if now.status not in FINISHED and (now.status == "running" or ended):
+        words = {"project": project.folder, "note": "stopped"}
+        stopping.pause(store, now, project.now, scrubber=project.redactor, **words)
+    return Stopped(row.run_id, info_of(project, row), now.status, driven, ended)
+
+
+def give_up(project: Project, row: RunRow, note: str | None = None) -> None:
+    """Abandon a run and end what runs of it. Raise ``Moved`` if it has changed since ``row`` was read."""
+    ending = Ending("abandoned", project.folder, note=note)
+    end_work(project.store, unmoved_run(row), ending, Terms(project.now), project.redactor)
+    forsake(project, row)
+
+
+def forsake(project: Project, row: RunRow) -> list[str]:
+    """End the steps that a dead driver of an abandoned run left running. Return them."""
+    if not is_driven(project, row):
+        return []
+    grace = project.settings.run.grace
+    return stopping.forsake_attempts(project.store, row, project.store_folder, project.now, grace)
+
+
+def end_steps_of(project: Project, row: RunRow) -> list[str]:
+    """End the steps of a run that live without a driver. Return them."""
+    grace = project.settings.run.grace
+    return stopping.end_attempts(project.store, row, project.store_folder, project.now, grace)
+
+
+def left_running_of(project: Project, row: RunRow) -> dict[str, list[Process]]:
+    """Return the processes of a run's steps that live without a driver, by step."""
+    return stopping.left_running(project.store, row, project.store_folder)
