@@ -372,7 +372,7 @@ class View:
 
     def leaf_counts(self, run: int, step: str) -> dict[str, int]:
         """Return how many leaf steps below a step there are of each status."""
-        return dict(self.rows(self.q.leaf_counts, (run, step + _BELOW, step + _NOT_BELOW)))  # type: ignore[arg-type]
+        return dict(self.rows(self.q.leaf_counts, (run, step + _BELOW, step + _NOT_BELOW)))
 
     def last_order(self, run: int, prefix: str) -> str | None:
         """Return the greatest ``ord`` of the leaf steps whose ``ord`` starts so."""

@@ -370,7 +370,7 @@ class _Draft(Tx):
         self._leaves: list[tuple[str, int]] = []
         self._names: list[str] = []
         self._blobs: list[bytes] = []
-        self.version: Version | None = None
+        self.made: Version | None = None
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         raise NeedsLook
@@ -403,7 +403,7 @@ class _Draft(Tx):
         self._leaves.append((step, int(leaf)))
 
     def add_version(self, run: int, version: Version, token: bytes) -> None:
-        self.version = version
+        self.made = version
 
     def add_alias(self, run: int, seq: int, name: str) -> None:
         self._names.append(name)
@@ -413,7 +413,7 @@ class _Draft(Tx):
 
     def values(self, patience: float) -> list[Any]:
         """Return the parameters of ``commit_run_1``."""
-        stood, version = self._stood, self.version
+        stood, version = self._stood, self.made
         assert version is not None
         return [
             *(stood.run, stood.seq, stood.digest, stood.epoch, in_ms(patience), stood.token),
@@ -627,7 +627,7 @@ class PostgresStore(Store):
             except NeedsLook:
                 pass
             else:
-                if draft.version is not None and self._call(draft):
+                if draft.made is not None and self._call(draft):
                     self.wrote = True
                     return result
         return self.write(fn, durable=durable)
@@ -648,8 +648,8 @@ class PostgresStore(Store):
             if sent:
                 raise unheard(self.place, error) from None
             raise
-        if found and found[0][2] and draft.version is not None:
-            self.tell([f"{draft.version.seq} {draft.version.run_id}"])
+        if found and found[0][2] and draft.made is not None:
+            self.tell([f"{draft.made.seq} {draft.made.run_id}"])
         return bool(found)
 
     def tell(self, runs: list[str]) -> None:
@@ -716,7 +716,7 @@ class PostgresStore(Store):
             there = link.ask([*before, lock, (Q.there, (self.place.schema,))])[3][0][0]
             schema = 0
             if there:
-                facts = dict(link.ask([(Q.meta, ())])[0])
+                facts: dict[str, str] = dict(link.ask([(Q.meta, ())])[0])
                 schema = int(facts.get("schema", 0))
                 if schema > SCHEMA:
                     self._refuse_schema(facts, writes=False)

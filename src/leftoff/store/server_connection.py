@@ -10,6 +10,7 @@ The pool has no threads of its own (a driver forks before it starts any, and a c
 from __future__ import annotations
 
 import os
+import select
 import threading
 
 import psycopg
@@ -110,10 +111,15 @@ class Link:
         self._owes = True
 
     def _settle(self) -> None:
-        if self._owes:
-            self._owes = False
-            while self.conn.pgconn.get_result() is not None:
-                pass
+        if not self._owes:
+            return
+        self._owes, pgconn = False, self.conn.pgconn
+        while True:
+            while pgconn.is_busy():  # libpq itself would wait with Python's lock held
+                select.select([pgconn.socket], [], [])
+                pgconn.consume_input()
+            if pgconn.get_result() is None:
+                return
 
     def is_shared(self) -> bool:
         """Return whether others use the same session of the server: a process cannot listen in it."""

@@ -18,11 +18,11 @@ if not {"collections", "threading"} & set(sys.modules):
 
     sys.modules["collections"] = sys.modules["collections.abc"] = _collections_abc
     try:
-        import apsw
+        import apsw as apsw
     finally:
         del sys.modules["collections"], sys.modules["collections.abc"]
 else:
-    import apsw
+    import apsw as apsw
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import failure, full, read_only

@@ -111,10 +111,12 @@ def prune(store: Any, run: int, drop: Iterable[int]) -> int:
     # In this order: see `leftoff.engine.read.state.need_version`.
     pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size, oldest))
     pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head, oldest))
-    place, sizes = ("", "", -1), [0]
+    sizes = [0]
+    place: tuple[str, str, int] | None = ("", "", -1)
     while place is not None:
-        place = pace.batch(lambda tx, size, at=place: _prune_past(tx, run, head, at, size, orphans, sizes))
-    return store.freed(sizes) + orphans.drop()
+        here = place
+        place = pace.batch(lambda tx, size: _prune_past(tx, run, head, here, size, orphans, sizes))  # noqa: B023
+    return int(store.freed(sizes)) + orphans.drop()
 
 
 def _span(view: View, run: int) -> tuple[int, int]:
