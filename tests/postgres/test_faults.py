@@ -406,8 +406,7 @@ def test_what_the_environment_asks_for(
     store = PostgresStore(server.url(name), str(tmp_path))
     asked = "SELECT current_setting('statement_timeout'), current_setting('application_name'), current_schemas(false)"
     Scribe(store)
-    found = store.on_link(lambda link: link.ask([(asked, ())]))
-    assert [[("77s", "mine", [f"leftoff_{name}"])]] == found
+    assert [("77s", "mine", [f"leftoff_{name}"])] == store.asked(asked)
     store.close()
 
 

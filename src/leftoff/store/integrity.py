@@ -53,6 +53,17 @@ class Report:
     def problem(self, code: str, where: str, message: str, **facts: Any) -> None:
         self.problems.append({"code": code, "where": where, "message": message, **facts})
 
+    def read(self, store: Any, check: Callable[[Any], None]) -> None:
+        """Check in one snapshot. If the store has to begin again, what was found before is forgotten."""
+        checked, problems, runs = dict(self.checked), len(self.problems), set(self.runs)
+
+        def work(view: Any) -> None:
+            self.checked, self.runs = dict(checked), set(runs)
+            del self.problems[problems:]
+            check(view)
+
+        store.read(work)
+
     def codes(self) -> set[str]:
         return {problem["code"] for problem in self.problems}
 
@@ -111,7 +122,7 @@ def _check_values(store: Any, report: Report) -> None:
             if sha256(data).digest() != hash:
                 report.problem("value", f"value {hash.hex()}", "Its bytes have another hash.")
 
-    store.read(check)
+    report.read(store, check)
 
 
 def _check_runs(store: Any, report: Report) -> None:
@@ -123,7 +134,7 @@ def _check_runs(store: Any, report: Report) -> None:
 
 
 def _check_run(run: int, store: Any, report: Report) -> None:
-    store.read(lambda view: RunCheck(view, store.blobs, run, report).check())
+    report.read(store, lambda view: RunCheck(view, store.blobs, run, report).check())
 
 
 def _check_strays(store: Any, report: Report) -> None:
@@ -143,7 +154,7 @@ def _check_strays(store: Any, report: Report) -> None:
             )
             report.problem("run", "run 0", message)
 
-    store.read(check)
+    report.read(store, check)
 
 
 def _check_blobs(store: Any, report: Report) -> None:
@@ -176,7 +187,7 @@ def check_structure(store: SqliteStore, report: Report) -> None:
             if line != "ok":
                 report.problem("structure", store.path, str(line))
 
-    store.read(check)
+    report.read(store, check)
 
 
 class RunCheck:

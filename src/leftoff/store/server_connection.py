@@ -46,6 +46,8 @@ _SETTINGS = (
     "SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true), "
     "set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', $3, true)"
 )
+_OPTIONS = "-c array_nulls=on"  # arrays as everybody else has them
+_NO_OPTIONS = "unsupported startup parameter"  # what some poolers say
 _NUL = "␀"
 
 
@@ -163,12 +165,19 @@ def _connected(conninfo: str) -> psycopg.Connection[Any]:
         "client_encoding": "UTF8",
         **{key: value for key, value in ALIVE.items() if key not in given},
     }
-    return psycopg.connect(
-        psycopg.conninfo.make_conninfo(conninfo, **wanted),
-        autocommit=True,
-        prepare_threshold=None,
-        cursor_factory=psycopg.RawCursor,
-    )
+    plain = psycopg.conninfo.make_conninfo(conninfo, **wanted)
+    ours: dict[str, Any] = {
+        "autocommit": True,
+        "prepare_threshold": None,
+        "cursor_factory": psycopg.RawCursor,
+    }
+    options = f"{given.get('options') or ''} {_OPTIONS}".strip()  # ours after those that the URL has
+    try:
+        return psycopg.connect(psycopg.conninfo.make_conninfo(plain, options=options), **ours)
+    except psycopg.OperationalError as error:
+        if _NO_OPTIONS not in str(error):
+            raise
+    return psycopg.connect(plain, **ours)
 
 
 class Pool:
