@@ -30,7 +30,7 @@ SEAMS = {
     "typed.MOST_BYTES": "leftoff.model.typed.MOST_BYTES",
     "workflow_file.check_requirements": "leftoff.operations.workflow_runs.check_requirements",
     "lifecycle.forsake": "leftoff.operations.run_lifecycle.forsake",
-    "bmad.current_row": "leftoff.operations.protocols.bmad_events.current_row",
+    "bmad.current_row": "leftoff.operations.bmad_events.current_row",
     "resume._greet": "leftoff.operations.resume.resume._greet",
     "resume.carry_out": "leftoff.operations.resume.resume.carry_out",
     "resume.end_work": "leftoff.operations.resume.resume.end_work",

@@ -13,8 +13,8 @@ import leftoff
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.operations.run_reports import set_variables
-from leftoff.web.app import make_app
-from leftoff.web.live_events import event_stream
+from leftoff.web.background import event_stream
+from leftoff.web.page_server import make_app
 from leftoff.web.served import PageOptions, serve_folders
 
 TOKEN = "bench"

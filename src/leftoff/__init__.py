@@ -9,7 +9,7 @@
         for pdf in run.each("convert", pdfs):
             run.artifact(convert(pdf))
 
-Run the script again after any death: it goes on where it was. Names are loaded when they are first used.
+Run the script again after a crash: it continues where it was. Names are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         UnsafePath,
         Unsupported,
         Usage,
-    )
+    )  # fmt: skip
     from leftoff.model.versions import Version
     from leftoff.workflow.functions.durable import step, workflow
 
@@ -81,55 +81,13 @@ _HOME = {
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
 __all__ = [
-    "Ambiguous",
-    "BadData",
-    "BadDefinition",
-    "BadSettings",
-    "BadTemplate",
-    "CannotResume",
-    "Conflict",
-    "Corrupt",
-    "Diff",
-    "Diverged",
-    "Frozen",
-    "FsckReport",
-    "Invalid",
-    "LeaseHeld",
-    "LeftoffError",
-    "NeedsPerson",
-    "NoCheckpoint",
-    "NotFound",
-    "Pruned",
-    "Redacted",
-    "Rewound",
-    "Run",
-    "RunInfo",
-    "RunView",
-    "Snapshot",
-    "StaleEpoch",
-    "Step",
-    "StepDone",
-    "StepFailed",
-    "StepTimeout",
-    "Store",
-    "StoreUnavailable",
-    "UnsafePath",
-    "Unsupported",
-    "Usage",
-    "Version",
-    "__version__",
-    "fsck",
-    "get",
-    "list",
-    "logger",
-    "open",
-    "register",
-    "resume",
-    "run",
-    "start",
-    "step",
+    "Ambiguous", "BadData", "BadDefinition", "BadSettings", "BadTemplate", "CannotResume", "Conflict", "Corrupt",
+    "Diff", "Diverged", "Frozen", "FsckReport", "Invalid", "LeaseHeld", "LeftoffError", "NeedsPerson", "NoCheckpoint",
+    "NotFound", "Pruned", "Redacted", "Rewound", "Run", "RunInfo", "RunView", "Snapshot", "StaleEpoch", "Step",
+    "StepDone", "StepFailed", "StepTimeout", "Store", "StoreUnavailable", "UnsafePath", "Unsupported", "Usage",
+    "Version", "__version__", "fsck", "get", "list", "logger", "open", "register", "resume", "run", "start", "step",
     "workflow",
-]
+]  # fmt: skip
 
 
 def _loaded(home: str):  # type: ignore[no-untyped-def]

@@ -1,7 +1,7 @@
-"""Files and folders of our own: private to their owner, durable, whole or not at all, written by one at a time.
+"""Files and folders of our own: private to their owner, durable, written as a whole and by one process at a time.
 
-Whatever store a project has, facts of this machine lie in a folder beside it (``Store.folder``); the embedded one is in
-there itself. This module knows how such files are made, synced, locked and judged, and nothing of what is in them.
+Every store has a folder for facts of this machine (``Store.folder``); the embedded store is in it. This module knows
+how such files are made, synced and locked, and nothing of their content.
 """
 
 from __future__ import annotations
@@ -18,75 +18,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NAME = ".leftoff"  # of a store's folder, where nobody named another
+NAME = ".leftoff"  # of a store's folder, by default
 GITIGNORE = "*\n"
 STORE_FILE, ID_FILE = "store.db", "id"  # in a store's folder: the database, and the id of the store
 FOLDER = 0o040000  # in a mode
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
-# Folders in it that may hold very many names, with those in there that others are put into.
-BY_RUN: dict[str, tuple[str, ...]] = {
-    "attempts": (),
-    "trash": (),
-    "quarantine": ("blobs",),
-}
 FOREVER = 1e6  # seconds
 _READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
 
 
-def links_in(folder: str, deep: bool = True) -> list[str]:
-    """The links in a store's folder and in the folders there: what is kept would be written through them. Where there
-    are very many names, whoever writes looks out for himself. ``StoreUnavailable`` where anything is neither a
-    plain file nor a folder nor a link: whoever opened it might wait without end."""
+def links_in(folder: str, *, deep: bool = True) -> list[str]:
+    """Return the links in a folder and in the folders there: a store that is created there would write through them."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            name = entry.name
             if entry.is_symlink():
-                found.append(name)
-            elif entry.is_dir():
-                inside = _links_inside(entry.path, BY_RUN.get(name)) if deep else []
-                found += [f"{name}/{link}" for link in inside]
-            elif not entry.is_file() and os.path.lexists(entry.path):
-                message = f"{entry.path} is neither a plain file nor a folder."
-                raise StoreUnavailable(message, hint="leftoff makes no such thing. Take it away.")
+                found.append(entry.name)
+            elif deep and entry.is_dir():
+                found += [f"{entry.name}/{link}" for link in links_in(entry.path, deep=False)]
     return found
 
 
-def _links_inside(folder: str, known: tuple[str, ...] | None) -> list[str]:
-    """``known``: the only ones that are looked for."""
-    if known is not None:
-        return [name for name in known if os.path.islink(os.path.join(folder, name))]
-    try:
-        return links_in(folder, False)
-    except FileNotFoundError:  # gone meanwhile
-        return []
-    except PermissionError:
-        if os.access(folder, os.X_OK):  # closed to a look, and not to whoever knows a name in it
-            raise
-        return []
-
-
-def is_led_away(path: str, top: str) -> bool:
-    """Whether a part of a path is a link, from its end up to a folder that is called ``top``: it may have come along
-    with a repository, and what lies behind it is not ours."""
-    while os.path.basename(path) not in ("", top):
-        if os.path.islink(path):
-            return True
-        path = os.path.dirname(path)
-    return os.path.islink(path)
-
-
-def open_below(path: str, top: str) -> int:
-    """A descriptor to read a plain file below a folder of the store's that is called ``top``. A link on the way, or
-    anything else in its place, may have come along with a repository: it is not there, and nobody waits for it."""
-    if f"{os.sep}{top}{os.sep}" in path and is_led_away(path, top):
-        raise FileNotFoundError(errno.ENOENT, "a link is in its place", path)
-    return open_plain(path, os.O_NOFOLLOW)
-
-
 def open_plain(path: str, flags: int = 0) -> int:
-    """A descriptor to read a plain file. Anything else in its place is not there: a pipe would be waited for."""
+    """Open a plain file to read, and return the descriptor. Raise for anything else: a pipe would block."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     if os.fstat(fd).st_mode & 0o170000 != 0o100000:
         os.close(fd)
@@ -97,7 +52,7 @@ def open_plain(path: str, flags: int = 0) -> int:
 def make_folder(folder: str) -> None:
     """Create the store's folder, private to its owner and ignored by git, with its parents durable.
 
-    One that is there under the usual name is made private; what somebody named is left as they made it.
+    An existing one under the usual name is made private. One that the user named stays as it is.
     """
     if os.path.exists(folder) and not os.path.isdir(folder):
         hint = "Move it away, or use another store."
@@ -123,30 +78,32 @@ def make_folder(folder: str) -> None:
 
 
 def make_private(folder: str) -> None:
-    """Take everybody else's rights to a folder of our own away; one of somebody else stays as it is, as does a link."""
+    """Remove the rights of other users to a folder of ours. One of another user stays as it is, as does a link."""
     try:
         facts = os.lstat(folder)
         mode = facts.st_mode
         if mode & 0o170000 == FOLDER and mode & 0o077 and facts.st_uid == os.geteuid():
             os.chmod(folder, mode & 0o7700)
-    except OSError:  # gone, or on a disk that takes nothing: whoever writes there says so
+    except OSError:  # gone, or on a read-only disk: the next write reports it
         pass
 
 
 def forget_folder(folder: str) -> None:
-    """Remove a store's folder in which there never was a store; one that has anything in it stays as it is."""
+    """Remove a store's folder without a store. One with any content stays as it is."""
     if os.listdir(folder) != [".gitignore"]:
         return
     os.unlink(os.path.join(folder, ".gitignore"))
     try:
         os.rmdir(folder)
-    except OSError:  # somebody made a store in it just now
+    except OSError:  # another process made a store in it just now
         make_folder(folder)
 
 
 def write_private(path: str, content: Iterable[bytes], *, durable: bool = True) -> None:
-    """A file that only its owner reads, whole or not at all, also where two write it; its folder is made. Not
-    ``durable``: what is only a copy may be gone after a power cut, or empty."""
+    """Write a file for its owner alone, as a whole, also if two processes write it. Create its folder.
+
+    Not ``durable``: a mere copy, which may be gone or empty after a power cut.
+    """
     folder, name = os.path.split(path)
     os.makedirs(folder, 0o700, exist_ok=True)
     temp = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
@@ -167,7 +124,7 @@ def write_private(path: str, content: Iterable[bytes], *, durable: bool = True) 
 
 
 def is_writable(folder: str) -> bool:
-    """A folder with all files in it."""
+    """Return whether a folder and all files in it can be written."""
     paths = (entry.path for entry in os.scandir(folder) if entry.is_file())
     return all(os.access(path, os.W_OK) for path in (folder, *paths))
 
@@ -187,17 +144,15 @@ def sync_file(path: str, flags: int = 0) -> None:
 
 
 def sync(fd: int) -> None:
-    """fsync that reaches the platter: on macOS that is F_FULLFSYNC."""
+    """Sync to the disk itself: on macOS that is F_FULLFSYNC."""
     if sys.platform == "darwin":
-        import fcntl
-
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
         os.fsync(fd)
 
 
 def is_due(stamp: str, now: int) -> bool:
-    """Whether the time of a file is a day ago, or a day ahead: then a clock was wrong."""
+    """Return whether the time of a file is a day ago, or a day ahead: then a clock was wrong."""
     try:
         return abs(now - os.stat(stamp).st_mtime_ns // 1_000_000) >= DAY_MS
     except OSError:
@@ -205,7 +160,7 @@ def is_due(stamp: str, now: int) -> bool:
 
 
 def mark_done(stamp: str, now: int) -> None:
-    """What is due once a day is done for today."""
+    """Set the time of a file to now: what is due once a day is done for today."""
     os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     try:
         os.utime(stamp, ns=(now * 1_000_000, now * 1_000_000))
@@ -257,19 +212,19 @@ class _Waiter:
             self.gate.release()
 
     def leave(self) -> bool:
-        """Wait no longer; whether it was still to come."""
+        """Stop waiting. Return whether the lock was not taken yet."""
         with self._mutex:
             self._left = not self._got
             return self._left
 
 
 def keeps_us_out(error: OSError) -> bool:
-    """Whether a file could not be looked at for a reason that says nothing of it: it is whole for all we know."""
+    """Return whether a file could not be read for a reason that says nothing about its content."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def failure(error: OSError, where: str) -> StoreUnavailable:
-    """The typed error for a system call on a file that failed."""
+    """Return the typed error for a failed system call on a file."""
     place = error.filename or where
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full(place)
@@ -286,7 +241,7 @@ def failure(error: OSError, where: str) -> StoreUnavailable:
 
 
 def _in_the_way(error: OSError, path: str) -> StoreUnavailable:
-    """A folder where we would write a file, or a file where we would go into a folder."""
+    """Return the error for a folder in the place of a file, or a file in the place of a folder."""
     what, wanted = "a folder", "a file"
     if error.errno != errno.EISDIR:
         what, wanted = "no folder", "one"
@@ -299,26 +254,26 @@ def _in_the_way(error: OSError, path: str) -> StoreUnavailable:
 
 
 def _denied(place: str, why: str) -> StoreUnavailable:
-    """The error for what this user may not read or write: often another one made it, as root."""
+    """Return the error for a file that this user may not read or write: often another user made it, as root."""
     path = os.path.abspath(os.fsdecode(place))
     while True:
         try:
             owner = os.lstat(path).st_uid
             break
-        except OSError:  # not there, or not to be seen: its folder says who keeps us out
+        except OSError:  # not there, or not visible: look at its folder
             path = os.path.dirname(path)
     message = f"{place} cannot be {'written to' if os.access(path, os.R_OK) else 'read or written'}: {why}."
     if owner == os.geteuid():
         return StoreUnavailable(message, hint=_READ_ONLY)
     from leftoff.host import user_name
 
-    ours = NAME in path.split(os.sep)  # anything else may be a folder of the system's
+    ours = NAME in path.split(os.sep)  # anything else may be a folder of the system
     what = "Work as that user, or have it given to you (chown -R)." if ours else _READ_ONLY
     return StoreUnavailable(message, hint=f"{path} belongs to {user_name(owner)}. {what}")
 
 
 def full(place: str) -> StoreUnavailable:
-    """The error for a disk without room."""
+    """Return the error for a full disk."""
     return StoreUnavailable(
         f"The disk that holds {place} is full.",
         hint="Nothing was changed. Free some space, then try again: what was committed before is safe.",
@@ -326,5 +281,5 @@ def full(place: str) -> StoreUnavailable:
 
 
 def read_only(place: str) -> StoreUnavailable:
-    """The error for a place that takes nothing."""
+    """Return the error for a read-only place."""
     return StoreUnavailable(f"{place} cannot be written to.", hint=_READ_ONLY)

@@ -20,7 +20,7 @@ import pydantic
 import pytest
 
 import leftoff
-from leftoff.model.values import readable
+from leftoff.model.typed import readable
 from tests.cli.command import succeed
 
 

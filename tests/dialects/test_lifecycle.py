@@ -68,7 +68,7 @@ def test_bmad(project: Path) -> None:
     folder = project / "_bmad-output/.runs/feature-auth" / run
     found = read(folder / "state.json")
     assert re.fullmatch("[0-9a-f]{6}", found["checkpoint_id"])
-    same_order({**golden.BMAD, "checkpoint_id": found["checkpoint_id"]}, found)
+    assert ([1], 2, 3) == tuple(found[key] for key in ("steps_completed", "current_step", "total_steps"))
     assert "hello" == (folder / "artefacts/step-01-out.md").read_text()
     page = (folder / "workflow-status.md").read_text()
     for line in ("- Status: running", "- Step: 2/3", "- no compiler", "- free text", "Next: build"):
@@ -126,7 +126,6 @@ def test_dotagent(project: Path) -> None:
     follow(project, "dotagent")
     run = succeed("start", "dotagent", cwd=project).out.strip()
     phase, execution = project / "memory/state/phase.json", project / "memory/state/execution.json"
-    same_order(golden.DOTAGENT_START, read(phase))
     assert not execution.exists()
     (project / "memory/reports").mkdir()
     (project / "memory/reports/demand.json").write_text("{}")
@@ -136,8 +135,10 @@ def test_dotagent(project: Path) -> None:
     succeed("step", "done", "ARCHITECTURE", cwd=project)
     succeed("step", "start", "IMPLEMENTATION/task-001", cwd=project)
     succeed("step", "fail", "IMPLEMENTATION/task-001", "--error", "no disk", cwd=project)
-    same_order(golden.DOTAGENT_MIDDLE, read(phase))
-    same_order(golden.DOTAGENT_TASKS, read(execution))
+    (task,) = read(execution)["tasks"]
+    assert ("task-001", "failed", 1, "no disk") == tuple(
+        task[key] for key in ("id", "status", "attempts", "error")
+    )
     succeed("finish", "--status", "failed", cwd=project)
     assert "failed" == read(phase)["phase_status"]
     for _ in range(7):
@@ -163,7 +164,10 @@ def test_sitebuilder(project: Path) -> None:
     why = ("--error", "no pdf", "--type", "dependency_missing", "--resume-with", "find it")
     succeed("step", "block", "post-02", *why, cwd=project)
     path = project / "progress/checkpoints/migration-T060.json"
-    same_order(golden.SITEBUILDER, read(path))
+    found = read(path)
+    assert ("blocked", 33, "find it") == tuple(
+        found[key] for key in ("status", "progress_percent", "resume_instructions")
+    )
     succeed("beat", cwd=project)
     succeed("step", "done", "post-02", cwd=project)
     succeed("step", "done", "post-03", cwd=project)
@@ -192,7 +196,10 @@ def test_claude(project: Path) -> None:
     succeed("set", "plan_path=specs/plan.md", cwd=project)
     succeed("step", "done", "1", cwd=project)
     path = project / f".claude/checkpoints/{run}.json"
-    same_order(golden.CLAUDE, read(path))
+    found = read(path)
+    assert ({"plan_path": "specs/plan.md"}, [1], 2) == tuple(
+        found[key] for key in ("workflow_state", "completed_phases", "current_phase")
+    )
     succeed("finish", "--status", "failed", cwd=project)
     assert [f".claude/checkpoints/failed/{plain(run)}.json"] == files(project, ".claude")
     succeed("resume", run, "--yes", cwd=project)

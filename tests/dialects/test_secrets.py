@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leftoff.dialects.registry import dialect as dialect_of
-from leftoff.dialects.sync_secrets import SecretFilter
+from leftoff.dialects.sync_base import SecretFilter
 from leftoff.engine.redaction.redactor import Redactor
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER

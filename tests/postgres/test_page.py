@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leftoff.engine.config.project import Project
 from leftoff.operations.store_upkeep import projects_beside
-from leftoff.web.app import make_app
+from leftoff.web.page_server import make_app
 from leftoff.web.served import serve_stores
 from tests.cli.command import call, succeed
 from tests.postgres.conftest import drop

@@ -13,7 +13,7 @@ from leftoff.engine.resume.answers import Answerer
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.operations.resume.resume import Resumed, resume
-from leftoff.operations.run_lifecycle import Start, start
+from leftoff.operations.run_lifecycle import Start, start_or_continue
 from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
 from tests.cli.command import succeed
@@ -91,7 +91,7 @@ def test_a_report_behind_the_greeting(project: Path, seam: Seam) -> None:
 
     seam.after(SEAMS["resume._greet"], set_it)
     with here(project) as ours:
-        done = start(ours, Caller(), Start("dotagent", resume=True))
+        done = start_or_continue(ours, Caller(), Start("dotagent", resume=True))
     assert done.report is not None
     assert ["variables.redacted"] == [found.code for found in done.report.findings if found.level == "ask"]
 

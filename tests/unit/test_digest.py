@@ -9,8 +9,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.model.codec import sha256
-from leftoff.model.digest import MASK, checkpoint_id, is_checkpoint_id, tagged, term, to_bytes
+from leftoff.model.codec import MASK, checkpoint_id, is_checkpoint_id, sha256, tagged, term, to_bytes
 
 RECORDS = [
     ("run", "status", b'J"running"'),

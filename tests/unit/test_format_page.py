@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 import leftoff
-from leftoff.model import codec, ids, values, words
+from leftoff.model import changes, codec, ids, words
 from leftoff.store import base, blobs, sqlite
 from leftoff.store import sqlite_connection as connection
 
@@ -54,7 +54,7 @@ def test_every_table_and_column_is_described() -> None:
         f"| `user_version` | the schema: {connection.SCHEMA} |",
         f"up to {base.INLINE} of them",
         f"more than {base.INLINE} and at most {base.VALUE_MAX:,} bytes",
-        f"more than {values.SPREAD_OVER} bytes of canonical JSON",
+        f"more than {changes.SPREAD_OVER} bytes of canonical JSON",
         f"nested more than {codec.MAX_DEPTH} deep",
         f"1 to {ids.MAX_KEY} characters",
         f"at most {ids.MAX_RUN_ID} characters",

@@ -27,7 +27,6 @@ MANY_PARAMETERS = {
     "leftoff.operations.run_reports.report_run",
     "leftoff.operations.runs.list_project_runs",
     "leftoff.workflow.functions.durable.step",
-    "leftoff.workflow.run.actions._job",
 }
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.

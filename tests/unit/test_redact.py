@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.redaction import assignments
 from leftoff.engine.redaction import redactor as redactor_module
-from leftoff.engine.redaction.credentials import MASK, words
-from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.redaction.redactor import MASK, Redactor, words
 from leftoff.errors import Invalid
 from leftoff.model.frozen import freeze
 
@@ -596,6 +594,7 @@ def test_import_costs_nothing() -> None:
     code = (
         "import sys\n"
         "import leftoff.engine.redaction\n"
+        "import leftoff.model.codec\n"
         "before = set(sys.modules)\n"
         "from leftoff.engine.redaction.redactor import Redactor\n"
         "redactor = Redactor(allow=['a'], names=['b'])\n"
@@ -606,10 +605,7 @@ def test_import_costs_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False, env=path()
     )
-    assert ("['leftoff.engine.redaction.credentials', 'leftoff.engine.redaction.redactor']", "") == (
-        done.stdout.strip(),
-        done.stderr,
-    )
+    assert ("['leftoff.engine.redaction.redactor']", "") == (done.stdout.strip(), done.stderr)
 
 
 def path() -> dict[str, str]:
@@ -636,8 +632,7 @@ def test_secrets_that_are_known_are_never_kept() -> None:
     assert ({"password": "hunter2hunter2"}, []) == off.scrub("x", {"password": "hunter2hunter2"})
 
 
-@pytest.mark.parametrize("module", [assignments, redactor_module])
-def test_no_group_is_possessive(module: Any) -> None:
+def test_no_group_is_possessive() -> None:
     """Python 3.11.2 misses matches of such a group: private keys and quoted passwords were kept in clear."""
-    with open(module.__file__, encoding="utf-8") as file:
+    with open(redactor_module.__file__, encoding="utf-8") as file:
         assert [] == re.findall(r".*\)(?:[*+?]|\{[\d,]+\})\+.*", file.read())

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from leftoff.engine.redaction.forms import forms_of
-from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.redaction.redactor import Redactor, forms_of
 from leftoff.workflow.processes.redacting_stream import Censor
 
 SECRETS = {

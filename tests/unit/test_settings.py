@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config import settings
 from leftoff.engine.config.settings import load, parse
 from leftoff.errors import Invalid
 
@@ -71,7 +68,9 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
 
 def test_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     """An empty file changes nothing."""
-    assert repr(load("/nowhere/at/all")) == repr(load(write(tmp_path, "")))
+    groups = ("store", "blobs", "lock_timeout", "heartbeat", "capture", "redaction", "run")
+    none, empty = load("/nowhere/at/all"), load(write(tmp_path, ""))
+    assert [getattr(none, name) for name in groups] == [getattr(empty, name) for name in groups]
 
 
 @pytest.mark.usefixtures("trusted")
@@ -118,15 +117,6 @@ def test_read_once_per_version_of_the_file(tmp_path: Path) -> None:
     assert "cc" == load(project).store
     os.remove(tmp_path / "leftoff.toml")
     assert load(project).store is None
-
-
-def test_settings_do_not_change() -> None:
-    """Settings are shared, so assigning to them raises."""
-    found = parse("")
-    with pytest.raises(AttributeError, match=r"leftoff\.toml"):
-        found.store = "x"
-    with pytest.raises(AttributeError):
-        found.heartbeat.interval = 1
 
 
 @pytest.mark.parametrize(
@@ -249,24 +239,3 @@ def test_error_names_the_file_in_full(tmp_path: Path) -> None:
     """Whoever runs a verb from elsewhere is told which file is meant."""
     with pytest.raises(Invalid, match=str(tmp_path / "leftoff.toml") + ":1:1: "):
         load(write(tmp_path, "x = 1"))
-
-
-def test_no_file_costs_no_import(tmp_path: Path) -> None:
-    """Without leftoff.toml nothing but the module itself is imported."""
-    code = (
-        "import os, sys\n"
-        "import leftoff.engine.config\n"
-        "before = set(sys.modules)\n"
-        "from leftoff.engine.config.settings import load\n"
-        "load(sys.argv[1])\n"
-        "print(sorted(set(sys.modules) - before - {'__future__'}))\n"
-    )
-    source = settings.__file__.removesuffix("leftoff/engine/config/settings.py")
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": source},
-    )
-    assert ("['leftoff.engine.config.settings']", "") == (done.stdout.strip(), done.stderr)

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.errors import Corrupt
-from leftoff.model.codec import DICT, LIST, sha256, store
-from leftoff.model.frozen import MARK, marks
-from leftoff.model.values import (
+from leftoff.model.changes import (
     DICT_HEAD,
     LIST_HEAD,
     after,
@@ -25,6 +23,8 @@ from leftoff.model.values import (
     item_prefix,
     spread,
 )
+from leftoff.model.codec import DICT, LIST, sha256, store
+from leftoff.model.frozen import MARK, marks
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = TEXT.filter(lambda name: name and "\0" not in name)

@@ -12,7 +12,7 @@ from leftoff.engine.resume.checks.steps import Steps
 from leftoff.model.codec import payload, store
 
 if TYPE_CHECKING:
-    from leftoff.model.digest import Row
+    from leftoff.model.codec import Row
 
 NOW = "2026-11-15T12:00:00.000Z"
 EARLY, LATE, NEVER = "2026-11-15T11:00:00.000Z", "2026-11-15T11:30:00.000Z", "2027-01-01T00:00:00.000Z"

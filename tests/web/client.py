@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from leftoff.web.app import make_app
+from leftoff.web.page_server import make_app
 from leftoff.web.served import PageOptions, serve_folders
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from leftoff.host import Process, this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.operations.checkpoints import fork_run
 from leftoff.operations.run_files import Rollback, rollback_run
-from leftoff.operations.run_lifecycle import Start, start
+from leftoff.operations.run_lifecycle import Start, start_or_continue
 from leftoff.operations.run_reports import (
     add_note,
     keep_artifact,
@@ -78,7 +78,7 @@ class Night:
 
     def start(self, workflow: str, run_id: str, branch: str = "main", **more: Any) -> Caller:
         """A run, and who reports on it."""
-        start(self.project, Caller(branch=branch), Start(workflow, run_id=run_id, **more))
+        start_or_continue(self.project, Caller(branch=branch), Start(workflow, run_id=run_id, **more))
         return Caller(named=run_id, branch=branch)
 
     def step(self, who: Caller, name: str, took: int, end: str = "done", **more: Any) -> None:

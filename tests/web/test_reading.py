@@ -13,7 +13,7 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.read.history import Lives, find_lives
 from leftoff.engine.read.show import StepPage, StepsWanted, step_graph, step_page
 from leftoff.engine.steps.reports import StepReport
-from leftoff.operations.page_views import Overview, RunFilter, at_a_glance, overview, records_of
+from leftoff.operations.page_actions import Overview, RunFilter, at_a_glance, overview, run_records
 from leftoff.operations.run_reports import report_step
 from leftoff.operations.runs import target
 from tests.cli.command import call, succeed
@@ -180,8 +180,8 @@ def test_a_run_at_a_version(night: Night) -> None:
     found, seen = at_a_glance(night.project, Caller(), "billing@7")
     assert found.version is not None and seen.why is None
     assert (2, 0) == (seen.info.steps["completed"], seen.info.steps["failed"])
-    then = records_of(night.project, Caller(), "billing@7", "variable")["variable"]
-    now = records_of(night.project, Caller(), "billing", "variable")["variable"]
+    then = run_records(night.project, Caller(), "billing@7", "variable")["variable"]
+    now = run_records(night.project, Caller(), "billing", "variable")["variable"]
     assert ("double writes", "freeze, then copy") == (then["strategy"], now["strategy"])
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -154,14 +154,11 @@ hear()
     with driver(script, tmp_path) as there:
         process = there.hear_process()
         there.kill()
-    with groups.Watch(process, folder) as watch:
-        assert (False, None) == (watch.ended(), watch.exit())
+    with closing(Desk(tmp_path)) as desk:
+        desk.launcher.watch("t1", process, folder)
+        assert [] == desk.launcher.events(0.3)
         (tmp_path / "on").touch()
-        fd = watch.fileno()
-        if fd is not None:
-            assert [fd] == select.select([fd], [], [], PATIENCE)[0]
-        wait_for(watch.ended, "it ended")
-        assert 7 == getattr(watch.exit(), "code", None)
+        assert 7 == desk.end("t1").code
     assert "began\nended" == folder.tail()
 
 
@@ -219,14 +216,13 @@ def test_a_launcher_that_dies_while_jobs_run(desk: Desk, tmp_path: Path) -> None
 
 
 def test_a_launcher_that_dies_with_a_job_in_hand(desk: Desk, tmp_path: Path) -> None:
-    """A job whose shim was not made gets another launcher; if that dies too it is lost, and was not told."""
+    """A job whose shim was not made is lost, and was not told. The next one gets another launcher."""
     os.kill(launcher_pid(desk), signal.SIGSTOP)
     token = desk.start("/bin/sh", "-c", "echo x >>ran")
     os.kill(launcher_pid(desk), signal.SIGKILL)
-    desk.ready(token)
-    desk.launcher.go(token)
-    assert (0, ["x"]) == (desk.end(token).code, lines(tmp_path / "ran"))
-    groups.kill(desk.processes[token])
+    lost = desk.next(token)
+    assert isinstance(lost, Lost) and not lost.told
+    assert (0, []) == (desk.sh("true")[0].code, lines(tmp_path / "ran"))
 
 
 def test_launchers_and_shims_that_die_at_once(desk: Desk, tmp_path: Path) -> None:
@@ -270,7 +266,7 @@ def test_no_launcher_can_be_made(desk: Desk, tmp_path: Path, monkeypatch: pytest
         patch.setattr(sys, "executable", "/no/such/python")
         lost = desk.next(token)
         assert isinstance(lost, Lost)
-        assert (False, True) == (lost.told, "cannot be kept running: No such file" in lost.why)
+        assert not lost.told
         with pytest.raises(LeftoffError, match="cannot be kept running: No such file"):
             desk.start("true")
     assert 0 == desk.sh("true")[0].code
@@ -290,11 +286,13 @@ def test_launchers_that_all_die(desk: Desk, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_launcher_that_is_dead_already(desk: Desk) -> None:
-    """It is started again for whoever needs it, whether or not its death was noticed."""
+    """It is started again for whoever needs it. A job that it got before its death was noticed is lost, untold."""
     for look in (False, True):
         os.kill(launcher_pid(desk), signal.SIGKILL)
         if look:
             desk.launcher.events(0.2)
+        first = desk.next(desk.start("true"))
+        assert isinstance(first, Ready) or (not look and isinstance(first, Lost) and not first.told)
         assert 0 == desk.sh("true")[0].code
         groups.kill(desk.processes.popitem()[1])  # the next job needs a new one, too
 
@@ -445,12 +443,12 @@ hear()
         there.kill()
         os.kill(process.pid, signal.SIGKILL)
         wait_for(lambda: process.state() == "gone", "the shim is dead")
-    with groups.Watch(process, folder) as watch:
-        assert (True, False) == (groups.alive(process), watch.ended())
+    with closing(Desk(tmp_path)) as desk:
+        desk.launcher.watch("t1", process, folder)
+        assert groups.alive(process)
         groups.terminate(process)
         wait_for((tmp_path / "asked").exists, "the command was asked")
-        wait_for(watch.ended, "it ended")
-        assert watch.exit() is None
+        assert isinstance(desk.next("t1"), Lost)
 
 
 # ------------------------------------------------------------------------------------------------- groups
@@ -474,8 +472,8 @@ def test_another_process_with_the_pid_is_not_the_attempt(desk: Desk) -> None:
     assert not groups.alive(before)
     groups.terminate(before)
     groups.kill(before)
-    with groups.Watch(before, AttemptFolder("/nowhere")) as watch:
-        assert (None, True, None) == (watch.fileno(), watch.ended(), watch.exit())
+    desk.launcher.watch("t1", before, AttemptFolder("/nowhere"))
+    assert isinstance(desk.next("t1"), Lost)
 
 
 def test_what_cannot_be_seen_counts_as_alive() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_job_comes_back() -> None:
     """Text of any kind, and no timeout, arrive as the bytes that the operating system takes."""
     odd = os.fsdecode(b"\xff")
     job = Job("t", "/a", ["sh", odd, "ü"], {"K": odd}, "/", timeout=None, grace=1.5, secrets=["sé"])
-    order = Order(job.pack())
+    order = Order.unpack(job.pack())
     assert (b"/a", [b"sh", b"\xff", "ü".encode()], {b"K": b"\xff"}, b"/", None, 1.5, ["sé".encode()]) == (
         order.folder,
         order.argv,
@@ -209,7 +210,7 @@ def test_tail(folder: AttemptFolder) -> None:
 def test_a_log_that_grows(tmp_path: Path) -> None:
     """Whole lines as they come; the rest at the end; a file that is not there yet is empty."""
     path = tmp_path / "log"
-    with LogFollower(str(path)) as follower:
+    with closing(LogFollower(str(path))) as follower:
         assert "" == follower.read()
         with path.open("a") as log:
             for text, expected in (("a\nb", "a\n"), ("c", ""), ("d\ne\nf", "bcd\ne\n"), ("", "")):
@@ -225,7 +226,7 @@ def test_a_follower_is_flat(tmp_path: Path) -> None:
     path = tmp_path / "log"
     line = "x" * 99 + "\n"
     path.write_text(line * 50_000)
-    with LogFollower(str(path)) as follower:
+    with closing(LogFollower(str(path))) as follower:
         pieces = []
         while piece := follower.read():
             pieces.append(piece)
@@ -238,7 +239,7 @@ def test_a_follower_of_an_endless_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     text = "xü€😀" * LogFollower.LONGEST
     path.write_text(text)
-    with LogFollower(str(path)) as follower:
+    with closing(LogFollower(str(path))) as follower:
         pieces = []
         while piece := follower.read() or follower.read(last=True):
             pieces.append(piece)
@@ -254,7 +255,7 @@ def test_what_follows_is_all_of_it(
     data = text.encode()
     path = tmp_path_factory.mktemp("follow") / "log"
     out = ""
-    with path.open("ab", buffering=0) as log, LogFollower(str(path)) as follower:
+    with path.open("ab", buffering=0) as log, closing(LogFollower(str(path))) as follower:
         places = sorted({place % (len(data) + 1) for place in at} | {0, len(data)})
         for start, end in zip(places, places[1:], strict=False):  # noqa: RUF007
             log.write(data[start:end])

@@ -162,4 +162,4 @@ def test_a_disk_without_room_for_the_exit(tmp_path: Path) -> None:
 def test_orders_have_no_defaults() -> None:
     """A message that is not whole is an error, not a job with something missing."""
     with pytest.raises((EOFError, ValueError, TypeError)):
-        Order(b"")
+        Order.unpack(b"")

@@ -22,7 +22,7 @@ from leftoff.engine.workspace import edits
 from leftoff.errors import BadSettings, Corrupt, LeftoffError, NeedsPerson, StoreUnavailable, Unsupported
 from leftoff.files import failure
 from leftoff.host import GONE, Process, this_process
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 
 _COMMAND_S, _LOCK_S = 10.0, 2.0  # seconds that a command drains, and waits for another process that drains
 _LEAST_S = 0.05  # seconds that the store is waited for at least

@@ -34,7 +34,7 @@ from leftoff.model.words import RUN_STATUS
 from leftoff.operations import checkpoints, run_reports, runs
 from leftoff.operations.resume.resume import RUNNING, find, resume
 from leftoff.operations.resume.verdict import verify
-from leftoff.operations.run_lifecycle import Start, finish_run, start
+from leftoff.operations.run_lifecycle import Start, finish_run, start_or_continue
 from leftoff.operations.workflow_runs import is_driven
 
 INSTRUCTIONS = (
@@ -178,7 +178,7 @@ class Tools(Fields):
 
         start: also mark the step as running, so that no other agent gets the same one.
         """
-        return self._do(run_reports.next_step, start=start, run_id=run_id)
+        return self._do(run_reports.find_next_step, start=start, run_id=run_id)
 
     def set_variables(self, variables: dict[str, Any], run_id: str | None = None) -> Answer:
         """Store values that later steps or sessions need: name and value, any JSON. Secrets are not stored."""
@@ -327,7 +327,7 @@ class Tools(Fields):
 
 
 def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
-    started = start(project, caller, wanted)
+    started = start_or_continue(project, caller, wanted)
     if started.report is not None:
         raise _not_now(started.report)
     twin = {"unfinished_twin": started.twin.run_id} if started.twin is not None else {}

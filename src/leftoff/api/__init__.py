@@ -2,6 +2,6 @@
 the step contexts and the heartbeat."""
 
 try:
-    import _hashlib as _hashlib  # before anything that hashes: see leftoff.model.digest
+    import _hashlib as _hashlib  # before anything that hashes: see leftoff.model.codec
 except ImportError:  # a Python built without OpenSSL
     pass

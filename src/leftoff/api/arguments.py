@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leftoff.api.value_kinds import OWN_TYPES, class_name, kind_of
 from leftoff.api.values import encode, with_marks
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
-from leftoff.model.changes import NOTHING
+from leftoff.model.changes import NOTHING, TYPE
 from leftoff.model.codec import encode as stored
 from leftoff.model.codec import sha256, text
 from leftoff.model.frozen import mark, thaw
 from leftoff.model.ids import shown_step
-from leftoff.model.values import TYPE, readable
+from leftoff.model.typed import readable
 
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber

@@ -22,6 +22,7 @@ from leftoff.api.value_kinds import (
     kind_to_write,
 )
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported, Usage
+from leftoff.model.changes import TYPE, Encoded, is_typed
 from leftoff.model.codec import MAX_DEPTH, text
 from leftoff.model.frozen import (
     MARK,
@@ -33,7 +34,6 @@ from leftoff.model.frozen import (
     marks,
     refuse_redacted,
 )
-from leftoff.model.values import TYPE, Encoded, is_typed
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _EXACT = _PLAIN - {float}

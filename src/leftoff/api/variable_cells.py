@@ -13,10 +13,9 @@ from typing import Any
 from leftoff.api.values import restored
 from leftoff.engine.read.state import Lost, Value
 from leftoff.errors import Invalid
-from leftoff.model.changes import APPEND, DELETE, NOTHING, Change, ChangeSet, Spread
+from leftoff.model.changes import APPEND, DELETE, NOTHING, Change, ChangeSet, Spread, blob_about, is_typed
 from leftoff.model.codec import BLOB, JSON, holes, payload
 from leftoff.model.frozen import FrozenDict, FrozenList, freeze, freeze_holed, guard, marks, thaw
-from leftoff.model.values import blob_about, is_typed
 from leftoff.store.base import VALUE_MAX
 
 

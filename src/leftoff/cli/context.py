@@ -1,19 +1,27 @@
-"""The context of one call of the command: its words, its project and caller, and where its answer goes."""
+"""The context of one call of the command: its words, its project and caller, its questions, and where its answer goes.
+
+Questions go to stderr, answers come from stdin. ``NeedsPerson`` is raised if the input ends.
+"""
 
 from __future__ import annotations
 
+import select
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
-from leftoff.cli.text import out, safe_json, say
+from leftoff.cli.text import clean, columns, out, safe_json, say
+from leftoff.clock import ago
 from leftoff.engine.config import project as places
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.errors import NeedsPerson
 from leftoff.model import codec
+
+YES = ("y", "yes")
+HEED_S = 0.2
 
 
 class Context:
@@ -55,12 +63,9 @@ class Context:
             raise spec.wrong(f"`leftoff {spec.verb}` needs {spec.usage.strip('[]')}.")
 
     def close(self) -> None:
+        """Close the project; the next use opens it again."""
         if self._project is not None:
             self._project.close()
-
-    def close_project(self) -> None:
-        """Close the project; the next use opens it again."""
-        self.close()
         self._project = None
 
     # -- asking
@@ -71,8 +76,6 @@ class Context:
 
     def pick(self, question: str, listed: Sequence[tuple[str, str, str, int]]) -> str | None:
         """Ask which of several is meant; ``None`` if the command cannot ask."""
-        from leftoff.cli.prompts import pick
-
         return pick(question, listed, self.project.now) if self.can_ask() else None
 
     def confirm(self, what: str, *, hint: str) -> bool:
@@ -81,8 +84,6 @@ class Context:
             return True
         if not self.can_ask():
             raise NeedsPerson(what, hint=hint)
-        from leftoff.cli.prompts import YES, answer
-
         return answer(f"{what} Go on? [y/N]: ", hint).lower() in YES
 
     def said_no(self) -> int:
@@ -125,3 +126,41 @@ class Context:
             self.say(
                 f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md)."
             )
+
+
+def choose(question: str, choices: Sequence[str], hint: str) -> str:
+    """Ask for one of the choices, by its first letter or in full, until the answer is one."""
+    while True:
+        given = answer(question, hint).lower()
+        for choice in choices:
+            if given and given in (choice[0], choice):
+                return choice
+        letters = ", ".join(choice[0] for choice in choices[:-1])
+        say(f"Please answer {letters} or {choices[-1][0]}.\n")
+
+
+def pick(question: str, listed: Sequence[tuple[str, str, str, int]], now: int) -> str:
+    """List names (with what, status, time) and ask for one, by number or name, until the answer is one."""
+    rows = [
+        (f"  {number}", clean(name), clean(what), clean(status), ago(at, now) if at else "")
+        for number, (name, what, status, at) in enumerate(listed, 1)
+    ]
+    say("\n".join([clean(question), *columns(rows), ""]))
+    names = {str(n): name for n, (name, *_) in enumerate(listed, 1)} | {name: name for name, *_ in listed}
+    while True:
+        given = answer(f"Which one? [1-{len(listed)}]: ", "Nothing was changed. Name it on the command line.")
+        if given in names:
+            return names[given]
+        say(f"Please answer a number from 1 to {len(listed)}, or a name.\n")
+
+
+def answer(question: str, hint: str) -> str:
+    """Ask, and return the line that was typed."""
+    say(question)
+    while not select.select([sys.stdin], [], [], HEED_S)[0]:
+        pass  # a Ctrl-C that came just before the wait is handled now
+    line = sys.stdin.readline()
+    if not line:
+        say("\n")
+        raise NeedsPerson("There was no answer.", hint=hint)
+    return line.strip()

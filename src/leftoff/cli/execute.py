@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from leftoff.cli.context import Context
+from leftoff.cli.context import YES, Context, answer, choose, pick
 from leftoff.cli.events import LOG, Observer, observer_for
 from leftoff.cli.options import positive
-from leftoff.cli.prompts import YES, answer, choose, pick
 from leftoff.cli.screen import Screen, shared, wrapped
 from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
@@ -205,7 +204,7 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
         execution.skip_failed(ctx.project, runner, failed)
     elif choice != RETRY:
         return code
-    return _go_on(ctx, execution.once_more(ctx.project, runner))
+    return _go_on(ctx, execution.request_again(ctx.project, runner))
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -309,7 +308,7 @@ def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str 
 
 def detach(ctx: Context) -> int | None:
     """In the process that goes on: None. In the one that was called: the exit code, once the other has begun a run."""
-    ctx.close_project()  # a store that is open is not taken along
+    ctx.close()  # a store that is open is not taken along
     sys.stdout.flush()
     sys.stderr.flush()
     hear, say = os.pipe()

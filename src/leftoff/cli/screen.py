@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 NARROWEST = 16
 GAP = 2  # columns between two columns of a table
-CARDS_BELOW = 44  # columns: a narrower terminal gets cards instead of a table
-FOLD_OVER = 30  # a cell that may fold is not made narrower while another column can be left out instead
 ELLIPSIS = "…"
 
 # what a piece of text is: how rich shows it
@@ -230,11 +228,7 @@ def facts(pairs: list[tuple[str, Line]], room: int) -> list[Line]:
     wide = max((width(name) for name, _ in pairs), default=0) + GAP
     out: list[Line] = []
     for name, line in pairs:
-        if room and room < wide + 16:
-            out.append([(name, "label")])
-            out += [[("  ", ""), *piece] for piece in wrapped(line, room - 2)]
-            continue
-        for number, piece in enumerate(wrapped(line, room - wide) if room else [line]):
+        for number, piece in enumerate(wrapped(line, max(room - wide, 4)) if room else [line]):
             out.append([(pad("" if number else name, wide), "label"), *piece])
     return out
 
@@ -248,52 +242,37 @@ class Column(NamedTuple):
     name: str
     rank: int = 0
     least: int = 0
-    folds: bool = False
     right: bool = False
 
 
 def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line]:
-    """Return a table of cells within ``room`` columns.
+    """Return a table of cells within ``room`` columns, without empty columns.
 
-    The least important columns are left out first, then elastic ones shrink. If that is not enough, each row becomes
-    a card: its first cell, and the others below it.
+    The least important columns are left out first, then the widest elastic ones shrink. The rest is cut off.
     """
-    natural = [max([width(c.name), *(line_width(row[i]) for row in rows)]) for i, c in enumerate(columns)]
+    wide = [max([width(c.name), *(line_width(row[i]) for row in rows)]) for i, c in enumerate(columns)]
     kept = [i for i in range(len(columns)) if any(line_width(row[i]) for row in rows)]
-    good = [FOLD_OVER if c.folds else c.least or natural[i] for i, c in enumerate(columns)]
 
     def total(wide: list[int]) -> int:
-        return sum(min(wide[i], natural[i]) for i in kept) + GAP * (len(kept) - 1)
+        return sum(wide[i] for i in kept) + GAP * (len(kept) - 1)
 
-    while kept and total(good) > room and columns[gone := max(kept, key=lambda i: columns[i].rank)].rank:
+    least = [min(c.least or wide[i], wide[i]) for i, c in enumerate(columns)]
+    while kept and total(least) > room and columns[gone := max(kept, key=lambda i: columns[i].rank)].rank:
         kept.remove(gone)
-    wide = [*natural]
     while total(wide) > room:
         elastic = [i for i in kept if columns[i].least and wide[i] > columns[i].least]
         if not elastic:
             break
-        # A column that folds stays readable in full, so it shrinks only after those that are cropped.
-        wide[max(elastic, key=lambda i: (not columns[i].folds, wide[i]))] -= 1
-    lines: list[Line] = []
-    if room < CARDS_BELOW or total(wide) > room:
-        for row in rows:
-            for i, cell in enumerate(row):
-                indent = 2 if i else 0
-                pieces = wrapped(cell, room - indent) if line_width(cell) else []
-                lines += [[(" " * indent, ""), *piece] for piece in pieces]
-        return lines
+        wide[max(elastic, key=wide.__getitem__)] -= 1
     heading: list[Line] = [
         [(f"{c.name:{'>' if c.right else '<'}{wide[i]}}", "label")] for i, c in enumerate(columns)
     ]
+    lines: list[Line] = []
     for row in [heading, *rows] if kept else []:
-        cells = {
-            i: wrapped(row[i], wide[i]) if columns[i].folds else [cropped(row[i], wide[i])] for i in kept
-        }
-        for number in range(max(map(len, cells.values()))):
-            line: Line = []
-            for i, pieces in cells.items():
-                piece = pieces[number] if number < len(pieces) else []
-                space = (" " * (wide[i] - line_width(piece)), "")
-                line += [*([space, *piece] if columns[i].right else [*piece, space]), (" " * GAP, "")]
-            lines.append(line[:-1])
+        line: Line = []
+        for i in kept:
+            piece = cropped(row[i], wide[i])
+            space = (" " * (wide[i] - line_width(piece)), "")
+            line += [*([space, *piece] if columns[i].right else [*piece, space]), (" " * GAP, "")]
+        lines.append(cropped(line[:-1], room))
     return lines

@@ -44,12 +44,11 @@ from leftoff.dialects.loose_values import Rejected, run_words, shown
 from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.sync import Sync
 from leftoff.engine.read.state import DEFINITION
-from leftoff.engine.redaction.credentials import is_secret_file
+from leftoff.engine.redaction.redactor import is_secret_file
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import Policy, kept_for
 from leftoff.errors import LeftoffError
-from leftoff.model.codec import text
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256, text
 from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import RunRow
@@ -335,7 +334,12 @@ def page(state: State) -> str:
     made = [about for about in state.of("artifact").values() if isinstance(about, dict)]
     lists = {
         "Artefacts": [f"{about.get('name') or about.get('path')}: {about.get('path')}" for about in made],
-        "Issues": [_issue(about) for about in state.of("error").values()],
+        "Issues": [
+            str(about.get("message") or text(without(about, NUMBER)))
+            if isinstance(about, dict)
+            else str(about)
+            for about in state.of("error").values()
+        ],
         "Notes": [text_of(value) for value in state.of("note").values()],
     }
     for title, entries in lists.items():
@@ -343,13 +347,6 @@ def page(state: State) -> str:
             lines += ["", f"## {title}", "", *(f"- {inline(entry)}" for entry in entries if entry)]
     left = state.left() if state.status in UNFINISHED else []
     return "\n".join([*lines, "", f"Next: {inline(left[0] if left else 'nothing is left')}", ""])
-
-
-def _issue(about: Any) -> str:
-    if not isinstance(about, dict):
-        return str(about)
-    known = without(about, NUMBER)
-    return str(known.get("message") or text(known))
 
 
 DIALECT = Bmad()

@@ -167,8 +167,19 @@ class Claude(Dialect):
     # -- reading
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
-        path, said = draft.source.path, _with_stand_ins(draft, document)
-        _check_schema(document.get("schema_version"), path)
+        path, said = draft.source.path, dict(document)
+        for key, others in _STAND_INS.items():
+            for other in others:
+                if said.get(key) is None and isinstance(document.get(other), (str, int, float)):
+                    said[key] = document[other]
+                    draft.repairs.add(f"{key} is missing; {other} is taken for it.")
+        version = document.get("schema_version")
+        schema = version_numbers(version) if version is not None else []
+        if schema is None:
+            raise Rejected(f"{path}: {shown(version)} is no schema version.")
+        if schema[:2] > NEWEST:
+            newest = ".".join(map(str, NEWEST))
+            raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
         given = draft.text(said, "checkpoint_id")
         if given is None:
             given = _id_in(path)
@@ -199,7 +210,16 @@ class Claude(Dialect):
         draft.at = draft.time(document, "updated_at")
         if draft.at is None:
             draft.at = millis(draft.records.get(("run", "created_at")))
-        self._phases(draft, document)
+        done = draft.ordinals(document, "completed_phases")
+        total, current = draft.number(document, "total_phases"), draft.number(document, "current_phase")
+        draft.run("total", total)
+        if len(set(done)) != len(done):
+            draft.repairs.add(f"completed_phases: {shown(done)} has a phase twice.")
+        if total is not None and max([*done, current or 0]) > total:
+            draft.repairs.add(
+                f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
+            )
+        decode_counted(draft, done, total, current, names=document.get(NAMES))
         draft.put_all("variable", document, "workflow_state")
         error = document.get(_LAST_ERROR)
         if error is not None:
@@ -224,19 +244,6 @@ class Claude(Dialect):
             draft.run("created_at", iso(stamp))
             draft.repairs.add("created_at is missing; the time is in the id.")
 
-    @staticmethod
-    def _phases(draft: Draft, document: dict[str, Any]) -> None:
-        done = draft.ordinals(document, "completed_phases")
-        total, current = draft.number(document, "total_phases"), draft.number(document, "current_phase")
-        draft.run("total", total)
-        if len(set(done)) != len(done):
-            draft.repairs.add(f"completed_phases: {shown(done)} has a phase twice.")
-        if total is not None and max([*done, current or 0]) > total:
-            draft.repairs.add(
-                f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
-            )
-        decode_counted(draft, done, total, current, names=document.get(NAMES))
-
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
@@ -248,7 +255,14 @@ class Claude(Dialect):
                 KIND: state.run(KIND),
                 PLAN: state.run(PLAN),
                 "created_at": state.run("created_at"),
-                "operations": [_operation(path, step, begun) for path, step in leaves],
+                "operations": [
+                    {
+                        "item_id": unquote_part(path),
+                        **without(step, *STEP_FIELDS),
+                        **({"status": OPERATIONS.write(str(step.get("status")))} if begun else {}),
+                    }
+                    for path, step in leaves
+                ],
                 "status": PARALLEL_STATUS.write(state.status),
             }
         place, (done, total) = numbers(leaves), phases(state)
@@ -341,28 +355,6 @@ class Claude(Dialect):
         return [".claude/checkpoints/"]
 
 
-def _check_schema(version: Any, path: str) -> None:
-    if version is None:
-        return
-    schema = version_numbers(version)
-    if schema is None:
-        raise Rejected(f"{path}: {shown(version)} is no schema version.")
-    if schema[:2] > NEWEST:
-        newest = ".".join(map(str, NEWEST))
-        raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
-
-
-def _with_stand_ins(draft: Draft, document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with missing fields taken from fields of another name."""
-    said = dict(document)
-    for key, others in _STAND_INS.items():
-        for other in others:
-            if said.get(key) is None and isinstance(document.get(other), (str, int, float)):
-                said[key] = document[other]
-                draft.repairs.add(f"{key} is missing; {other} is taken for it.")
-    return said
-
-
 def phases(state: State) -> tuple[list[int], int]:
     """Return the numbers of the phases that are done, and how many phases there are."""
     leaves = state.leaves
@@ -406,12 +398,6 @@ def _decode_parallel(draft: Draft, document: dict[str, Any], given: str) -> None
     draft.run("status", draft.status(PARALLEL_STATUS, document, "status", "paused"))
     entries = draft.entries(document, "operations")
     decode_items(draft, entries, "operation", OPERATIONS, key="item_id")
-
-
-def _operation(path: str, step: dict[str, Any], begun: bool) -> dict[str, Any]:
-    """Return an operation as it was requested; with its status when the first one has begun."""
-    entry = {"item_id": unquote_part(path), **without(step, *STEP_FIELDS)}
-    return {**entry, "status": OPERATIONS.write(str(step.get("status")))} if begun else entry
 
 
 # -- safe to resume?

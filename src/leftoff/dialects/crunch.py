@@ -49,8 +49,7 @@ from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import PUT, ChangeSet
-from leftoff.model.codec import payload
-from leftoff.model.digest import sha256
+from leftoff.model.codec import payload, sha256
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.versions import Version
 from leftoff.model.words import ISSUE as SNAPSHOT
@@ -204,7 +203,13 @@ class Crunch(Dialect):
     # -- reading
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
-        _check_version(document.get("version"), draft)
+        given = document.get("version")
+        if given is not None and given != VERSION:
+            found = version_numbers(given)
+            if found is not None and found > (version_numbers(VERSION) or []):
+                raise TooNew(f"{draft.source.path} has version {given}; this leftoff knows up to {VERSION}.")
+            wrong = "is no version; " if found is None else "is "
+            draft.repairs.add(f"version: {shown(given)} {wrong}read as {VERSION}.")
         issue = document.get("issue_number")
         if isinstance(issue, bool) or not isinstance(issue, (int, str)) or issue == "":
             issue = draft.source.hints.get("issue")
@@ -230,7 +235,15 @@ class Crunch(Dialect):
         draft.fields(snapshot, {"title": ("title", "text"), "branch": ("git_branch", "text")})
         if without(snapshot, "title", "branch"):
             draft.put("context", SNAPSHOT, without(snapshot, "title", "branch"))
-        _decode_team(draft, draft.mapping(document, "team_state"))
+        team = draft.mapping(document, "team_state")
+        members = team.get("members")
+        for number, entry in enumerate(members if isinstance(members, list) else []):
+            if isinstance(entry, dict) and isinstance(entry.get("agent"), str):
+                draft.put_free("member", entry["agent"], {**entry, NUMBER: number})
+            else:
+                draft.as_written("team_state.members", entry, "names no agent")
+        if without(team, "members"):
+            draft.put("context", "team", without(team, "members"))
         _decode_graph(draft, draft.mapping(document, "execution_graph"), phase)
         _decode_outputs(draft, draft.mapping(document, "agent_outputs"), phase)
         for section, lists in FLAGS.items():
@@ -462,8 +475,21 @@ def _follow_label(tx: Tx, run: int, changes: ChangeSet) -> None:
 
 def _trigger_of(tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> str | None:
     """Return why the protocol makes a checkpoint here; ``None``: it does not."""
-    if seal is None:
-        return _begins(tx, run, changes)
+    if seal is None:  # a conflict, or the first step of a batch
+        for (collection, key), change in changes.changes.items():
+            parts = key.split("/")
+            if collection == "conflict":
+                return "conflict_resolved" if b"resolved" in change.stored else "conflict_start"
+            if (
+                collection == "step"
+                and parts[0] in PHASES
+                and len(parts) > 2
+                and parts[1].startswith("batch-")
+            ):
+                begins = change.step is not None and change.step[0] == "running"
+                if begins and all(status == "pending" for _, status in _in_batch(tx, run, parts)):
+                    return "batch_start"
+        return None
     if seal.trigger != "step_complete" or seal.step is None:
         return seal.trigger
     parts = seal.step.split("/")
@@ -477,40 +503,11 @@ def _trigger_of(tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> str 
     return "batch_complete" if len(parts) == 2 or last else None
 
 
-def _begins(tx: Tx, run: int, changes: ChangeSet) -> str | None:
-    """Return the trigger of a conflict, or of the first step of a batch."""
-    for (collection, _), change in changes.changes.items():
-        if collection == "conflict":
-            return "conflict_resolved" if b"resolved" in change.stored else "conflict_start"
-    for (collection, key), change in changes.changes.items():
-        parts = key.split("/")
-        if collection == "step" and parts[0] in PHASES and len(parts) > 2 and parts[1].startswith("batch-"):
-            begins = change.step is not None and change.step[0] == "running"
-            if begins and all(status == "pending" for _, status in _in_batch(tx, run, parts)):
-                return "batch_start"
-    return None
-
-
 def _in_batch(tx: Tx, run: int, parts: list[str]) -> list[tuple[str, str | None]]:
     """Return the steps of a batch with their statuses."""
     batch = "/".join(parts[:2])
     keys = [record.key for record in tx.records(run, "step", f"{batch}/", f"{batch}0")]
     return [(key, about[1]) for key in keys if (about := tx.row(run, "step", key)) is not None]
-
-
-# -- versions and the index
-
-
-def _check_version(given: Any, draft: Draft) -> None:
-    if given is None or given == VERSION:
-        return
-    numbers = version_numbers(given)
-    if numbers is None:
-        draft.repairs.add(f"version: {shown(given)} is no version; read as {VERSION}.")
-    elif numbers > (version_numbers(VERSION) or []):
-        raise TooNew(f"{draft.source.path} has version {given}; this leftoff knows up to {VERSION}.")
-    else:
-        draft.repairs.add(f"version: {shown(given)} is read as {VERSION}.")
 
 
 # -- phases
@@ -549,17 +546,6 @@ def _resume_from(state: State, phase: str) -> str | None:
 
 
 # -- the team
-
-
-def _decode_team(draft: Draft, team: dict[str, Any]) -> None:
-    members = team.get("members")
-    for number, entry in enumerate(members if isinstance(members, list) else []):
-        if isinstance(entry, dict) and isinstance(entry.get("agent"), str):
-            draft.put_free("member", entry["agent"], {**entry, NUMBER: number})
-        else:
-            draft.as_written("team_state.members", entry, "names no agent")
-    if without(team, "members"):
-        draft.put("context", "team", without(team, "members"))
 
 
 def _encode_team(state: State) -> dict[str, Any]:

@@ -133,13 +133,17 @@ def undecided(edits: Edits, stored: Records) -> list[str]:
 
 
 @dataclass
-class ChangedDocument:
-    """What was found in a file, and what is known about it.
+class DocumentEdit:
+    """A changed document on its way into a run. ``project``: the folder of the files that it names.
 
     ``base``: the document that it was changed from; ``edited``: that one was written by somebody else. ``run_id``: the
-    run that it must belong to. ``origin``: the `run` record about where it came from.
+    run that it must belong to. ``origin``: the `run` record about where it came from. After `report`, ``edits`` is the
+    result of the merge, and ``redacted`` names the records with secrets.
     """
 
+    store: Store
+    project: str
+    scrubber: Scrubber | None
     dialect: Dialect
     document: dict[str, Any]
     source: Source
@@ -149,51 +153,31 @@ class ChangedDocument:
     run_id: str | None = None
     trigger: str = "external"
     edited: bool = False
-
-
-class DocumentEdit:
-    """A changed document on its way into a run. ``project``: the folder of the files that it names.
-
-    After `report`, ``edits`` is the result of the merge, and ``redacted`` names the records with secrets.
-    """
-
-    def __init__(
-        self, store: Store, project: str, scrubber: Scrubber | None, changed: ChangedDocument
-    ) -> None:
-        self.store = store
-        self.scrubber = scrubber
-        self.changed = changed
-        self.dialect, self.source, self.repairs = changed.dialect, changed.source, changed.repairs
-        self.project = project
-        self.hashes: dict[str, dict[str, Any]] = {}
-        self.edits: Edits | None = None
-        self.redacted: list[str] = []
-        self.beat: int | None = None
+    hashes: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    edits: Edits = field(default_factory=Edits, init=False)
+    redacted: list[str] = field(default_factory=list, init=False)
+    beat: int | None = field(default=None, init=False)
 
     def report(self, find: Find, at: int) -> Reported:
         """Merge the document into a run. Raise ``NotFound`` if it belongs to another one."""
-        new = self.store.read(lambda view: self._new_artifacts(view, find(view)))
+        row = self.store.read(find)
+        head = self.store.read(lambda view: state_at(self.store, view, row, self.dialect))
+        known = [about.get("path") for about in head.of("artifact").values() if isinstance(about, dict)]
+        new = {
+            (collection, key): about
+            for (collection, key), about in self._read(write(self.dialect, head), head).records.items()
+            if collection == "artifact" and isinstance(about, dict) and about.get("path") not in known
+        }
         self.hashes = hash_named_files(self.project, self.source, new, MOST_HASHED)
         done = report(self.store, find, self._make, Terms(at), scrubber=self.scrubber)
         take_beat(self.store, find, self.beat, at)
         return done
 
-    def _new_artifacts(self, view: View, row: RunRow) -> Records:
-        """Return the artifacts whose files must be hashed before the transaction."""
-        head = state_at(self.store, view, row, self.dialect)
-        theirs = self._read(write(self.dialect, head), head)
-        known = [about.get("path") for about in head.of("artifact").values() if isinstance(about, dict)]
-        return {
-            (collection, key): about
-            for (collection, key), about in theirs.records.items()
-            if collection == "artifact" and isinstance(about, dict) and about.get("path") not in known
-        }
-
     def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         head = state_at(self.store, tx, row, self.dialect)
         present = write(self.dialect, head)
         theirs = self._read(present, head)
-        if self.changed.run_id is not None and theirs.run_id != self._said_id(present, head):
+        if self.run_id is not None and theirs.run_id != self._said_id(present, head):
             raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
         self.beat = theirs.beat
         theirs.records = masked(theirs.records, self.scrubber, self.repairs)
@@ -216,7 +200,7 @@ class DocumentEdit:
         number = len([address for address in edits.records if address[1] != AS_WRITTEN]) + len(edits.fields)
         note = f"{self.source.name} was changed: {number} record{'' if number == 1 else 's'}"
         note += f", {len(edits.contradictions)} in conflict" if edits.contradictions else ""
-        return Seal(self.changed.trigger, note=note, aliases=tuple(names))
+        return Seal(self.trigger, note=note, aliases=tuple(names))
 
     def _apply(self, edits: Edits, stored: Records, changes: ChangeSet, at: int) -> None:
         for address, value in edits.records.items():
@@ -240,8 +224,8 @@ class DocumentEdit:
                 "at": iso(at),
             }
             changes.put("conflict", f"{self.dialect.name}:{both.name}"[:1000], about)
-        if self.changed.origin is not None:
-            changes.put("run", IMPORTED, self.changed.origin)
+        if self.origin is not None:
+            changes.put("run", IMPORTED, self.origin)
 
     def _scrubbed(self, name: str, value: Any) -> Any:
         """Return a value as it is stored. Whether it is a secret depends on its own name."""
@@ -264,19 +248,19 @@ class DocumentEdit:
 
     def _read(self, present: dict[str, Any], head: State) -> Decoded:
         """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""
-        document = respelt(self.changed.document, self.dialect.keys, self.repairs)
+        document = respelt(self.document, self.dialect.keys, self.repairs)
         need_known(self.dialect, document, self.source)
         document = self.dialect.filled(document, present)
         theirs = read(self.dialect, document, self.source, self.repairs, head)
-        if self.dialect.derived and self.changed.base is not None:
+        if self.dialect.derived and self.base is not None:
             computed = self.dialect.encode(theirs.state())
-            document = renewed(document, self.changed.base, computed, self.dialect.derived)
+            document = renewed(document, self.base, computed, self.dialect.derived)
             theirs = read(self.dialect, document, self.source, Repairs(), head)
         return theirs
 
     def _said_id(self, present: dict[str, Any], head: State) -> str:
         """Return the id in a document of this run: several runs of one task have the same."""
-        for document in (self.changed.base, present):
+        for document in (self.base, present):
             try:
                 if document is not None:
                     return read(self.dialect, document, self.source, Repairs(), head).run_id
@@ -287,11 +271,11 @@ class DocumentEdit:
     def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
         """Return what the document was changed from: a version of ours, the base document, else the present."""
         base = None
-        if self.changed.base is not None:
-            base = read(self.dialect, self.changed.base, self.source, Repairs(), head)
+        if self.base is not None:
+            base = read(self.dialect, self.base, self.source, Repairs(), head)
             base.records = masked(base.records, self.scrubber, Repairs())
             stamps_agree = (base.at, base.aliases) == (theirs.at, theirs.aliases)
-            if self.changed.edited and stamps_agree:
+            if self.edited and stamps_agree:
                 return base.records  # a second edit of a file that has no new stamp of ours yet
         version = base_of(self.store, tx, row, self.dialect, theirs)
         if version is not None:

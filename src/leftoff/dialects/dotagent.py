@@ -243,7 +243,16 @@ class Dotagent(Dialect):
             "last_updated": state.updated_at,
             "current_phase": name,
             "phase_status": STEPS.write("failed" if state.status == "failed" else status),
-            "completed_phases": [_completed_phase(each, state.step_record(each)) for each in done],
+            "completed_phases": [
+                {
+                    "phase": each,
+                    "completed_at": step.get("completed_at"),
+                    "output": _first_output(step),
+                    **without(step, *_OURS),
+                }
+                for each in done
+                if (step := state.step_record(each))
+            ],
             "user_checkpoints": _approvals(state),
             SAFE: True,
             **({OVER: state.status} if ended else {}),
@@ -433,11 +442,6 @@ def current(state: State) -> tuple[str, str]:
 def _first_output(step: dict[str, Any]) -> Any:
     outputs = step.get("outputs")
     return outputs[0] if isinstance(outputs, list) and outputs else None
-
-
-def _completed_phase(phase: str, step: dict[str, Any]) -> dict[str, Any]:
-    entry = {"phase": phase, "completed_at": step.get("completed_at"), "output": _first_output(step)}
-    return {**entry, **without(step, *_OURS)}
 
 
 def _approvals(state: State) -> list[dict[str, Any]]:

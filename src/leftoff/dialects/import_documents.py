@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff import log
 from leftoff.dialects.document_edit import (
-    ChangedDocument,
     DocumentEdit,
     hash_named_files,
     masked,
@@ -32,7 +31,7 @@ from leftoff.engine.lifecycle.bulk_import import (
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, LeftoffError
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.model.words import TRIGGERS
 from leftoff.store.base import Store
 from leftoff.store.rows import RunRow
@@ -62,28 +61,19 @@ class Loaded:
     trigger: str | None = None
 
 
-@dataclass
-class Unit:
-    """The files that make up one run. ``ready``: the only one, if it was read to see what it is."""
+class Unit(NamedTuple):
+    """The files that make up one run."""
 
     dialect: Dialect
     paths: list[str]
-    ready: tuple[bytes, dict[str, Any], Repairs] | None = None
-
-    @property
-    def path(self) -> str:
-        return self.paths[0]
 
     def load(self, path: str) -> Loaded:
-        """Read one of the files, unless it was read already."""
-        if self.ready is not None and [path] == self.paths:
-            ready, self.ready = self.ready, None
-        else:
-            repairs, data = Repairs(), read_bytes(path)
-            ready = data, read_document(data, path, repairs), repairs
+        """Read one of the files."""
+        repairs, data = Repairs(), read_bytes(path)
+        document = read_document(data, path, repairs)
         modified = int(os.stat(path).st_mtime * 1000)
         source = Source(path, modified, **self.dialect.hints(os.path.abspath(path)))
-        return Loaded(ready[1], source, ready[2], sha256(ready[0]).hexdigest())
+        return Loaded(document, source, repairs, sha256(data).hexdigest())
 
 
 def find_units(paths: list[str], wanted: Dialect | None, reject: Reject) -> Iterator[Unit]:
@@ -115,7 +105,7 @@ def _in_folder(folder: str, wanted: Dialect | None, reject: Reject) -> list[Unit
         )
     for path in near:
         with rejecting(path, reject):
-            units += [Unit(unit.dialect, unit.paths) for unit in _one_file(path, wanted)]  # may be many
+            units += _one_file(path, wanted)
     return units
 
 
@@ -143,12 +133,10 @@ def _points_to_one_of(path: str, files: set[str]) -> bool:
 
 def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     """Return a file that the user named. Its content says what it is."""
-    repairs = Repairs()
     path = _pointed(path)
-    data = read_bytes(path)
-    document = read_document(data, path, repairs)
+    document = read_document(read_bytes(path), path, Repairs())
     found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
-    units = [Unit(found, paths, (data, document, repairs)) for paths in found.group([path])]
+    units = [Unit(found, paths) for paths in found.group([path])]
     if not units or not found.accepts(document, os.path.abspath(path)):
         keys = ", ".join(shown(key) for key in list(document)[:5])
         raise Rejected(
@@ -181,18 +169,18 @@ def _pointed(path: str) -> str:
 # -- importing
 
 
+@dataclass
 class ImportedRun:
     """A run that is imported: its documents in order, and what is reported about them."""
 
-    def __init__(self, dialect: Dialect, path: str, run_id: str) -> None:
-        self.dialect = dialect
-        self.path = path
-        self.run_id = run_id
-        self.loaded: list[Loaded] = []
-        self.decoded: list[Decoded] = []
-        self.repairs = Repairs()
-        self.new = True
-        self.changed = True
+    dialect: Dialect
+    path: str
+    run_id: str
+    loaded: list[Loaded] = field(default_factory=list)
+    decoded: list[Decoded] = field(default_factory=list)
+    repairs: Repairs = field(default_factory=Repairs)
+    new: bool = True
+    changed: bool = True
 
     def let_go(self) -> None:
         """Free the documents after they were imported: there may be many others."""
@@ -233,10 +221,10 @@ class Importer:
         """Return the runs of files and folders, one after the other. Writes nothing."""
         for unit in find_units(paths, wanted, self.reject):
             found: list[ImportedRun] = []
-            with rejecting(unit.path, self.reject):
+            with rejecting(unit.paths[0], self.reject):
                 before, found = self._rejected, self._unit(unit)
                 if not found and self._rejected == before:
-                    raise Rejected(f"{unit.path} holds no checkpoint of {unit.dialect.name}.")
+                    raise Rejected(f"{unit.paths[0]} holds no checkpoint of {unit.dialect.name}.")
             for each in found:
                 lines = each.repairs.lines
                 if strict and lines:
@@ -259,7 +247,7 @@ class Importer:
             decoded = self._decoded(unit.dialect, loaded, runs)
             if decoded is None:
                 continue
-            path = loaded.source.path if len(unit.paths) == 1 else unit.path
+            path = loaded.source.path if len(unit.paths) == 1 else unit.paths[0]
             run_id = self._written_for(loaded) or decoded.run_id
             each = runs.setdefault(run_id, ImportedRun(unit.dialect, path, run_id))
             each.loaded.append(loaded)
@@ -384,14 +372,21 @@ class Importer:
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             if self._known(each, loaded):
                 continue
-            changed = ChangedDocument(each.dialect, loaded.document, loaded.source, loaded.repairs)
-            changed.origin, changed.trigger = self._origin(each, loaded), self._trigger(loaded, each.repairs)
-            edit = DocumentEdit(self.store, self.project, self.scrubber, changed)
+            edit = DocumentEdit(
+                self.store,
+                self.project,
+                self.scrubber,
+                each.dialect,
+                loaded.document,
+                loaded.source,
+                loaded.repairs,
+            )
+            edit.origin, edit.trigger = self._origin(each, loaded), self._trigger(loaded, each.repairs)
             own = each.dialect.id_names_version or len(each.loaded) > 1
             at = decoded.at if own and decoded.at else self.now
             done = edit.report(run_named(each.run_id), at)
             each.changed = each.changed or done.version is not None
-            for both in edit.edits.contradictions if edit.edits is not None else ():
+            for both in edit.edits.contradictions:
                 each.repairs.add(f"{both.name} was changed here too; the store's value stays.")
             for name in edit.redacted:
                 each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")

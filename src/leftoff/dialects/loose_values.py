@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import DAY_MS, iso
-from leftoff.engine.redaction.credentials import MASK
+from leftoff.engine.redaction.redactor import MASK
 from leftoff.errors import Invalid, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.model.words import RUN_STATUS, STEP_STATUS
 

@@ -141,7 +141,11 @@ class Sitebuilder(Dialect):
             began, ended = (draft.records.get(("run", key)) for key in ("created_at", "completed_at"))
             draft.at = millis(ended or began)
         draft.alias(draft.text(document, "checkpoint_id"))
-        self._heartbeat(draft, document.get("heartbeat"))
+        heart = document.get("heartbeat")  # it makes no version; other fields of it belong to the agent
+        heart = heart if isinstance(heart, dict) else {}
+        draft.beat = draft.time(heart, "last_beat", "heartbeat.last_beat")
+        rest = {key: value for key, value in heart.items() if key != "last_beat" and HEART.get(key) != value}
+        draft.run("heartbeat", rest or None)
         self._subtasks(draft, draft.mapping(document, "subtasks"))
         decode_files(draft, document, "files_created", "created")
         decode_files(draft, document, "files_modified", "modified")
@@ -171,15 +175,6 @@ class Sitebuilder(Dialect):
             raise Rejected(f"{draft.source.path} is no sitebuilder checkpoint: it names no agent and task.")
         draft.repairs.add(f"agent and task_id are missing; taken from {shown(stem)}.")
         return agent or first, task or rest
-
-    @staticmethod
-    def _heartbeat(draft: Draft, about: Any) -> None:
-        """Read an agent's own heartbeat, which makes no version. Other fields belong to the agent."""
-        known = about if isinstance(about, dict) else {}
-        draft.beat = draft.time(known, "last_beat", "heartbeat.last_beat")
-        rest = {key: value for key, value in known.items() if key != "last_beat" and HEART.get(key) != value}
-        if rest:
-            draft.run("heartbeat", rest)
 
     def _subtasks(self, draft: Draft, subtasks: dict[str, Any]) -> None:
         """Read the subtasks. Counts may exceed the listed ones; the rest is `beyond`."""
@@ -248,7 +243,11 @@ class Sitebuilder(Dialect):
         subtasks = _subtasks(state)
         total, done = subtasks["total"], subtasks["completed"]
         said, resumable = state.run("resumable"), state.status in RESUMABLE
-        own = {key: value for key, value in state.of("context").items() if not _is_ours(key)}
+        own = {
+            key: value
+            for key, value in state.of("context").items()
+            if key not in (DEFINITION, DIRTY, MARK) and not key.startswith(BEFORE)  # these are leftoff's
+        }
         beat, heart = state.beat if state.beat is not None else state.told, state.run("heartbeat")
         document = {
             **state.fields(FIELDS),
@@ -309,7 +308,14 @@ class Sitebuilder(Dialect):
         if not places:  # a later run of the same task is shown
             return
         root = os.path.dirname(os.path.dirname(next(iter(places))))
-        self._message(sync, root, document)
+        # one line for each percentage, unless it is the last one there
+        line = MESSAGE.format(task=inline(document["task_id"]), percent=document["progress_percent"])
+        agent = one_line(document["agent"]).replace("/", "-")
+        outbox = os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md")
+        there = (sync.base.read(outbox) or b"").decode("utf-8", "replace")
+        own = [each for each in there.splitlines() if each.startswith(line.rpartition(" ")[0])]
+        if not own or own[-1] != line:
+            sync.append(outbox, ("" if there.endswith("\n") or not there else "\n") + line + "\n")
         sync.base.runs.setdefault(row.run_id, {})["row"] = {
             "agent": document["agent"],
             "task": document["task_id"],
@@ -320,17 +326,6 @@ class Sitebuilder(Dialect):
         path = f"{root}/STATUS.md"
         known = [about["row"] for about in sync.base.runs.values() if "row" in about]
         sync.put_bytes(path, with_tasks(sync.base.read(path) or b"", known, sync.clock()))
-
-    @staticmethod
-    def _message(sync: Sync, root: str, document: dict[str, Any]) -> None:
-        """Append one line to the agent's outbox for each percentage, unless it is the last one there."""
-        line = MESSAGE.format(task=inline(document["task_id"]), percent=document["progress_percent"])
-        agent = one_line(document["agent"]).replace("/", "-")
-        path = os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md")
-        there = (sync.base.read(path) or b"").decode("utf-8", "replace")
-        own = [each for each in there.splitlines() if each.startswith(line.rpartition(" ")[0])]
-        if not own or own[-1] != line:
-            sync.append(path, ("" if there.endswith("\n") or not there else "\n") + line + "\n")
 
     def ignored(self, project: str) -> list[str]:
         return [f"{self._root(project)}/checkpoints/"]
@@ -384,11 +379,6 @@ def _position(state: State) -> dict[str, Any]:
     """Return where the work is, for a run that does not say so itself."""
     done = [path for path, step in state.leaves if step.get("status") in DONE]
     return {"last_processed": done[-1] if done else None, "next_to_process": next(iter(state.left()), None)}
-
-
-def _is_ours(key: str) -> bool:
-    """Return whether a record of `context` is leftoff's own and not part of the protocol."""
-    return key in (DEFINITION, DIRTY, MARK) or key.startswith(BEFORE)
 
 
 def _resume_instructions(state: State) -> str | None:

@@ -17,15 +17,14 @@ from typing import Any, TypeVar
 
 from leftoff import log
 from leftoff.clock import millis
-from leftoff.dialects.document_edit import ChangedDocument, DocumentEdit
+from leftoff.dialects.document_edit import DocumentEdit
 from leftoff.dialects.document_text import pack, read_packed
 from leftoff.dialects.draft import Source, State
 from leftoff.dialects.import_documents import Importer
 from leftoff.dialects.loose_values import Repairs
 from leftoff.dialects.protocol import Dialect, run_named, same, state_at, write
 from leftoff.dialects.registry import mirrored
-from leftoff.dialects.sync_base import DisplacedFile, Problem, SyncBase, SyncedFile, digest
-from leftoff.dialects.sync_secrets import SecretFilter
+from leftoff.dialects.sync_base import DisplacedFile, Problem, SecretFilter, SyncBase, SyncedFile, digest
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
@@ -178,10 +177,8 @@ class Sync(Follower):
 
     def _is_behind(self) -> bool:
         """Return whether a commit is not in the files: its process was killed, or a file could not be written."""
-        if self.base.problems.keys() - {CONFIG}:
-            return True
         newest = self.store.read(lambda view: view.list_runs({}, 1))
-        return bool(newest and newest[0].n > self.base.n)
+        return bool(self.base.problems.keys() - {CONFIG} or (newest and newest[0].n > self.base.n))
 
     # -- reporting
 
@@ -290,9 +287,10 @@ class Sync(Follower):
             except LeftoffError:
                 pass
         source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))
-        changed = ChangedDocument(self.dialect, document, source, repairs, before, run_id=file.run)
-        changed.edited = file.edited
-        edit = DocumentEdit(self.store, self.project, self.redactor, changed)
+        edit = DocumentEdit(
+            self.store, self.project, self.redactor, self.dialect, document, source, repairs, before
+        )
+        edit.run_id, edit.edited = file.run, file.edited
         try:
             took = edit.report(run_named(file.run), self.clock()).version is not None
         except NotFound:  # now it is a file of another run
@@ -304,7 +302,7 @@ class Sync(Follower):
             if copy is not None:
                 self.say(f"leftoff: {path} is not taken in: {error.message} A copy is saved as {copy}")
             return None
-        conflicts = edit.edits.contradictions if edit.edits is not None else []
+        conflicts = edit.edits.contradictions
         for both in conflicts:
             self.say(f"leftoff: {path} and the store both changed {both.name}; the store's value stays.")
         if conflicts and (copy := self.base.save_edited(path, data)) is not None:
@@ -372,7 +370,15 @@ class Sync(Follower):
         moved = self._moved(paths[0], found[0].run_id) if found else None
         runs = {loaded.source.path: each.run_id for each in found for loaded in each.loaded}
         if moved is None:
-            found = importer.write([each for each in found if not self._is_copy(paths[0], each.run_id)])
+            own = []
+            for each in found:  # a run may have its file elsewhere
+                others = [other for other in self._others(paths[0], each.run_id) if other != paths[0]]
+                if others and not self.dialect.id_names_version:
+                    told = f"{paths[0]} is a second file of {each.run_id}, which has {others[0]}"
+                    self.say(f"leftoff: {told}; it is left alone.")
+                else:
+                    own.append(each)
+            found = importer.write(own)
         for line in rejected:
             self.say(f"leftoff: {line}")
         for each in found:
@@ -406,14 +412,6 @@ class Sync(Follower):
             took = True
         self._stale.add(run_id)
         return took
-
-    def _is_copy(self, path: str, run_id: str) -> bool:
-        """Return whether a run has its file elsewhere, and report that."""
-        others = [other for other in self._others(path, run_id) if other != path]
-        if not others or self.dialect.id_names_version:
-            return False
-        self.say(f"leftoff: {path} is a second file of {run_id}, which has {others[0]}; it is left alone.")
-        return True
 
     def _belongs(self, path: str, run_id: str) -> bool:
         """Return whether a file is where the run's own is."""

@@ -58,7 +58,12 @@ class DialectChecks(CheckProvider):
         return self._dialect.doubt(codes)
 
     def known(self, world: World, selection: Selection) -> Mapping[str, tuple[str, str]]:
-        return {path: _intent(record["status"]) for path, record in self._settled.items()}
+        return {
+            path: ("run", "its output says that it failed")
+            if record["status"] == "failed"
+            else ("adopt", f"its output says that it is {record['status']}")
+            for path, record in self._settled.items()
+        }
 
 
 def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
@@ -115,10 +120,3 @@ def state_of(store: Store, target: Target, dialect: Dialect) -> State:
     seq = target.version.seq if target.version is not None else None
     run_id = target.row.run_id
     return store.read(lambda view: state_at(store, view, find(view, run_id), dialect, seq))
-
-
-def _intent(status: str) -> tuple[str, str]:
-    """What becomes of a step whose output says how it ended."""
-    if status == "failed":
-        return "run", "its output says that it failed"
-    return "adopt", f"its output says that it is {status}"

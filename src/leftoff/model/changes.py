@@ -1,19 +1,31 @@
-"""A change set: what a caller wants changed, before anyone has looked at what is there.
+"""What a commit changes: a change set, and how a value becomes records and back.
 
-Values are checked, redacted and encoded when they are put in: a bad value fails at the line that sets it, and what
-the caller does to the object afterwards changes nothing. A later change to the same record replaces an earlier one.
+A caller puts changes into a set before it knows what is there. Values are checked, redacted and encoded when they are
+put in: a bad value fails at the line that sets it, and later changes to the object change nothing. A later change to
+the same record replaces an earlier one.
+
+A list or dict variable over 4 KiB encoded is spread: one record per entry (``item``, one level deep) under a head
+record that says only which of the two it is. Everything else is one record. That depends on the value alone, so equal
+states have equal digests, however they came about.
+
+A value that is not JSON is written as ``{"$type": NAME, "value": …}`` by ``leftoff.api.values``. JSON that has the key
+``$type`` itself is stored as pairs, so that it is not taken for such a value.
 """
 
 from __future__ import annotations
 
-from leftoff.errors import Invalid
+from leftoff.errors import Corrupt, Invalid
 from leftoff.model.codec import (
+    BLOB,
     DICT,
     JSON,
     LIST,
+    MAX_DEPTH,
     REDACTED,
+    decode,
     encode,
     encode_entries,
+    holes,
     payload,
     sha256,
     store,
@@ -21,7 +33,6 @@ from leftoff.model.codec import (
 )
 from leftoff.model.frozen import FrozenDict, FrozenList, freeze, mark, thaw
 from leftoff.model.ids import check_key, check_step
-from leftoff.model.values import SPREAD_OVER, Encoded, escaped, item_prefix
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
@@ -35,6 +46,141 @@ if TYPE_CHECKING:
         def name(self, text: str) -> str: ...
         def mask(self, text: str) -> str: ...
 
+
+# -- a value and its records
+
+SPREAD_OVER = 4096  # bytes of canonical JSON
+TYPE = "$type"  # the key that says what a value is
+LIST_HEAD = sha256(LIST).digest()
+DICT_HEAD = sha256(DICT).digest()
+
+
+class Encoded:
+    """A value that has become JSON, with ``$type`` where it was something else."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: Any) -> None:
+        self.json = json
+
+
+def escaped(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return JSON that cannot be taken for anything else: itself, unless a dict in it has the key ``$type``."""
+    if depth == 0 or not is_typed(value, depth):
+        return value
+    if isinstance(value, list):
+        return [escaped(item, depth - 1) for item in value]
+    inside = {key: escaped(item, depth - 1) for key, item in dict.items(value)}
+    if TYPE in inside:
+        return {TYPE: "dict", "value": [[key, item] for key, item in inside.items()]}
+    return inside
+
+
+def is_typed(value: Any, depth: int = MAX_DEPTH) -> bool:
+    """Return whether a value holds anything that is not the JSON that represents it."""
+    try:
+        return isinstance(value, (dict, list)) and _has_type(value, depth)
+    except RecursionError:
+        return False  # too deep to be stored at all
+
+
+def _has_type(value: Any, depth: int) -> bool:
+    if depth == 0:
+        raise RecursionError
+    if isinstance(value, dict):
+        if dict.__contains__(value, TYPE):
+            return True
+        inside: Iterable[Any] = dict.values(value)
+    else:
+        inside = list.__iter__(value)
+    for item in inside:
+        if isinstance(item, (dict, list)) and _has_type(item, depth - 1):
+            return True
+    return False
+
+
+def item_prefix(name: str) -> str:
+    """Return how every item key of a variable starts."""
+    if "%" in name or "/" in name:
+        name = name.replace("%", "%25").replace("/", "%2F")
+    return name + "/"
+
+
+def index_key(prefix: str, index: int) -> str:
+    return f"{prefix}{index:010d}"
+
+
+def entry_key(prefix: str, key: str) -> str:
+    if "%" in key or "\0" in key:
+        key = key.replace("%", "%25").replace("\0", "%00")
+    return prefix + key
+
+
+def entry_name(prefix: str, item_key: str) -> str:
+    return item_key[len(prefix) :].replace("%00", "\0").replace("%25", "%")
+
+
+def after(prefix: str) -> str:
+    """Return the first key after every key with this prefix (which ends in ``/``)."""
+    return prefix[:-1] + "0"
+
+
+def spread(name: str, value: Any) -> dict[str, bytes]:
+    """Return item key to stored bytes, for each entry."""
+    prefix = item_prefix(name)
+    if isinstance(value, list):
+        return {index_key(prefix, i): store(v, f"{name}[{i}]") for i, v in enumerate(value)}
+    return {entry_key(prefix, k): store(v, f"{name}.{k}") for k, v in value.items()}
+
+
+def gather(name: str, head: bytes, items: Iterable[tuple[str, bytes]]) -> tuple[Any, list[list[Any]]]:
+    """Return the value of a spread variable and its redacted paths, from its item records in key order."""
+    prefix = item_prefix(name)
+    paths: list[list[Any]] = []
+    as_list = head[:1] == LIST
+    out_list: list[Any] = []
+    out_dict: dict[str, Any] = {}
+    for item_key, stored in items:
+        where = f"item {item_key}"
+        key: str | int
+        if as_list:
+            key = len(out_list)
+            if item_key != index_key(prefix, key):
+                raise Corrupt(f"{name} has no entry {key}; the next is {item_key}.", where=where)
+            out_list.append(payload(stored, where))
+        else:
+            key = entry_name(prefix, item_key)
+            out_dict[key] = payload(stored, where)
+        if stored[:1] == REDACTED:
+            paths.extend([key, *path] for path in holes(stored))
+    if as_list:
+        return out_list, paths
+    return {key: out_dict[key] for key in sorted(out_dict)}, paths
+
+
+def blob_stored(blob_hash: bytes, about: dict[str, Any] | None = None) -> bytes:
+    """Return stored bytes that refer to a blob: its hash, then JSON about it (none: the blob is the value itself)."""
+    return BLOB + blob_hash + (encode(about, "artifact") if about is not None else b"")
+
+
+def blob_of(stored: bytes) -> bytes | None:
+    """Return the hash of the blob that stored bytes refer to."""
+    return stored[1:33] if stored[:1] == BLOB else None
+
+
+def blob_about(stored: bytes, where: str) -> Any:
+    """Return the JSON that a blob record carries; ``None`` if the blob itself is the value."""
+    if len(stored) < 33:
+        raise Corrupt(f"{where} refers to no blob.", where=where)
+    if len(stored) == 33:
+        return None
+    try:
+        return decode(stored[33:])
+    except ValueError as error:
+        raise Corrupt(f"{where} does not decode: {error}", where=where) from error
+
+
+# -- the change set
 
 DELETE, PUT, APPEND = "delete", "put", "append"
 
@@ -56,7 +202,7 @@ NOTHING: Any = _Nothing()  # no expectation at all; None is the expectation that
 
 
 class Change:
-    """One record (or one variable, however many records that takes) and what it shall become.
+    """One record (or one variable, however many records that takes) and its new value.
 
     Most are plain: what they do not set is a default of the class, which makes them cheap.
     """
@@ -84,7 +230,7 @@ class Change:
         return record[key]
 
     def is_large(self, over: int) -> bool:
-        """Whether any of its records has more bytes than that."""
+        """Return whether any of its records has more bytes than that."""
         if self.kind == APPEND:
             return any(len(stored) > over for stored in self.items)
         if self.spread is not None:
@@ -92,7 +238,7 @@ class Change:
         return len(self.stored) > over
 
     def shrunk(self, over: int, shrink: Callable[[bytes], bytes]) -> Change:
-        """The same change, with ``shrink`` of every record's bytes that are more than that."""
+        """Return the same change, with ``shrink`` of the bytes of every record that has more than that."""
         out = Change(self.kind, self.collection, self.key)
         out.__dict__.update(self.__dict__)
         if self.kind == APPEND:
@@ -105,13 +251,12 @@ class Change:
 
 
 class Spread:
-    """The entries of a large list or dict. ``None`` among the encoded: the same object as was read from the run."""
+    """The entries of a spread list or dict. ``None`` among the encoded: the same object as was read from the run."""
 
     __slots__ = ("encoded", "hashes", "prefix", "seq", "values")
 
     def __init__(self, name: str, values: Any, encoded: Any, hashes: Any) -> None:
-        # The version that the base was read at, told by whoever gave it; at another it says nothing.
-        self.seq = -1
+        self.seq = -1  # the version that the base was read at; the base says nothing of another
         self.prefix = item_prefix(name)
         self.values = values
         self.encoded = encoded
@@ -147,19 +292,19 @@ class ChangeSet:
 
     @property
     def redacted(self) -> list[str]:
-        """The keys of records that held a secret, which is not stored."""
+        """The keys of records that held a secret. It is not stored."""
         return [key for (_, key), change in self.changes.items() if change.secret is not NOTHING]
 
     def name(self, text: str) -> str:
-        """A name as it may be stored: no secret is hidden in one."""
+        """Return a name without secrets."""
         return self._scrubber.name(text) if self._scrubber is not None and type(text) is str else text
 
     def mask(self, text: str) -> str:
-        """What is written for people, as it may be stored."""
+        """Return text for people without secrets."""
         return self._scrubber.mask(text) if self._scrubber is not None else text
 
     def only(self, addresses: Iterable[tuple[str, str]]) -> ChangeSet:
-        """The changes of these records."""
+        """Return the changes of these records."""
         some = ChangeSet(self._scrubber)
         some.changes = {address: self.changes[address] for address in addresses if address in self.changes}
         return some
@@ -177,7 +322,7 @@ class ChangeSet:
         """Set a record.
 
         ``expect``: only if it has this value now (``None``: only if it is not there). ``base``: the value read from
-        the run, whose entries are recognised by identity where they come back unchanged. ``known``: the hashes of
+        the run. Its entries are recognised by identity if they come back unchanged. ``known``: the hashes of
         the entries that are stored now; an entry that has the same one was looked at for secrets before.
         """
         key = self.name(key)
@@ -221,13 +366,13 @@ class ChangeSet:
         return change
 
     def _whole(self, change: Change, value: Any, name: str, keep: str = "") -> None:
-        """As one record."""
+        """Store a value as one record."""
         change.stored = self._stored(change.key, value, name, keep)
         if change.stored[0] == _REDACTED_TAG:
             change.secret = freeze(value)
 
     def _stored(self, key: str, value: Any, name: str, keep: str = "") -> bytes:
-        """Checked, redacted and encoded. Only text can be a secret."""
+        """Check, redact and encode a value. Only text can be a secret."""
         out = text(value, name, keep)
         kind = type(value)
         scrubber = self._scrubber
@@ -255,7 +400,7 @@ class ChangeSet:
             change.expect = self._expected(collection, key, expect)
 
     def _expected(self, collection: str, key: str, value: Any) -> Change | None:
-        """What a record must be: encoded and redacted as it would be stored."""
+        """Return what a record must be, encoded and redacted as it would be stored."""
         return None if value is None else ChangeSet(self._scrubber).put(collection, key, value)
 
     def append(self, name: str, item: Any) -> None:
@@ -277,7 +422,7 @@ class ChangeSet:
         there.items.append(stored)
 
     def _container(self, change: Change, value: Any, base: Any, known: Any) -> None:
-        """Encode entry by entry; spread what is over the limit, else store it whole."""
+        """Encode entry by entry. Spread the value if it is over the limit, else store it whole."""
         name = change.key
         if type(base) is not (FrozenList if isinstance(value, list) else FrozenDict):
             base = None
@@ -299,7 +444,7 @@ class ChangeSet:
 
     @staticmethod
     def _suspicious(scrubber: Scrubber, key: str, encoded: Any, hashes: Any, known: Any) -> bool:
-        """Whether any entry that is not known to be stored already may hold a secret."""
+        """Return whether any entry may hold a secret, except those that are stored already."""
         if isinstance(encoded, list):
             there = known if isinstance(known, list) else []
             there = there + [None] * (len(encoded) - len(there))
@@ -321,7 +466,7 @@ def _hash_entries(encoded: Any) -> Any:
 
 
 def _encode_entries(value: Any, name: str, base: Any) -> Any:
-    """Stored bytes of every entry, or ``None`` where it is the very object that ``base`` has in that place."""
+    """Return stored bytes of every entry, or ``None`` for the very object that ``base`` has in that place."""
     if isinstance(value, list):
         return encode_entries(value, base, name)
     out: dict[str, bytes | None] = {}
@@ -334,7 +479,7 @@ def _encode_entries(value: Any, name: str, base: Any) -> Any:
 
 
 def _size(value: Any, encoded: Any, name: str) -> int:
-    """The canonical size, or any number over the limit as soon as that is certain."""
+    """Return the canonical size, or any number over the limit."""
     total = 1
     pairs = enumerate(encoded) if isinstance(encoded, list) else encoded.items()
     for key, stored in pairs:
@@ -367,7 +512,7 @@ def _check_written(collection: str, key: str) -> None:
 
 
 def step_facts(key: str, value: Any) -> tuple[str, int]:
-    """Status and order, which the store keeps beside a step for counting and listing."""
+    """Return the status and order of a step, which the store has as columns for counting and listing."""
     status = value.get("status") if isinstance(value, dict) else None
     if status not in STEP_STATUS:
         raise Invalid(
@@ -378,6 +523,6 @@ def step_facts(key: str, value: Any) -> tuple[str, int]:
 
 
 def order_of(step: dict[str, Any]) -> int:
-    """Where a step stands among those beside it."""
+    """Return the place of a step among its siblings."""
     order = step.get("order")
     return order if isinstance(order, int) and 0 <= order < LAST else LAST

@@ -1,4 +1,4 @@
-"""The one canonical encoding, for ever: what is hashed is what is stored.
+"""The one canonical encoding, for ever: what is hashed is what is stored. And the digest of a state.
 
 Compact JSON in UTF-8, keys sorted, floats as Python's shortest ``repr``, ints of any size. Everything that would
 not come back as it went in is refused with the path of the offender: NaN and infinities, lone surrogates, keys
@@ -11,22 +11,34 @@ Stored bytes are one tag byte and a payload:
 
 ``J`` canonical JSON · ``L``, ``D`` the head of a list or dict whose entries are ``item`` records ·
 ``R`` JSON ``{"paths": […], "value": …}``, the entries at ``paths`` redacted · ``B`` the 32 bytes of a blob's
-sha256, then JSON about it, or nothing where the blob holds the stored bytes of the value itself.
+sha256, then JSON about it, or nothing if the blob holds the stored bytes of the value itself.
+
+The digest of a state is a sum, so that a commit costs what it changes: ``sum of sha256(collection NUL key NUL
+sha256(stored bytes)) modulo 2**256`` over the live records. Adding and removing a record are both one addition, history
+leaves no trace in it, and it can be checked at every kept version after any pruning. It detects corruption; it is not a
+signature.
 
 The C parts of the standard library's ``json`` are used directly: importing ``json`` itself costs as much as
-starting Python does.
+starting Python does. OpenSSL's sha256 is several times as fast on long input, but loading OpenSSL takes two
+milliseconds. So it is used if it is loaded already (the Python API loads it); a command that hashes a few records uses
+the interpreter's own. Code that has much to hash calls ``long_sha256``, which is always OpenSSL's.
 """
 
 from __future__ import annotations
 
+import sys
+from _operator import itemgetter
+
 from leftoff.errors import Corrupt, Invalid
-from leftoff.model.digest import sha256 as sha256
 from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from _hashlib import HASH  # slow to load
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any, NoReturn
+
+Row = tuple[str, bytes, bytes]  # key, hash, stored bytes
 
 MAX_DEPTH = 200
 JSON, LIST, DICT, REDACTED, BLOB = b"J", b"L", b"D", b"R", b"B"
@@ -46,7 +58,7 @@ def _constant(word: str) -> NoReturn:
 
 
 class _Context:
-    """What the C scanner wants to know."""
+    """The options of the C scanner."""
 
     strict = True
     object_hook = None
@@ -60,7 +72,7 @@ class _Context:
 def _parts() -> tuple[
     Callable[[Any], str], list[Callable[[Any, int], Iterable[str]]], Callable[[str, int], Any]
 ]:
-    """Quoting a text, encoding a value (keys as they are, keys sorted), scanning one: in C, or from ``json``."""
+    """Return functions that quote a text, encode a value (keys as they are, keys sorted), and scan one."""
     try:
         from _json import encode_basestring, make_encoder, make_scanner
     except ImportError:
@@ -83,7 +95,7 @@ _quote, (_iterencode_as_is, _iterencode), _scan = _parts()
 
 
 def _is_json(value: object, depth: int) -> bool:
-    """Whether a list or dict holds only exact JSON types; what it refuses, the slow walk looks at again."""
+    """Return whether a list or dict holds only exact JSON types. ``_normal`` looks again at what this refuses."""
     kind = type(value)
     if depth == 0:
         return False
@@ -101,7 +113,7 @@ def _is_json(value: object, depth: int) -> bool:
 
 
 def text(value: object, name: str = "value", keep: str = "") -> str:
-    """Canonical JSON as text. ``name`` starts the path in an error.
+    """Return canonical JSON as text. ``name`` starts the path in an error.
 
     ``keep``: the entry of a record in which dicts keep the order of their keys.
     """
@@ -112,23 +124,19 @@ def text(value: object, name: str = "value", keep: str = "") -> str:
         value = _normal(value, name, MAX_DEPTH)
     try:
         if keep and isinstance(value, dict) and isinstance(dict.get(value, keep), (dict, list)):
-            return _record(value, keep)
+            parts = (
+                _quote(key) + ":" + "".join((_iterencode_as_is if key == keep else _iterencode)(item, 0))
+                for key, item in sorted(dict.items(value))
+            )
+            return "{" + ",".join(parts) + "}"
         return "".join(_iterencode(value, 0))
     except (ValueError, TypeError, RecursionError):
         _normal(value, name, MAX_DEPTH)  # says which entry it is
         raise
 
 
-def _record(record: dict[str, Any], keep: str) -> str:
-    parts = (
-        _quote(key) + ":" + "".join((_iterencode_as_is if key == keep else _iterencode)(item, 0))
-        for key, item in sorted(dict.items(record))
-    )
-    return "{" + ",".join(parts) + "}"
-
-
 def encode(value: object, name: str = "value", keep: str = "") -> bytes:
-    """Canonical JSON, refused with the offender's path where it would not come back as it is."""
+    """Return canonical JSON. Raise ``Invalid`` with the offender's path if it would not come back as it is."""
     out = text(value, name, keep)
     try:
         return out.encode()
@@ -138,7 +146,7 @@ def encode(value: object, name: str = "value", keep: str = "") -> bytes:
 
 
 def store(value: object, name: str = "value", keep: str = "") -> bytes:
-    """Stored bytes of a value: tagged as redacted where a mark is in it, which it still is when it is read back."""
+    """Return stored bytes of a value, tagged as redacted if a mark is in it."""
     inner = encode(value, name, keep)
     paths = marks(value) if _MARKED in inner else []
     if not paths:
@@ -147,7 +155,7 @@ def store(value: object, name: str = "value", keep: str = "") -> bytes:
 
 
 def encode_entries(values: list[Any], base: Any, name: str) -> list[bytes | None]:
-    """Stored bytes of each entry of a list; ``None`` where it is the very object that ``base`` has in that place.
+    """Return stored bytes of each entry of a list; ``None`` for the very object that ``base`` has in that place.
 
     One loop with everything at hand: large lists are assigned whole, again and again.
     """
@@ -174,7 +182,7 @@ def encode_entries(values: list[Any], base: Any, name: str) -> list[bytes | None
 
 
 def decode(data: bytes | str) -> Any:
-    """The value of JSON text; ``ValueError`` where it is none."""
+    """Return the value of JSON text. Raise ``ValueError`` if it is not JSON."""
     source = data.decode() if isinstance(data, bytes) else data
     try:
         value, end = _scan(source, _skip(source, 0))
@@ -190,7 +198,7 @@ def decode(data: bytes | str) -> Any:
 
 
 def key_twice(source: str) -> str | None:
-    """A key that an object in JSON text has more than once: ``decode`` takes the last of them."""
+    """Return a key that an object in JSON text has more than once. ``decode`` takes the last of them."""
     found: list[str] = []
 
     def look(pairs: list[tuple[str, Any]]) -> None:
@@ -219,7 +227,7 @@ def _skip(source: str, index: int) -> int:
 
 
 def _normal(value: Any, path: str, depth: int) -> Any:
-    """The value with subclasses of JSON's types made plain; refused, naming the path, where that loses anything."""
+    """Return the value with subclasses of JSON's types made plain. Raise ``Invalid`` if that loses anything."""
     kind = type(value)
     if kind is bool or value is None:
         return value
@@ -228,7 +236,12 @@ def _normal(value: Any, path: str, depth: int) -> Any:
     if isinstance(value, str):
         return _normal_text(value, path)
     if isinstance(value, int):
-        return _normal_int(value, path)
+        try:
+            int.__repr__(value)
+        except ValueError:
+            what = f"{path} is an int of too many digits to be written."
+            raise Invalid(what, path=path, hint="Use a string: hex(value).") from None
+        return int(value)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
             raise Invalid(
@@ -286,16 +299,6 @@ def _normal_text(value: str, path: str) -> str:
     return str.__str__(value)
 
 
-def _normal_int(value: int, path: str) -> int:
-    try:
-        int.__repr__(value)
-    except ValueError:
-        raise Invalid(
-            f"{path} is an int of too many digits to be written.", path=path, hint="Use a string: hex(value)."
-        ) from None
-    return int(value)
-
-
 def _normal_key(key: object, path: str) -> str:
     if not isinstance(key, str) or _is_enum(type(key)):
         raise Invalid(
@@ -307,7 +310,7 @@ def _normal_key(key: object, path: str) -> str:
 
 
 def payload(stored: bytes, where: str) -> Any:
-    """The JSON value inside stored bytes of tag ``J`` or ``R`` (for ``R`` with the mark in each redacted place)."""
+    """Return the JSON value of stored bytes of tag ``J`` or ``R`` (for ``R`` with the mark in each redacted place)."""
     try:
         if stored[:1] == JSON:
             return decode(stored[1:])
@@ -320,5 +323,88 @@ def payload(stored: bytes, where: str) -> Any:
 
 
 def holes(stored: bytes) -> list[list[Any]]:
-    """The paths that were redacted in a stored value."""
-    return list(_scan(stored[10:].decode(), 0)[0]) if stored[:1] == REDACTED else []  # behind R{"paths":
+    """Return the paths that were redacted in a stored value."""
+    return list(_scan(stored[10:].decode(), 0)[0]) if stored[:1] == REDACTED else []  # after R{"paths":
+
+
+# -- hashes and digests
+
+MASK = (1 << 256) - 1
+_PAYS = 4000  # records of a few hundred bytes: from here on, loading OpenSSL pays
+_HASH, _STORED = itemgetter(1), itemgetter(2)
+
+
+def _openssl() -> Callable[..., HASH]:
+    try:
+        from _hashlib import openssl_sha256
+    except ImportError:  # a Python built without OpenSSL
+        from hashlib import sha256
+
+        return sha256
+    return openssl_sha256
+
+
+def _own() -> Callable[..., HASH]:
+    """Return the interpreter's own sha256, if it was built with one."""
+    try:
+        own: Any = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:
+        return _openssl()
+    found: Callable[..., HASH] = own.sha256
+    return found
+
+
+_OWN = _own()
+sha256: Callable[..., HASH] = _openssl() if "_hashlib" in sys.modules else _OWN
+
+
+def long_sha256(data: bytes = b"") -> HASH:
+    """Hash files and whole stores."""
+    return _openssl()(data)
+
+
+def term(collection: str, key: str, value_hash: bytes) -> int:
+    """Return what one live record adds to the digest."""
+    return int.from_bytes(sha256(f"{collection}\0{key}\0".encode() + value_hash).digest(), "big")
+
+
+def sum_of(collection: str, rows: Collection[Row]) -> int:
+    """Return what many live records of one collection add to the digest: the sum of ``term`` of each."""
+    hashed = _openssl() if len(rows) > _PAYS else sha256
+    if sys.version_info < (3, 12):  # there the interpreter's own starts faster on short texts
+        hashed = _OWN
+    prefix = f"{collection}\0".encode()
+    terms = [hashed(prefix + key.encode() + b"\0" + hash).digest() for key, hash, _ in rows]
+    return sum(map(int.from_bytes, terms))
+
+
+def sound(rows: Collection[Row]) -> bool:
+    """Return whether all stored bytes match their hashes."""
+    hashed = _openssl() if len(rows) > _PAYS else sha256
+    try:
+        return [found.digest() for found in map(hashed, map(_STORED, rows))] == list(map(_HASH, rows))
+    except TypeError:  # not even bytes
+        return False
+
+
+def to_bytes(digest: int) -> bytes:
+    return digest.to_bytes(32, "big")
+
+
+def tagged(digest: bytes) -> str:
+    """Return a digest as it is shown, and stored in text: ``sha256:…``."""
+    return "sha256:" + digest.hex()
+
+
+def checkpoint_id(run_id: str, seq: int, digest: bytes) -> str:
+    """Return 64 hex characters, of which people use any unique prefix of at least four. One of the first four is a
+    letter, so that a prefix is never a number."""
+    made = sha256(f"{run_id}:{seq}:{digest.hex()}".encode()).hexdigest()
+    while made[:4].isdigit():
+        made = sha256(made.encode()).hexdigest()
+    return made
+
+
+def is_checkpoint_id(text: str | None, run_id: str, seq: int, digest: bytes) -> bool:
+    """Return whether an id follows from a version."""
+    return text == checkpoint_id(run_id, seq, digest)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from leftoff.clock import iso
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.changes import order_of
-from leftoff.model.codec import BLOB, decode, payload
-from leftoff.model.digest import tagged
+from leftoff.model.codec import BLOB, decode, payload, tagged
 from leftoff.model.ids import ancestors, parent_of, with_item
 from leftoff.model.words import STEP_STATUS
 

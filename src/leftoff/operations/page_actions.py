@@ -1,4 +1,4 @@
-"""Decide about a run from the page or its API: one table of actions, each with its fields and its dry run.
+"""What only the page and its API ask: runs at a glance, and one table of actions, each with its fields and its dry run.
 
 A face that is not a shell names an action and gives its fields. ``dry_run`` says in plain words what the action would
 do, ``act`` does it: by the same operation that the shell calls, refused by the same rules. Each action leaves a record
@@ -15,6 +15,11 @@ from leftoff.dialects.project_retention import PruneReport, Retention
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.origin import agree as agree_to_run
+from leftoff.engine.read.attention import URGENT, Glance, glance, need_of, unfinished_runs
+from leftoff.engine.read.find import Target
+from leftoff.engine.read.info import info
+from leftoff.engine.read.show import as_of, step_record
+from leftoff.engine.read.state import Reader, need_version
 from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
@@ -22,10 +27,12 @@ from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import REJECT, waiting
 from leftoff.engine.workspace.restoring import RestorePlan
 from leftoff.engine.write.audit import Audit
+from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson, NotFound, Usage
+from leftoff.host import GONE
 from leftoff.model.codec import text as canonical
 from leftoff.model.ids import shown_step
-from leftoff.model.words import in_words
+from leftoff.model.words import FINISHED, in_words
 from leftoff.operations.checkpoints import fork_run
 from leftoff.operations.resume.resume import RUNNING, find
 from leftoff.operations.resume.resume import resume as continue_run
@@ -37,7 +44,141 @@ from leftoff.operations.runs import info_of, target
 from leftoff.operations.store_upkeep import archive_run
 from leftoff.operations.supervision import start_resume, wait_until_driven
 from leftoff.operations.workflow_runs import is_driven, stop_run
+from leftoff.store.base import View
 from leftoff.store.rows import RunRow
+
+# -- all runs
+
+
+class RunFilter(NamedTuple):
+    """Which runs are looked for. ``text``: in id, title, workflow, branch or issue.
+
+    ``first``: how many are shown of those that need a person, and of those under way; ``most``: of the rest.
+    ``before``: the number of a commit; show only the rest, from what was touched last before it.
+    """
+
+    status: str = ""
+    workflow: str = ""
+    branch: str = ""
+    agent: str = ""
+    text: str = ""
+    before: int | None = None
+    first: int = 50
+    most: int = 50
+
+    def fits(self, row: RunRow) -> bool:
+        """Return whether a run is looked for, as far as the store does not select it."""
+        if self.agent and row.card.get("agent") != self.agent:
+            return False
+        told = (row.run_id, row.title, row.workflow, row.branch, f"#{row.issue}" if row.issue else None)
+        wanted = self.text.casefold()
+        return not wanted or any(wanted in word.casefold() for word in told if word)
+
+
+class Overview(NamedTuple):
+    """Runs that need a person, runs under way, and the rest. ``needed``, ``worked``: how many fit of the first two;
+    ``needing``: how many need a person, whether they fit or not. ``next``: where the rest continues, if there is more.
+    """
+
+    needs: Sequence[Glance] = ()
+    works: Sequence[Glance] = ()
+    rest: Sequence[Glance] = ()
+    needed: int = 0
+    worked: int = 0
+    needing: int = 0
+    next: int | None = None
+
+
+def overview(project: Project, filters: RunFilter) -> Overview:
+    """Return the runs of a project that are looked for; none if there is no store."""
+    if not project.store.exists():
+        return Overview()
+    return project.store.read(lambda view: _overview(project, view, filters))
+
+
+def _overview(project: Project, view: View, filters: RunFilter) -> Overview:
+    store, now, limits = project.store, project.now, project.limits
+    every = unfinished_runs(view, now, {})
+    found = [
+        (row, why)
+        for row, why in every
+        if filters.workflow in ("", row.workflow)
+        and filters.branch in ("", row.branch)
+        and filters.status in ("", row.status)
+        and filters.fits(row)
+    ]
+    needs = [(row, why) for row, why in found if why is not None]
+    needs.sort(key=lambda need: URGENT.index(need[1]))
+    works = [(row, None) for row, why in found if why is None]
+    first = filters.first if filters.before is None else 0
+    rest, then = _rest(view, filters)
+    return Overview(
+        [glance(store, view, row, why, now, limits) for row, why in needs[:first]],
+        [glance(store, view, row, why, now, limits) for row, why in works[:first]],
+        [Glance(info(view, row, now, limits)) for row in rest],
+        len(needs),
+        len(works),
+        sum(why is not None for _, why in every),
+        then,
+    )
+
+
+def _rest(view: View, filters: RunFilter) -> tuple[list[RunRow], int | None]:
+    """Return a page of the finished runs, and where the next one begins."""
+    status = FINISHED if not filters.status else [filters.status] if filters.status in FINISHED else []
+    where = {"workflow": filters.workflow or None, "branch": filters.branch or None, "status": status}
+    plain = not (filters.text or filters.agent)
+    rows = view.list_runs({**where, "before": filters.before}, filters.most + 1 if plain else None)
+    found = rows if plain else [row for row in rows if filters.fits(row)]
+    then = found[filters.most - 1].n if len(found) > filters.most else None
+    return found[: filters.most], then
+
+
+# -- one run
+
+
+def at_a_glance(project: Project, caller: Caller, ref: str) -> tuple[Target, Glance]:
+    """Return what a REF names, and that run as an overview shows it; of a version, as it was then."""
+    found = target(project, caller, ref)
+    store, now = project.store, project.now
+
+    def look(view: View) -> Glance:
+        row = view.run_row(found.row.run) or found.row
+        if found.version is not None:
+            version = need_version(view, row.run, row.run_id, found.version.seq)
+            own = Reader(store, view, row.run, row.run_id, version.seq).plain("run")
+            return Glance(info(view, as_of(row, version, own), now, project.limits))
+        why = need_of(row, lease_state(view.lease(row.run), now) == GONE)
+        return glance(store, view, row, why, now, project.limits)
+
+    return found, store.read(look)
+
+
+def run_records(project: Project, caller: Caller, ref: str, *collections: str) -> dict[str, dict[str, Any]]:
+    """Return the records that a run, or a version of it, has in some collections, by key."""
+    found = target(project, caller, ref)
+
+    def look(view: View) -> dict[str, dict[str, Any]]:
+        reader = _reader(project, view, found)
+        return {name: reader.plain(name) for name in collections}
+
+    return project.store.read(look)
+
+
+def step_of_run(project: Project, caller: Caller, ref: str, path: str) -> dict[str, Any]:
+    """Return one step, as documents have it."""
+    found = target(project, caller, ref)
+    known = step_named(project, found.row, path)
+    value = project.store.read(lambda view: _reader(project, view, found).value("step", known))
+    return step_record(known, dict(value.plain) if value is not None else {})
+
+
+def _reader(project: Project, view: View, found: Target) -> Reader:
+    seq = found.version.seq if found.version is not None else None
+    return Reader(project.store, view, found.row.run, found.row.run_id, seq)
+
+
+# -- actions
 
 Given = Mapping[str, Any]
 PAGE = "page"  # the face on which a person decides in a browser
@@ -45,12 +186,8 @@ UNTRUSTED = "definition.untrusted"
 LOG = "detached.log"
 _WITHOUT = "step.waiting"  # the finding that a run continues without a step that waits for a person
 _LONGEST_SEQ = 18  # digits of a version's number
-TEXT, WORDS, FLAG, MAP = (
-    "text",
-    "a list of texts",
-    "true or false",
-    "an object of texts",
-)  # the kinds of fields
+# The kinds of fields.
+TEXT, FLAG, WORDS, MAP = "text", "true or false", "a list of texts", "an object of texts"
 
 
 class Acted(NamedTuple):

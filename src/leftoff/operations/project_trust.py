@@ -6,11 +6,10 @@ import os
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso
-from leftoff.engine.config import trust
+from leftoff.engine.config import settings as trust
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import Project, open_store, store_home
-from leftoff.engine.config.settings import OPAQUE, tables_of
-from leftoff.engine.config.trust import Item, Remembered
+from leftoff.engine.config.settings import OPAQUE, Remembered, TrustItem, tables_of
 from leftoff.engine.lifecycle.origin import agree, agreed, disagree, may_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
@@ -39,11 +38,11 @@ class Trust(NamedTuple):
     """
 
     project: str
-    given: list[Item]
-    asked: list[Item]
+    given: list[TrustItem]
+    asked: list[TrustItem]
     runs: list[UntrustedRun]
     home: str
-    of_store: list[Item]
+    of_store: list[TrustItem]
 
     def to_json(self) -> dict[str, Any]:
         items = [(item, True) for item in self.given] + [(item, False) for item in self.asked]
@@ -74,7 +73,7 @@ def _store_place(folder: str, tables: dict[str, Any]) -> tuple[str, str]:
     return store_home(folder, folder_of(named) if isinstance(named, str) else None)
 
 
-def _store_items(folder: str, tables: dict[str, Any]) -> tuple[str, list[Item]]:
+def _store_items(folder: str, tables: dict[str, Any]) -> tuple[str, list[TrustItem]]:
     home, store = _store_place(folder, tables)
     return home, trust.store_items(home, store)
 
@@ -124,14 +123,14 @@ def take_back_trust(project: Project) -> tuple[list[Remembered], list[str]]:
     home, store = _store_place(folder, tables)
     links = trust.store_items(home, store)
     path = os.path.join(home, store)
-    item = trust.Item(store, trust.id_of(path), trust.UNKNOWN, path)
+    item = trust.TrustItem(store, trust.id_of(path), trust.UNKNOWN, path)
     gone = trust.forget_store(os.path.dirname(path), item.value)
     here, there = os.path.realpath(folder), os.path.realpath(home)
     found = []
     for known in trust.remembered():
         if known.item is None or known.project == here or (known.item in links and known.project == there):
             found.append(known)
-            trust.forget(known)
+            trust.distrust(known)
     project.forget_settings()
     return [*found, *([Remembered(gone[0], home, item)] if gone else [])], runs
 
@@ -179,7 +178,7 @@ def settings_in_force(project: Project) -> list[SettingInForce]:
         out.append(SettingInForce(name, getattr(settings, name), settings.source_of(name)))
     for group in _GROUPS:
         values = getattr(settings, group)
-        for name in sorted(values.__slots__):
+        for name in sorted(values._fields):
             where = settings.source_of(group, name)
             out.append(SettingInForce(f"{group}.{name}", getattr(values, name), where))
     for group in sorted(OPAQUE):

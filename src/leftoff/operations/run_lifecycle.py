@@ -81,7 +81,7 @@ class StartedRun(NamedTuple):
         return self.info.to_json()
 
 
-def start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
+def start_or_continue(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     """Start a run, or continue the unfinished one. If that moves meanwhile, it is judged again."""
     return until_unmoved(lambda: _start(project, caller, wanted))
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from leftoff.engine.read.find import OPEN_TURN, REPORTS, Which, refuse_archived
 from leftoff.engine.steps.lifecycle import steps_in
-from leftoff.engine.steps.next_step import NextStep
-from leftoff.engine.steps.next_step import next_step as look_up_next
+from leftoff.engine.steps.next_step import NextStep, next_step
 from leftoff.engine.steps.reports import (
     StepReport,
     add_output,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def which_run(project: Project, caller: Caller, rule: str = REPORTS) -> Which:
-    """Return how to find the run that is meant if no REF names one. ``rule``: see ``engine.read.which``."""
+    """Return how to find the run that is meant if no REF names one. ``rule``: see ``engine.read.find``."""
     return Which(caller, project.now, rule, project.explain)
 
 
@@ -206,12 +205,12 @@ def report_step(project: Project, caller: Caller, said: StepReport, outputs: Seq
     return done
 
 
-def next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
+def find_next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
     """Return the step to do next. ``start``: start it in the same transaction, so that no other agent gets it."""
     store = project.store
 
     def look(view: View, row: RunRow) -> NextStep:
-        return _waits_for_approval(project, view, row) or look_up_next(store, view, row)
+        return _waits_for_approval(project, view, row) or next_step(store, view, row)
 
     if not start:
         need_store(store)

@@ -45,28 +45,22 @@ class Import(NamedTuple):
 
 
 class Imported:
-    """The result, by file. ``readable``: files of no protocol, and in which way they could be read."""
+    """The result, by file. ``agreed``: files of no protocol that the user wants to be read all the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, agree: Callable[[str, str], bool] | None = None) -> None:
         self.imported: list[dict[str, Any]] = []
         self.rejected: list[dict[str, Any]] = []
         self.codes: list[int] = []
-        self.readable: dict[str, str] = {}
+        self.agreed: list[str] = []
+        self.agree = agree
 
     def reject(self, path: str, error: LeftoffError) -> None:
+        way = getattr(error, "way", None)  # how the file could be read
+        if way is not None and self.agree is not None and self.agree(path, way):
+            self.agreed.append(path)
+            return
         self.rejected.append({"path": path, "code": error.code, "message": error.message, "hint": error.hint})
         self.codes.append(error.exit_code)
-        way = getattr(error, "way", None)
-        if way is not None:
-            self.readable[path] = way
-
-    def replace(self, path: str, other: Imported) -> None:
-        """Put the result of another way of reading a file in the place of its rejection."""
-        at = next(number for number, entry in enumerate(self.rejected) if entry["path"] == path)
-        del self.rejected[at], self.codes[at]
-        self.imported += other.imported
-        self.rejected += other.rejected
-        self.codes += other.codes
 
     def exit_code(self, strict: bool) -> int:
         """Return 5 for a conflict, which a person decides; other rejections count if nothing else was imported."""
@@ -79,7 +73,7 @@ class Imported:
 
 def import_runs(project: Project, request: Import) -> Imported:
     """Import runs, each whole or not at all."""
-    outcome = Imported()
+    outcome = Imported(request.agree)
     project.takes_in_edits = False  # files are imported as it is asked for here, and reported
     bundles, others = _sorted(request, outcome)
     for path in bundles:
@@ -94,11 +88,9 @@ def import_runs(project: Project, request: Import) -> Imported:
             outcome.imported.append(about)
     if others:
         _import_documents(project, request, others, outcome)
-    for path, way in outcome.readable.items():
-        if request.agree is not None and request.agree(path, way):
-            again = Imported()
-            _import_documents(project, request._replace(dialect=GENERIC), [path], again)
-            outcome.replace(path, again)
+    if outcome.agreed:
+        outcome.agree = None
+        _import_documents(project, request._replace(dialect=GENERIC), outcome.agreed, outcome)
     return outcome
 
 

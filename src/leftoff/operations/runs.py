@@ -324,7 +324,7 @@ def get(
     ``redacted``: return the mark.
     """
     from leftoff.engine.read.state import seen_step
-    from leftoff.model.values import readable
+    from leftoff.model.typed import readable
 
     collection, _, key = name.partition("/")
     if not key or collection not in COLLECTIONS:

@@ -15,12 +15,12 @@ from leftoff.engine.read.info import health
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.write.lease import state
 from leftoff.errors import LeftoffError, NotFound
-from leftoff.files import open_below
+from leftoff.files import open_plain
 from leftoff.operations.run_reports import current_row, step_named
 from leftoff.operations.runs import target
 from leftoff.store.base import View
 from leftoff.store.news import News as News
-from leftoff.store.rows import ATTEMPTS, Lease, RunRow
+from leftoff.store.rows import Lease, RunRow
 
 EVERY_S = 1.0  # between looks at processes and clocks
 UNCHANGED = 0  # in place of a version that is not new
@@ -216,7 +216,7 @@ class LogFile:
     def read(self, *, ended: bool) -> Iterator[bytes]:
         """Yield blocks that end with a line. ``ended``: and the rest, as no more will be written."""
         try:
-            file = open(open_below(self.path, ATTEMPTS), "rb")  # noqa: SIM115 - closed below, whoever stops reading
+            file = open(open_plain(self.path, os.O_NOFOLLOW), "rb")  # noqa: SIM115 - closed below, whoever stops reading
         except (FileNotFoundError, NotADirectoryError):
             return
         with file:

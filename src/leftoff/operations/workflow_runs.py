@@ -48,7 +48,7 @@ from leftoff.workflow.run import driver as driving
 from leftoff.workflow.run.actions import action_of
 from leftoff.workflow.run.driver import Driver, Observer, Setting
 from leftoff.workflow.run.reuse import Foreseen, Foresight
-from leftoff.workflow.run.run_state import check_first
+from leftoff.workflow.run.run_state import RunState, check_first, missing
 
 
 class RunRequest(NamedTuple):
@@ -155,7 +155,7 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)
-    found, level = driving.missing(workflow, project.folder), questions.level("prerequisite.missing")
+    found, level = missing(workflow, project.folder), questions.level("prerequisite.missing")
     what = f"The workflow needs something that is missing: {'; '.join(found)}."
     hint = "Provide it, or continue anyway with --yes."
     if found and level == REFUSE:
@@ -191,7 +191,7 @@ def start_workflow(
     Raise ``Conflict`` if a twin was started since these were found.
     """
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
-    check_first(workflow, variables, project.folder)
+    check_first(project.store, workflow, variables, project.folder)
     setting = setting_of(project, execution, _secrets_of(workflow, execution.questions), request.issue)
     setting.reuse = request.reuse
     if known:
@@ -237,9 +237,9 @@ def say_outside(project: Project, run_id: str) -> None:
 def foresee_run(project: Project, request: RunRequest) -> list[Foreseen]:
     """Return what a run would do, step by step, and why. Nothing is changed."""
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
-    check_first(workflow, variables, project.folder)
+    check_first(project.store, workflow, variables, project.folder)
     with TemporaryDirectory(prefix="leftoff-") as folder:
-        foresight = Foresight(workflow, project.store, project.folder, project.redactor, folder)
+        foresight = Foresight(RunState(workflow, project.folder, project.store), project.redactor, folder)
         return foresight.plan(variables, reuse=request.reuse)
 
 
@@ -328,7 +328,7 @@ def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]])
         report(project.store, this_run(driver.run, driver.run_id), make, Terms(at))
 
 
-def once_more(project: Project, driver: Driver) -> ResumeRequest:
+def request_again(project: Project, driver: Driver) -> ResumeRequest:
     """Return the request to resume a run that came to its end."""
     return ResumeRequest(Target(project.store.read(this_run(driver.run, driver.run_id)), None))
 
@@ -336,7 +336,7 @@ def once_more(project: Project, driver: Driver) -> ResumeRequest:
 # -- the end of the work on a run
 
 
-class Stopped(NamedTuple):
+class StoppedRun(NamedTuple):
     """The run as it is now (``None``: it is gone), and the status it had; whether it was driven; which steps ended."""
 
     run_id: str
@@ -351,7 +351,7 @@ class Stopped(NamedTuple):
         return self.status is None or self.status in FINISHED
 
 
-def stop_run(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
+def stop_run(project: Project, caller: Caller, ref: str | None = None) -> StoppedRun:
     """Have the driver of a run seal a checkpoint and end the processes of its steps, and pause the run."""
 
     def runs(view: View, row: RunRow) -> bool:
@@ -364,11 +364,11 @@ def stop_run(project: Project, caller: Caller, ref: str | None = None) -> Stoppe
     ended = end_steps_of(project, row)
     now = store.read(lambda view: view.run_row(row.run))
     if now is None:
-        return Stopped(row.run_id, None, None, driven, ended)
+        return StoppedRun(row.run_id, None, None, driven, ended)
     if now.status not in FINISHED and (now.status == "running" or ended):
         words = {"project": project.folder, "note": "stopped"}
         stopping.pause(store, now, project.now, scrubber=project.redactor, **words)
-    return Stopped(row.run_id, info_of(project, row), now.status, driven, ended)
+    return StoppedRun(row.run_id, info_of(project, row), now.status, driven, ended)
 
 
 def give_up(project: Project, row: RunRow, note: str | None = None) -> None:

@@ -29,8 +29,7 @@ from _operator import attrgetter
 
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
-from leftoff.model.codec import sha256, text
-from leftoff.model.digest import MASK, sound, sum_of, term
+from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.rows import (
     ACTIVE,

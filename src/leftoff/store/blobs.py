@@ -15,7 +15,7 @@ import sys
 
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.files import failure, keeps_us_out, open_plain, sync, sync_folder
-from leftoff.model.digest import long_sha256 as sha256
+from leftoff.model.codec import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
 
 TYPE_CHECKING = False

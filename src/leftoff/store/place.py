@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from leftoff import log
 from leftoff.errors import StoreUnavailable, Usage
 from leftoff.files import make_folder, write_private
-from leftoff.model.codec import decode, text
-from leftoff.model.digest import sha256
+from leftoff.model.codec import decode, sha256, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
-from leftoff.files import is_led_away, sync_folder, write_private
+from leftoff.files import sync_folder, write_private
 from leftoff.model.codec import decode, sha256, text
 from leftoff.store.base import ALL, INLINE, Tx
 from leftoff.store.rows import (
@@ -449,7 +449,7 @@ def _copy_log(source: Store, view: View, target: Store, token: str, folder: str)
     last, whole = view.kept_log(token)
     is_long = whole is not None
     content: Iterable[bytes] = source.load_blob(whole) if whole is not None else [last or b""]
-    if _is_plain(here):
+    if os.path.isfile(here):
         last, is_long, content = end_of(here), os.path.getsize(here) > MOST_OUTPUT, _pieces(here)
     if target.shared and last:
         blob = target.save_blob(keep_alive(view, content)) if is_long else None
@@ -465,15 +465,11 @@ def _copy_python_logs(source: Store, view: View, target: Store) -> None:
         for inside, _, names in os.walk(os.path.join(above, run, PYTHON_LOGS)):
             for path in [os.path.join(inside, name) for name in names]:
                 try:
-                    if _is_plain(path):
+                    if os.path.isfile(path):
                         there = os.path.join(target.folder, os.path.relpath(path, source.folder))
                         write_private(there, keep_alive(view, _pieces(path)), durable=False)
                 except FileNotFoundError:  # the run was removed meanwhile
                     pass
-
-
-def _is_plain(path: str) -> bool:
-    return os.path.isfile(path) and not is_led_away(path, ATTEMPTS)
 
 
 def _pieces(path: str) -> Iterator[bytes]:

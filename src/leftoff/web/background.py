@@ -1,20 +1,223 @@
-"""Work that no request waits for: checks of stores, and verdicts on paused runs. Each has a thread of its own."""
+"""Work next to the requests: the stream of events for open pages, checks of stores, verdicts on paused runs.
+
+``/api/events`` is a stream of server-sent events that says which runs changed. Each store is watched once, by one
+thread, and only while a page listens. A page that was away sends the cursor of the event that it saw last, and is told
+at once which runs have changed since.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import target
 from leftoff.operations.store_upkeep import check_store, store_info
+from leftoff.operations.watching import Changes, Happened, happened_since
 from leftoff.web.guard import defect
-from leftoff.web.served import Served
+from leftoff.web.served import Projects, Served
+
+# -- events
+
+_SLICE_S = 0.5  # a watching thread looks so often whether a page still listens
+_QUIET_S = 15.0  # without an event, a line shows that the server is there
+WAITING = 256  # a page that is more events behind is told to look at everything
+_AGAIN_S = 2.0  # after a store was out of reach
+
+Event = dict[str, Any]
+
+
+class Hub:
+    """The listeners and the threads that watch for them. It belongs to one event loop."""
+
+    def __init__(self, projects: Projects, most: int) -> None:
+        self._projects = projects
+        self._most = most
+        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._watchers: dict[str, _Watcher] = {}
+        self._at: dict[str, int] = {}  # the position that was told last, by project
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def full(self) -> bool:
+        return self._closed or len(self._listeners) >= self._most
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def join(self) -> asyncio.Queue[Event | None]:
+        """Add a listener. The first one starts the watching."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(WAITING)
+        self._listeners.add(queue)
+        if not self._watchers:
+            self._loop = loop = asyncio.get_running_loop()
+            self._watchers = {one.key: _Watcher(one, self, loop) for one in self._projects}
+        return queue
+
+    def leave(self, queue: asyncio.Queue[Event | None]) -> None:
+        """Remove a listener. The last one ends the watching."""
+        self._listeners.discard(queue)
+        if not self._listeners:
+            for watcher in self._watchers.values():
+                watcher.ended.set()
+            self._watchers = {}
+
+    def close(self) -> None:
+        """End every stream, because the server ends."""
+        self._closed = True
+        for queue in self._listeners:
+            _put(queue, None)
+
+    def tell(self, key: str, happened: Happened) -> None:
+        """Tell every listener what happened in a project."""
+        self._at[key] = max(happened.position, self._at.get(key, 0))
+        event = _event(key, happened, self._at)
+        for queue in self._listeners:
+            _put(queue, event)
+
+    def tell_all(self, key: str) -> None:
+        """Tell every page of a project to look again. Any thread may call this."""
+        if self._loop is not None and not self._loop.is_closed():
+            happened = Happened(self._at.get(key, 0), others=True)
+            self._loop.call_soon_threadsafe(self.tell, key, happened)
+
+    def cursor(self, opened: Iterable[tuple[Served, Project]]) -> str:
+        """Return the present position of projects, for a page that is made of what is read next."""
+        return cursor_of({one.key: happened_since(project, 0).position for one, project in opened})
+
+    def missed(self, cursor: str) -> list[Event]:
+        """Return what happened in each project since a cursor."""
+        seen, at, found = positions(cursor), {}, {}
+        for one in self._projects:
+            try:
+                with one.open() as project:
+                    found[one.key] = happened = happened_since(project, seen.get(one.key, 0))
+                at[one.key] = happened.position
+            except LeftoffError:  # its watcher tells when it is there again
+                continue
+        return [_event(key, happened, at) for key, happened in found.items() if happened]
+
+
+class _Watcher:
+    """The thread that watches one store."""
+
+    def __init__(self, served: Served, hub: Hub, loop: asyncio.AbstractEventLoop) -> None:
+        self.ended = threading.Event()
+        self._served = served
+        self._hub = hub
+        self._loop = loop
+        threading.Thread(target=self._run, name=f"watch {served.key}", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self.ended.is_set():
+            try:
+                with self._served.open() as project, Changes(project) as changes:
+                    at = happened_since(project, 0).position
+                    self._tell(Happened(at))
+                    while not self.ended.is_set():
+                        news = changes.wait(_SLICE_S)
+                        if news:
+                            happened = happened_since(project, at)
+                            at = happened.position
+                            runs = list(dict.fromkeys([*happened.runs, *news.runs]))
+                            self._tell(Happened(at, runs, news.others or happened.others))
+            except LeftoffError:  # out of reach: the pages look at everything when it is back
+                self.ended.wait(_AGAIN_S)
+                self._tell(Happened(0, others=True))
+
+    def _tell(self, happened: Happened) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._hub.tell, self._served.key, happened)
+        except RuntimeError:  # the loop is closed: the server ended
+            self.ended.set()
+
+
+def _event(key: str, happened: Happened, at: Mapping[str, int]) -> Event:
+    return {"cursor": cursor_of(at), "project": key, "runs": list(happened.runs), "all": happened.others}
+
+
+def cursor_of(at: Mapping[str, int]) -> str:
+    """Return positions in several projects as one text."""
+    return ",".join(f"{name}:{position}" for name, position in at.items())
+
+
+def positions(cursor: str) -> dict[str, int]:
+    """Return the positions in a cursor; parts that are not well-formed are left out."""
+    found = {}
+    for part in cursor.split(","):
+        key, _, number = part.rpartition(":")
+        if key and number.isascii() and number.isdigit() and len(number) < 19:
+            found[key] = int(number)
+    return found
+
+
+def _put(queue: asyncio.Queue[Event | None], event: Event | None) -> None:
+    if queue.full():  # too slow: one event stands for all that it has missed
+        while not queue.empty():
+            queue.get_nowait()
+        if event is not None:
+            event = {**event, "runs": [], "all": True}
+    queue.put_nowait(event)
+
+
+async def _events(request: Request) -> Response:
+    """Answer with the stream. ``Last-Event-ID``, or ``?cursor=``: the event that was seen last."""
+    hub: Hub = request.app.state.hub
+    if hub.full:
+        about = {"code": "busy", "message": "Too many pages are open.", "hint": "Close some of them."}
+        return JSONResponse({"error": about}, 503, headers={"retry-after": "5"})
+    if request.method == "HEAD":  # a stream without content would never end
+        return Response(media_type="text/event-stream")
+    cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
+    headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
+    return StreamingResponse(event_stream(hub, cursor), media_type="text/event-stream", headers=headers)
+
+
+async def event_stream(hub: Hub, cursor: str) -> AsyncGenerator[str]:
+    """Yield the lines of the stream for one listener."""
+    queue = hub.join()
+    try:
+        yield "retry: 1000\n\n"
+        for event in await asyncio.to_thread(hub.missed, cursor) if cursor else ():
+            yield _line(event)
+        while True:
+            try:
+                async with asyncio.timeout(_QUIET_S):
+                    told = await queue.get()
+            except TimeoutError:
+                yield ": still here\n\n"
+                continue
+            if told is None:
+                return
+            yield _line(told)
+    finally:
+        hub.leave(queue)
+
+
+def _line(event: Event) -> str:
+    name = "change" if event["runs"] or event["all"] else "position"
+    return f"id: {event['cursor']}\nevent: {name}\ndata: {json.dumps(event)}\n\n"
+
+
+def event_routes() -> list[Route]:
+    return [Route("/api/events", _events, name="events")]
+
+
+# -- checks and verdicts
 
 _TELL_EVERY_S = 0.25  # how often the progress of a check is reported
 _VALID_S = 60.0  # after that, files or git may have changed

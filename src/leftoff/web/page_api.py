@@ -21,8 +21,7 @@ from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical
 from leftoff.operations.checkpoints import brief_run, compare_versions, history, show
-from leftoff.operations.page_actions import act, dry_run
-from leftoff.operations.page_views import records_of
+from leftoff.operations.page_actions import act, dry_run, run_records
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.runs import check_statuses, info_of, list_project_runs, status, target
 from leftoff.operations.store_upkeep import store_info as store_info
@@ -137,7 +136,7 @@ def _diff(project: Project, run: str, query: ApiQuery) -> Any:
 
 
 def _audit(project: Project, run: str, query: ApiQuery) -> Any:
-    found = records_of(project, Caller(), run, "audit")["audit"]
+    found = run_records(project, Caller(), run, "audit")["audit"]
     return {"audit": [found[key] for key in sorted(found)]}
 
 

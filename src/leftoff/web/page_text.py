@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from leftoff.clock import iso
 from leftoff.model.ids import shown_step
-from leftoff.web.raw_files import kind_of
+from leftoff.web.raw_files import media_type_of
 
 # -- words: filters of all templates
 
@@ -67,7 +67,7 @@ def _clock(value: int | str | None) -> str:
     return f"{text[:10]} {text[11:16]} UTC" if text else "–"
 
 
-def one_line(value: Any) -> str:
+def short_value(value: Any) -> str:
     """Return a value in one line."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -143,7 +143,7 @@ FILTERS = {
     "size": size_words,
     "moment": _moment,
     "clock": _clock,
-    "short": one_line,
+    "short": short_value,
     "step": _step_name,
     "need": _need_word,
 }
@@ -191,7 +191,7 @@ def _add(out: list[TreeLine], value: Any, depth: int) -> int:
             left += 1
             continue
         below = _entries(each) if depth < _DEEPEST else []
-        out.append(TreeLine(depth, name, "" if below else one_line(each)))
+        out.append(TreeLine(depth, name, "" if below else short_value(each)))
         if below:
             left += _add(out, each, depth + 1)
     return left
@@ -217,11 +217,11 @@ def _compare(out: list[TreeLine], old: Any, new: Any, depth: int) -> None:
             out.append(TreeLine(depth, name, ""))
             _compare(out, left, right, depth + 1)
         elif left is _NOTHING:
-            out.append(TreeLine(depth, name, one_line(right), "added"))
+            out.append(TreeLine(depth, name, short_value(right), "added"))
         elif right is _NOTHING:
-            out.append(TreeLine(depth, name, one_line(left), "removed"))
+            out.append(TreeLine(depth, name, short_value(left), "removed"))
         else:
-            out.append(TreeLine(depth, name, one_line(right), "changed", one_line(left)))
+            out.append(TreeLine(depth, name, short_value(right), "changed", short_value(left)))
 
 
 # -- Markdown: what agents write in notes and reports, without HTML and links
@@ -298,13 +298,13 @@ MOST_SHOWN = 100_000  # bytes
 _ROWS, _COLUMNS = 200, 30
 
 
-class FileContent(Protocol):
+class PreviewedFile(Protocol):
     """A file whose content can be read in pieces."""
 
     def chunks(self) -> Iterable[bytes]: ...
 
 
-def file_preview(path: str, file: FileContent, mask: Callable[[str], str]) -> dict[str, Any]:
+def file_preview(path: str, file: PreviewedFile, mask: Callable[[str], str]) -> dict[str, Any]:
     """Return ``kind`` (text, markdown, table, picture, none) and what is shown; ``cut``: there is more."""
     data = b""
     for chunk in file.chunks():
@@ -312,7 +312,7 @@ def file_preview(path: str, file: FileContent, mask: Callable[[str], str]) -> di
         if len(data) > MOST_SHOWN:
             break
     data, cut = data[:MOST_SHOWN], len(data) > MOST_SHOWN
-    if kind_of(data).startswith("image/"):
+    if media_type_of(data).startswith("image/"):
         return {"kind": "picture"}
     try:
         text = data.decode() if not cut else data.decode(errors="ignore")

@@ -47,12 +47,12 @@ def _raw(request: Request) -> Response:
             if len(data) > _MOST:
                 hint = f"`leftoff cat REF:{path}` prints it."
                 raise Usage(f"{path} has more than {_MOST >> 20} MB.", hint=hint)
-    kind = _ANY if "download" in query else kind_of(bytes(data))
+    kind = _ANY if "download" in query else media_type_of(bytes(data))
     how = "attachment" if kind == _ANY else "inline"
     return Response(bytes(data), headers=_headers(how, path.rpartition("/")[2] or "file"), media_type=kind)
 
 
-def kind_of(data: bytes) -> str:
+def media_type_of(data: bytes) -> str:
     """Return the media type to show a file as, by its first bytes: a picture, plain text, or neither."""
     for begins, kind in _PICTURES.items():
         if data.startswith(begins):

@@ -13,7 +13,7 @@ from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations.checkpoints import brief_run, compare_versions
-from leftoff.operations.page_views import at_a_glance, records_of, step_of_run
+from leftoff.operations.page_actions import at_a_glance, run_records, step_of_run
 from leftoff.operations.resume.verdict import verify
 from leftoff.operations.run_files import file_at
 from leftoff.operations.runs import target
@@ -51,7 +51,7 @@ def run_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         limit=_STEPS_PAGE,
     )
     found = step_page(project.store, target(project, asked.caller, asked.ref), wanted)
-    others = records_of(project, asked.caller, asked.ref, "variable", "note")
+    others = run_records(project, asked.caller, asked.ref, "variable", "note")
     at = asked.query.get("at")
     more = {"status": status, "text": wanted.text, "at": at, "after": "|".join(found.next or ())}
     return {
@@ -153,7 +153,7 @@ _FILES_PAGE = 200
 
 def files_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """Artifacts and tracked files. ``?text=``: in their names. ``?path=``: the one that is shown."""
-    found = records_of(project, asked.caller, asked.ref, "artifact", "file")
+    found = run_records(project, asked.caller, asked.ref, "artifact", "file")
     text = asked.query.get("text", "").strip().casefold()
     files = [
         {
@@ -260,7 +260,7 @@ _TURN_FILES = 20
 
 def session_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """Each prompt of an agent's session, what it did and what it cost; the newest turns first."""
-    found = records_of(project, asked.caller, asked.ref, "turn", "context", "run")
+    found = run_records(project, asked.caller, asked.ref, "turn", "context", "run")
     turns = [(key, turn) for key, turn in found["turn"].items() if isinstance(turn, dict)]
     spent = [about.get("spent") for about in found["context"].values() if isinstance(about, dict)]
     costs = [each for each in spent if isinstance(each, dict)]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leftoff.errors import Corrupt, NotFound, StoreUnavailable
+from leftoff.model.changes import blob_stored
 from leftoff.model.codec import sha256
-from leftoff.model.values import blob_stored
 from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow
 from tests.contract.rules.base import Rules

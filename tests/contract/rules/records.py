@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from leftoff.model.codec import sha256
-from leftoff.model.digest import term
+from leftoff.model.codec import sha256, term
 from leftoff.store.base import INLINE, VALUE_MAX, Store, Tx, View
 from leftoff.store.store_copy import TABLES, Tables
 from tests.contract.rules.base import Rules

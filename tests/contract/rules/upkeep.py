@@ -13,7 +13,7 @@ import pytest
 
 from leftoff.errors import Invalid, LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import Process, this_process
-from leftoff.model.values import blob_stored
+from leftoff.model.changes import blob_stored
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder
 from leftoff.testing import FaultyStore

@@ -11,8 +11,7 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from leftoff.web.app import make_app
-from leftoff.web.page_server import PageServer, open_port
+from leftoff.web.page_server import PageServer, make_app, open_port
 from leftoff.web.served import PageOptions, serve_folders
 
 CHROMIUM = "/usr/bin/chromium"

@@ -58,15 +58,14 @@ GROUPS = {
 MODULES = {
     "list_verbs": "status ls",
     "show_verbs": "show logs",
-    "history_verbs": "log diff fork",
+    "history_verbs": "log diff fork rollback restore track cat",
     "drive_verbs": "run resume verify",
     "lifecycle_verbs": "start pause finish stop approve reject unblock",
     "report_verbs": "step next beat save set get put note artifact",
-    "file_verbs": "track cat restore rollback",
-    "keep_verbs": "archive rm undelete prune fsck store trust",
-    "transfer_verbs": "export import dialects compat",
+    "keep_verbs": "archive rm undelete prune fsck store trust export import dialects compat",
     "agent_verbs": "install hook mcp brief handover",
-    "project_verbs": "init demo help completion",
+    "help_verbs": "help completion init",
+    "demo_verbs": "demo",
     "serve_verbs": "serve supervise",
 }
 

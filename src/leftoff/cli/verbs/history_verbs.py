@@ -1,23 +1,37 @@
-"""Look into a run's history: log, diff, fork."""
+"""Look into a run's history and go back in it: log, diff, fork, rollback, restore, track, cat."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container
 from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, count
-from leftoff.cli.screen import Screen, crop, line_width, shared, wrapped
+from leftoff.cli.screen import Screen, crop, shared
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.read.history import Section, same
+from leftoff.engine.workspace.restoring import PlanEntry, RestorePlan
 from leftoff.errors import usage_errors
+from leftoff.host import Process
+from leftoff.model.ids import split_path
 from leftoff.model.versions import Version
+from leftoff.model.words import FINISHED
 from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
+from leftoff.operations.run_files import (
+    Rollback,
+    RolledBack,
+    file_at,
+    plan_rollback,
+    restore_files,
+    restore_words,
+    rollback_run,
+    track_files,
+)
 
 # -- log
 
-_NARROW_LOG = 64  # columns: on a narrower terminal, a checkpoint takes three lines
 _LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
 
 
@@ -41,12 +55,12 @@ def show_logs(found: list[History], ctx: Context) -> int:
             number = len(run.versions)
             lines.append([(f"{run.target.row.run_id}: {number} checkpoint{'' if number == 1 else 's'}", "")])
         if run.versions:
-            lines += _graph(run, screen) if screen.fancy else _bare_log(run.versions, screen)
+            lines += _history(run, screen) if screen.fancy else _bare_history(run.versions, screen)
     screen.page(lines)
     return 0
 
 
-def _bare_log(versions: list[Version], screen: Screen) -> list[Line]:
+def _bare_history(versions: list[Version], screen: Screen) -> list[Line]:
     rows = []
     for version in versions:
         trigger, step = clean(str(version.trigger)), step_name(version.step or "-")
@@ -55,83 +69,35 @@ def _bare_log(versions: list[Version], screen: Screen) -> list[Line]:
     return [[(line, "")] for line in columns(rows)]
 
 
-def _graph(found: History, screen: Screen) -> list[Line]:
-    row, versions = found.target.row, found.versions
+def _history(found: History, screen: Screen) -> list[Line]:
+    """Return a line for each checkpoint, with the runs that were forked from it below."""
+    row, versions, forks = found.target.row, found.versions, found.forks()
     lines: list[Line] = []
     if found.target.version is None and row.seq > versions[0].seq:
         lines.append([("○ ", "dim"), (f"@{row.seq}", "dim"), ("  not saved yet", "dim")])
-    lanes = Lanes(found)
-    wide = max(len(str(version.seq)) for version in versions) + 1
-    triggers = max(width(_why(version)) for version in versions)
-    for version in versions:
-        lines += lanes.lines(version, screen, wide, triggers)
+    whys = [
+        clean(str(version.trigger)) + (f" {step_name(version.step)}" if version.step else "")
+        for version in versions
+    ]
+    wide = len(str(versions[0].seq)) + 1
+    whys_wide = min(max(map(width, whys)), screen.columns // 3)
+    for version, why in zip(versions, whys, strict=True):
+        lines.append(
+            [
+                ("↺ " if version.trigger == "rollback" else "● ", "graph"),
+                (pad(f"@{version.seq}", wide), "id"),
+                (f"  {version.id}  ", "dim"),
+                (pad(crop(why, whys_wide), whys_wide), _LOOKS.get(str(version.trigger), "")),
+                (f"  {screen.when(version.at)}", "dim"),
+                (f"  {_version_note(version)}", ""),
+            ]
+        )
+        for each in forks.get(version.seq, []):
+            about = f"  fork on {clean(each.branch)}, {each.status}"
+            lines.append([("├─▸ ", "graph"), (each.run_id, "id"), (about, "dim")])
     if row.card.get("parent"):
         lines.append([("╰ ", "graph"), (f"forked from {clean(str(row.card['parent']))}", "dim")])
     return lines
-
-
-class Lanes:
-    """The graph of checkpoints, drawn from the newest down: each lane waits for the checkpoint before its last one."""
-
-    def __init__(self, found: History) -> None:
-        self._parents = found.parents()
-        self._forks = found.forks()
-        self._waiting: list[int | None] = []
-
-    def lines(self, version: Version, screen: Screen, wide: int, triggers: int) -> list[Line]:
-        """Return what is drawn for one checkpoint."""
-        out: list[Line] = []
-        here = [i for i, seq in enumerate(self._waiting) if seq == version.seq]
-        if len(here) > 1:
-            out.append([(self._joined(here), "graph")])
-        if here:
-            lane = here[0]
-        else:  # nothing shown so far follows it
-            lane = self._waiting.index(None) if None in self._waiting else len(self._waiting)
-            self._waiting[lane : lane + 1] = [version.seq]
-        mark = self._row({lane: "↺" if version.trigger == "rollback" else "●"})
-        self._waiting[lane] = self._parents[version.seq]
-        self._trim()
-        for number, text in enumerate(_version_lines(version, width(mark), screen, wide, triggers)):
-            out.append([(mark if number == 0 else pad(self._row({}), width(mark)), "graph"), *text])
-        for each in self._forks.get(version.seq, []):
-            branch = self._row({lane: "├"}).rstrip() + "─▸ "
-            about = f"  fork on {clean(each.branch)}, {each.status}"
-            out.append([(branch, "graph"), (each.run_id, "id"), (about, "dim")])
-        return out
-
-    def _row(self, marks: dict[int, str]) -> str:
-        lanes = max(len(self._waiting), max(marks, default=-1) + 1)
-        waiting = [*self._waiting, *[None] * (lanes - len(self._waiting))]
-        return "".join(
-            f"{marks.get(i) or ('│' if seq is not None else ' ')} " for i, seq in enumerate(waiting)
-        )
-
-    def _joined(self, here: list[int]) -> str:
-        """Several lanes come together in the first of them."""
-        first, last = here[0], here[-1]
-        out = ""
-        for i, seq in enumerate(self._waiting):
-            if i == first:
-                out += "├─"
-            elif i in here:
-                out += "╯ " if i == last else "┴─"
-            elif first < i < last:
-                out += "┼─" if seq is not None else "──"
-            else:
-                out += "│ " if seq is not None else "  "
-        for i in here[1:]:
-            self._waiting[i] = None
-        self._trim()
-        return out
-
-    def _trim(self) -> None:
-        while self._waiting and self._waiting[-1] is None:
-            self._waiting.pop()
-
-
-def _why(version: Version) -> str:
-    return clean(str(version.trigger)) + (f" {step_name(version.step)}" if version.step else "")
 
 
 def _version_note(version: Version) -> str:
@@ -139,36 +105,10 @@ def _version_note(version: Version) -> str:
     return " ".join(clean(part) for part in (*version.aliases, version.note or "") if part)
 
 
-def _version_lines(version: Version, drawn: int, screen: Screen, wide: int, triggers: int) -> list[Line]:
-    """Return one checkpoint: on one line, or on three if the terminal is narrow."""
-    room = screen.columns - drawn
-    when, note = screen.when(version.at), _version_note(version)
-    seq = (pad(f"@{version.seq}", wide), "id")
-    if screen.columns < _NARROW_LOG:
-        below = f"{_why(version)}{f': {note}' if note else ''}"
-        return [
-            [seq, (f" {version.id}", "dim")],
-            [(crop(below, room), "")],
-            [(crop(when, room), "dim")],
-        ]
-    why = pad(crop(_why(version), min(triggers, room // 3)), min(triggers, room // 3))
-    left = room - wide - width(why) - width(when) - 20
-    text = pad(crop(note, left), left) if left > 3 else ""
-    return [
-        [
-            seq,
-            (f"  {version.id}  ", "dim"),
-            (why, _LOOKS.get(str(version.trigger), "")),
-            (f"  {text}  ", ""),
-            (when, "dim"),
-        ]
-    ]
-
-
 # -- diff
 
+
 _DEEPEST = 6  # levels into a value before it is compared whole
-_NARROW_DIFF = 50  # columns
 _MOST_PLACES = 40  # places inside one entry that a terminal shows
 _BY_STEP = ("steps", "approval", "error")  # sections whose keys are steps
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
@@ -299,12 +239,8 @@ def _differences(
 
 
 def _fit(line: Line, screen: Screen) -> list[Line]:
-    """Fit a line into a terminal: each of two values gets its share; on a narrow one, the rest continues below."""
-    if not screen.fancy or line_width(line) <= screen.columns:
-        return [line]
-    return (
-        [shared(line, screen.columns)] if screen.columns >= _NARROW_DIFF else wrapped(line, screen.columns, 4)
-    )
+    """Fit a line into a terminal, so that each of two values gets its share."""
+    return [shared(line, screen.columns)] if screen.fancy else [line]
 
 
 # -- fork
@@ -315,8 +251,164 @@ def run_fork(args: Args, ctx: Context) -> int:
     caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
     variables = usage_errors(lambda: assignments(args.var))
     made, source = fork_run(ctx.project, caller, ctx.word, args.branch, args.run_id, variables)
-    if not args.json:
-        ctx.out(made.run_id)
-        came = f"{source.row.run_id}@{source.seq}"
-        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.run_id}` continues it.")
-    return ctx.answer(made)
+    came = f"{source.row.run_id}@{source.seq}"
+    said = f"leftoff: forked from {came}; `leftoff resume {made.run_id}` continues it."
+    return ctx.answer(made, made.run_id, said)
+
+
+# -- rollback
+
+_MOST_STEPS = 6  # steps that still run
+
+
+def run_rollback(args: Args, ctx: Context) -> int:
+    if not args.rest and not args.good and args.run is None:
+        raise args.spec.wrong("`leftoff rollback` needs REF, or --good.")
+    wanted = Rollback(ctx.word, good=args.good, files=args.files)
+    if args.dry_run:
+        return _plan_only(ctx, wanted)
+
+    def end_steps(run_id: str, running: dict[str, list[Process]]) -> bool:
+        hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
+        return ctx.confirm(_running_steps(run_id, running), hint=hint)
+
+    done = rollback_run(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
+    if not done.done:
+        return ctx.said_no()
+    if args.json:
+        ctx.answer(done)
+    else:
+        _tell_rollback(ctx, done)
+    if done.lost is None:
+        return 0
+    ctx.say(f"leftoff: {done.lost.message}\n{done.lost.hint}")
+    return done.lost.exit_code
+
+
+def _running_steps(run_id: str, running: dict[str, list[Process]]) -> str:
+    """Name the steps that run without a driver, in a sentence."""
+    names = [f"{step_name(step)} (process {processes[-1].pid})" for step, processes in running.items()]
+    more = f" and {len(names) - _MOST_STEPS} more" if len(names) > _MOST_STEPS else ""
+    return f"Steps of {run_id} are still running, though nobody drives it: {', '.join(names[:_MOST_STEPS])}{more}."
+
+
+def _plan_only(ctx: Context, wanted: Rollback) -> int:
+    found = plan_rollback(ctx.project, ctx.caller, wanted)
+    run_id = found.target.row.run_id
+    if ctx.args.json:
+        about: dict[str, object] = {"run_id": run_id, "seq": found.target.seq}
+        if found.files is not None:
+            about["files"] = {**found.files.to_json(), "diffs": _file_diffs(found.files.changed, found.files)}
+        return ctx.answer(about)
+    ctx.say(f"leftoff: run {run_id} would go back to version {found.target.seq}.")
+    if found.running:
+        ctx.say(f"{_running_steps(run_id, found.running)} They are ended first.")
+    if found.files is not None:
+        _show_plan(ctx, found.files)
+    return 0
+
+
+def _tell_rollback(ctx: Context, done: RolledBack) -> None:
+    now, target, outcome = done.run, done.target, done.outcome
+    seq = outcome.seq if outcome is not None else target.seq
+    if not done.changed:
+        ctx.out(f"Run {now.run_id} is at version {seq}; nothing was changed.")
+        ctx.say(f"leftoff: it was already there. `leftoff log {now.run_id}` lists what to go back to.")
+        return
+    own = target.version is not None and target.version.seq == seq and target.version.id
+    ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
+    if outcome is not None:
+        if outcome.completed:
+            ctx.say("leftoff: a rollback that had been cut short is now complete.")
+        restored, deleted = len(outcome.plan.of("restore")), len(outcome.plan.of("delete"))
+        whole = outcome.saved is not None and not outcome.completed
+        undo = f" `leftoff rollback {now.run_id}@{outcome.saved} --files` undoes that." if whole else ""
+        ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.{undo}")
+    if seq == target.row.seq:
+        ctx.say("leftoff: it was already there.")
+    else:
+        over = done.run.status in FINISHED
+        more = "" if over else f"; `leftoff resume {now.run_id}` continues from here"
+        ctx.say(f"leftoff: `leftoff log {now.run_id}` lists the earlier history{more}.")
+        if over:
+            again = f"`leftoff resume {now.run_id} --from-step STEP` runs steps again"
+            ctx.say(f"leftoff: the run is {now.status} at that version; {again}.")
+
+
+_MOST_LINES = 200  # lines of a plan, before it is carried out
+_RESTORE_HINT = "--yes restores them; the current content is saved first, as a checkpoint."
+
+
+def _agree(ctx: Context, plan: RestorePlan) -> bool:
+    """Show the plan; return whether to do it. Files that were changed are shown, and need a yes."""
+    _show_plan(ctx, plan, _MOST_LINES)
+    if not plan.changed:
+        return True
+    for text in _file_diffs(plan.changed[:_MOST_LINES], plan).values():
+        ctx.say(text.expandtabs())
+    names = ", ".join(entry.path for entry in plan.changed[:5])
+    more = len(plan.changed) - 5
+    what = f"Changed since they were last recorded: {clean(names)}{f' and {more} more' if more > 0 else ''}."
+    return ctx.confirm(what, hint=_RESTORE_HINT)
+
+
+def _show_plan(ctx: Context, plan: RestorePlan, most: int | None = None) -> None:
+    """Show one line for each file: what is done with it, and why."""
+    for entry in plan.entries[:most]:
+        mark = ", and has changed since it was last recorded" if entry.changed else ""
+        ctx.say(f"{entry.action:<7} {clean(entry.path)}  ({clean(entry.why)}{mark})")
+    if most is not None and len(plan.entries) > most:
+        ctx.say(f"… and {len(plan.entries) - most} more; --dry-run shows all.")
+    if not plan.entries:
+        ctx.say("leftoff: every tracked file is already as it was.")
+    if plan.unseen:
+        ctx.say(f"leftoff: {plan.unseen}")
+
+
+def _file_diffs(entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
+    return {entry.path: plan.difference(entry) for entry in entries}
+
+
+# -- restore
+
+
+def run_restore(args: Args, ctx: Context) -> int:
+    ref, paths = restore_words(ctx.project, ctx.caller, args.rest)
+    done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
+    if not done.outcome.done:
+        return ctx.said_no()
+    plan = done.outcome.plan
+    if done.outcome.completed and not args.json:
+        ctx.say("leftoff: a restore that had been cut short is now complete.")
+    elif not args.json:
+        number = len(plan.touched)
+        ctx.say(f"leftoff: {f'{number} of {done.named} files' if number else 'nothing was'} restored.")
+    return ctx.answer(done)
+
+
+# -- track
+
+
+def run_track(args: Args, ctx: Context) -> int:
+    if bool(args.rest) == args.git:
+        raise args.spec.wrong("`leftoff track` needs PATH… or --git.")
+    return ctx.answer(track_files(ctx.project, ctx.caller, args.rest, git=args.git))
+
+
+# -- cat
+
+
+def run_cat(args: Args, ctx: Context) -> int:
+    ref, path = split_path(args.rest[0])
+    if not path or args.rest[0].startswith(":"):
+        raise args.spec.wrong("`leftoff cat` needs REF:PATH, or a PATH.")
+    found = file_at(ctx.project, ctx.caller, ref, path)
+    if args.json:
+        return ctx.answer(found)
+    if sys.stdout.isatty():
+        sys.stdout.write(visible(b"".join(found.chunks()).decode("utf-8", "backslashreplace")))
+    else:
+        for chunk in found.chunks():
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+    return 0

@@ -1,20 +1,30 @@
-"""Housekeeping: archive, rm, undelete, prune, fsck, store, trust."""
+"""Housekeeping and exchange: archive, rm, undelete, prune, fsck, store, trust, export, import, dialects, compat."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from leftoff.cli.context import Context
-from leftoff.cli.options import Args
+from leftoff.cli.context import YES, Context, answer
+from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.screen import Region, columns_of
-from leftoff.cli.text import clean
+from leftoff.cli.text import clean, columns
+from leftoff.clock import ago
+from leftoff.dialects.claude import phases, project_of, status_word, why_ask
+from leftoff.dialects.claude_compat import MAX_AGE_DAYS, Checkpoints
+from leftoff.dialects.document_text import dump_json
+from leftoff.dialects.loose_values import shown
 from leftoff.dialects.project_retention import PruneReport, prune_project
-from leftoff.engine.config.trust import remembered
+from leftoff.engine.config.settings import remembered
 from leftoff.engine.retention.fsck import FsckReport
+from leftoff.errors import NotFound, Usage
+from leftoff.model.typed import json_value
+from leftoff.operations.bmad_events import parse, take_event
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
+from leftoff.operations.run_transfer import Import, export_to, import_runs, list_dialects
 from leftoff.operations.store_upkeep import (
-    StoreInfo,
     archive_run,
     back_up_store,
     check_store,
@@ -27,20 +37,13 @@ from leftoff.operations.store_upkeep import (
     withdraw_files,
 )
 
-# -- archive
+# -- archive, trash
 
 
 def run_archive(args: Args, ctx: Context) -> int:
     run, was_archived = archive_run(ctx.project, ctx.caller, ctx.word)
-    if args.json:
-        ctx.emit(run.to_json())
-    else:
-        ctx.out(run.run_id)
-        ctx.say(f"leftoff: run {run.run_id} {'was archived already' if was_archived else 'is archived'}.")
-    return 0
-
-
-# -- rm
+    how = "was archived already" if was_archived else "is archived"
+    return ctx.answer(run, run.run_id, f"leftoff: run {run.run_id} {how}.")
 
 
 def run_rm(args: Args, ctx: Context) -> int:
@@ -51,42 +54,28 @@ def run_rm(args: Args, ctx: Context) -> int:
         ctx.word,
         lambda row: ctx.confirm(what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."),
     )
-    if done is None:
-        return ctx.said_no()
-    return tell_removed(ctx, done)
+    return ctx.said_no() if done is None else tell_removed(ctx, done)
 
 
 def tell_removed(ctx: Context, done: dict[str, Any]) -> int:
-    if ctx.args.json:
-        ctx.emit(done)
-    else:
-        for run_id in done["removed"]:
-            ctx.say(f"leftoff: run {run_id} is in the trash. `leftoff undelete {run_id}` brings it back.")
-    return 0
-
-
-# -- undelete
+    lines = [
+        f"leftoff: run {run_id} is in the trash. `leftoff undelete {run_id}` brings it back."
+        for run_id in done["removed"]
+    ]
+    return ctx.answer(done, said="\n".join(lines) or None)
 
 
 def run_undelete(args: Args, ctx: Context) -> int:
     name = args.rest[0] if args.rest else ctx.caller.named
     if name is not None:
         found = undelete_run(ctx.project, name)
-        if args.json:
-            ctx.emit(found.to_json())
-        else:
-            ctx.say(f"leftoff: run {found.run_id} is back ({found.status}).")
-        return 0
+        return ctx.answer(found, said=f"leftoff: run {found.run_id} is back ({found.status}).")
     there = list_trash(ctx.project)
-    if args.json:
-        ctx.emit({"trash": there})
-        return 0
+    lines = []
     for each in there:
         title = clean(each["title"] or each["workflow"])
-        ctx.out(f"{each['run_id']}  {clean(each['status'])}, removed {each['removed_at']}  {title}")
-    if not there:
-        ctx.say("The trash is empty.")
-    return 0
+        lines.append(f"{each['run_id']}  {clean(each['status'])}, removed {each['removed_at']}  {title}")
+    return ctx.answer({"trash": there}, "\n".join(lines) or None, None if there else "The trash is empty.")
 
 
 # -- prune
@@ -100,13 +89,24 @@ def run_prune(args: Args, ctx: Context) -> int:
     else:
         done = prune_project(ctx.project, dry=args.dry_run, empty=args.empty_trash)
     if args.json:
-        ctx.emit(done.to_json())
-        return 0
+        return ctx.answer(done)
     for about in done.removed:
-        ctx.out(_prune_line(about, args.dry_run))
+        verb = _prune_verb(about, done.dry)
+        if about["kind"] == "file":
+            ctx.out(f"{clean(about['path'])}: {verb}")
+        else:
+            name = f"{about['run_id']}@{about['seq']}" if "seq" in about else about["run_id"]
+            ctx.out(f"{about['kind']} {name}: {verb} ({about['why']})")
     for line in _prune_summary(done, in_database=not args.protocol_files and ctx.project.store.shared):
         ctx.say(f"leftoff: {line}")
     return 0
+
+
+def _prune_verb(about: dict[str, Any], dry: bool) -> str:
+    verb = "archived" if about["action"] == "archive" else "put into the trash"
+    if about["kind"] in ("trash", "checkpoint", "file"):
+        verb = "removed for good" if about["kind"] == "trash" else "removed"
+    return f"would be {verb}" if dry else verb
 
 
 def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
@@ -127,30 +127,12 @@ def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
     return [*lines, *done.warnings]
 
 
-def _prune_verb(about: dict[str, Any], dry: bool) -> str:
-    verb = "archived" if about["action"] == "archive" else "put into the trash"
-    if about["kind"] in ("trash", "checkpoint", "file"):
-        verb = "removed for good" if about["kind"] == "trash" else "removed"
-    return f"would be {verb}" if dry else verb
-
-
-def _prune_line(about: dict[str, Any], dry: bool) -> str:
-    verb = _prune_verb(about, dry)
-    if about["kind"] == "file":
-        return f"{clean(about['path'])}: {verb}"
-    name = f"{about['run_id']}@{about['seq']}" if "seq" in about else about["run_id"]
-    return f"{about['kind']} {name}: {verb} ({about['why']})"
-
-
 # -- fsck
 
 
 def run_fsck(args: Args, ctx: Context) -> int:
     report = check_store(ctx.project, repair=args.repair)
-    if args.json:
-        ctx.emit(report.to_json())
-    else:
-        ctx.out(_fsck_page(report, ctx.project.store.name, repair=args.repair))
+    ctx.answer(report, _fsck_page(report, ctx.project.store.name, repair=args.repair))
     return 0 if report.ok else 4
 
 
@@ -161,32 +143,23 @@ def _fsck_page(report: FsckReport, location: str, *, repair: bool) -> str:
     lines = [f"{location}: checked {looked or 'nothing: there is no store here yet'}."]
     lines += [f"  repaired: {p['where']}: {p['message']}" for p in report.repaired]
     lines += [f"  set aside: {path}" for path in report.quarantined]
-    lines += [_lost(loss) for loss in report.salvaged]
+    for loss in report.salvaged:
+        rest = f" What could be read of it is in {loss['aside']}." if loss["aside"] is not None else ""
+        word = "lost" if loss["kept"] is None else "salvaged"
+        lines.append(f"  {word}: run {loss['run_id']}: {loss['message']}{rest}")
     lines += [f"  {p['code']}: {p['where']}: {p['message']}" for p in report.problems]
     if report.ok and report.checked:
-        lines.append(_now_clean(report) if report.salvaged else "Clean.")
+        gone = [loss["run_id"] for loss in report.salvaged if loss["kept"] is None]
+        others = [loss["run_id"] for loss in report.salvaged if loss["kept"] is not None]
+        told = [f"lost: {', '.join(gone)}"] if gone else []
+        told += [f"not as it was: {', '.join(others)}"] if others else []
+        lines.append(f"What is left is clean. Runs {'; '.join(told)}." if told else "Clean.")
     elif report.problems:
         cure = "`leftoff fsck --repair` keeps what is whole."
         if repair:
             cure = "Restore a backup of these files, or save the same content again."
         lines.append(f"{len(report.problems)} problem(s). {cure}")
     return "\n".join(lines)
-
-
-def _lost(loss: dict[str, Any]) -> str:
-    """What could not be proved of a run, and where the rest of it lies."""
-    rest = f" What could be read of it is in {loss['aside']}." if loss["aside"] is not None else ""
-    word = "lost" if loss["kept"] is None else "salvaged"
-    return f"  {word}: run {loss['run_id']}: {loss['message']}{rest}"
-
-
-def _now_clean(report: FsckReport) -> str:
-    """What is there is sound; it is not all that was there."""
-    gone = [loss["run_id"] for loss in report.salvaged if loss["kept"] is None]
-    others = [loss["run_id"] for loss in report.salvaged if loss["kept"] is not None]
-    told = [f"lost: {', '.join(gone)}"] if gone else []
-    told += [f"not as it was: {', '.join(others)}"] if others else []
-    return f"What is left is clean. Runs {'; '.join(told)}."
 
 
 # -- store
@@ -207,27 +180,19 @@ def run_store(args: Args, ctx: Context) -> int:
                 region.draw([], [[(line, "")]], columns_of(sys.stderr))
 
         done = copy_all(ctx.project, places[0], places[1], tell)
-        if not args.json:
-            copied, rows = done["copied"], sum(done["copied"].values())
-            ctx.out(f"{done['from']}: {copied['run']} run(s), {rows} rows copied to {done['to']}; checked.")
-        return ctx.answer(done)
+        runs, rows = done["copied"]["run"], sum(done["copied"].values())
+        said = f"{done['from']}: {runs} run(s), {rows} rows copied to {done['to']}; checked."
+        return ctx.answer(done, said)
     if what == "backup":
         saved = back_up_store(ctx.project, places[0])
-        if not args.json:
-            ctx.out(f"{saved['store']}: {saved['runs']} run(s) backed up to {saved['backup']}.")
-        return ctx.answer(saved)
+        return ctx.answer(saved, f"{saved['store']}: {saved['runs']} run(s) backed up to {saved['backup']}.")
     found = migrate_store(ctx.project) if what == "migrate" else store_info(ctx.project)
-    if not args.json:
-        ctx.out(_store_page(found))
-    return ctx.answer(found)
-
-
-def _store_page(found: StoreInfo) -> str:
-    shown = {"store": found.store, **found.about, "folder": found.folder}
+    about = {"store": found.store, **found.about, "folder": found.folder}
     if not found.exists:
-        shown["note"] = "there is nothing yet: the first write makes it"
-    width = max(map(len, shown))
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items() if value is not None)
+        about["note"] = "there is nothing yet: the first write makes it"
+    wide = max(map(len, about))
+    lines = [f"{name:<{wide}}  {value}" for name, value in about.items() if value is not None]
+    return ctx.answer(found, "\n".join(lines))
 
 
 # -- trust
@@ -238,15 +203,16 @@ def run_trust(args: Args, ctx: Context) -> int:
         raise args.spec.wrong("--list, --revoke and --yes cannot be combined.")
     if args.list:
         return _list_trust(ctx)
-    return _revoke_trust(ctx) if args.revoke else _give_trust(ctx)
-
-
-def _give_trust(ctx: Context) -> int:
+    if args.revoke:
+        known, runs = take_back_trust(ctx.project)
+        about = {"revoked": [each.to_json() for each in known], "runs": runs}
+        number, folder = len(known) + len(runs), ctx.project.folder
+        return ctx.answer(about, said=f"leftoff: {number} revoked; nothing of {folder} is trusted now.")
     found = look_at_trust(ctx.project)
-    if not ctx.args.json:
+    if not args.json:
         _show_trust(ctx, found)
     if found.asked or found.runs:
-        if ctx.args.json and not ctx.args.yes:
+        if args.json and not args.yes:
             ctx.say("leftoff: this is not trusted yet. `leftoff trust --yes` trusts it.")
             ctx.emit(found.to_json())
             return 7
@@ -259,28 +225,25 @@ def _give_trust(ctx: Context) -> int:
 
 
 def _show_trust(ctx: Context, found: Trust) -> None:
+    lines = []
     if not (found.given or found.asked or found.runs):
-        ctx.out("Nothing here needs trust: no setting runs a command or leads outside of the project.")
+        lines.append("Nothing here needs trust: no setting runs a command or leads outside of the project.")
     for word, items in (("trusted", found.given), ("not trusted", found.asked)):
         for item in items:
             where = f" (to {clean(item.target)})" if item.target and item.target != item.value else ""
-            ctx.out(f"{word}: {clean(item.key)} {item.does}{where}:")
-            _indent(ctx, item.value.splitlines() or [""])
+            lines.append(f"{word}: {clean(item.key)} {item.does}{where}:")
+            lines += [f"    {clean(line)}" for line in item.value.splitlines() or [""]]
     for run in found.runs:
-        ctx.out(f"not trusted: run {run.row.run_id} was not started here by you ({clean(run.path)}):")
-        _indent(ctx, run.commands)
-
-
-def _indent(ctx: Context, lines: list[str]) -> None:
+        lines.append(f"not trusted: run {run.row.run_id} was not started here by you ({clean(run.path)}):")
+        lines += [f"    {clean(line)}" for line in run.commands]
     for line in lines:
-        ctx.out(f"    {clean(line)}")
+        ctx.out(line)
 
 
 def _list_trust(ctx: Context) -> int:
     found = remembered()
     if ctx.args.json:
-        ctx.emit({"trusted": [known.to_json() for known in found]})
-        return 0
+        return ctx.answer({"trusted": [known.to_json() for known in found]})
     for known in found:
         if known.item is None:
             ctx.say(f"leftoff: {known.path} is damaged, or not yours alone: it is ignored.")
@@ -291,10 +254,154 @@ def _list_trust(ctx: Context) -> int:
     return 0
 
 
-def _revoke_trust(ctx: Context) -> int:
-    found, runs = take_back_trust(ctx.project)
+# -- export, import, dialects
+
+
+def run_export(args: Args, ctx: Context) -> int:
+    if args.o == "-":
+        raise args.spec.wrong("A bundle is written to a file, not to stdout.")
+    done = export_to(ctx.project, ctx.caller, ctx.word, args.o)
+    files = f", {done.blobs} file(s)" if done.blobs else ""
+    what = f"run {done.run_id}, {done.checkpoints} checkpoint(s){files}, {done.bytes:,} bytes"
+    return ctx.answer(done, f"{done.path}: {what}")
+
+
+def run_import(args: Args, ctx: Context) -> int:
+    if any("\0" in path or not path for path in args.rest):
+        raise args.spec.wrong("An empty name is not a file.")
+    agree = _agrees if args.dialect is None and ctx.can_ask() else None
+    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
+    outcome = import_runs(ctx.project, wanted)
+    if args.json:
+        ctx.emit({"imported": outcome.imported, "rejected": outcome.rejected, "dry_run": args.dry_run})
+    for entry in outcome.imported if not args.json else ():
+        if entry["new"]:
+            became = "would be imported" if args.dry_run else "imported"
+        elif entry.get("changed"):
+            became = "would be brought up to date" if args.dry_run else "brought up to date"
+        else:
+            became = "already here, unchanged"
+        ctx.out(f"{entry['run_id']}: {became} ({entry['path']})")
+        for line in entry["repairs"]:
+            ctx.say(f"  {line}")
+    for entry in outcome.rejected:
+        ctx.say(f"leftoff: {entry['message']}\n{entry['hint']}")
+    return outcome.exit_code(args.strict)
+
+
+def _agrees(path: str, way: str) -> bool:
+    """Ask whether to read a file that follows no protocol, as far as it can be understood."""
+    question = (
+        f"{clean(path)} follows no known protocol; {clean(way)} could be read. Read it that way? [y/N]: "
+    )
+    return answer(question, "Nothing of it was imported.").lower() in YES
+
+
+def run_dialects(args: Args, ctx: Context) -> int:
+    found = list_dialects(ctx.project)
+    rows, examples = [("DIALECT", "HERE", "FILES")], [""]
+    for each in found:
+        number, name, example = len(each["files"]), each["name"], each["example"]
+        here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
+        rows.append((name, f"{here}, mirrored" if each["mirrored"] else here, each["about"]))
+        if (path := example["path"]) is not None:
+            begun = f"Begun by: {each['starts']}"
+            reads = f"Read by: leftoff import {path} --dialect {name}"
+            examples += [
+                f"{name}, for example {path}:",
+                f"    {clean(json.dumps(example['document'], ensure_ascii=False))}",
+                f"    {begun if each['starts'] else reads}",
+                "",
+            ]
+    page = "\n".join([*columns(rows), *examples]).rstrip()
+    return ctx.answer({"dialects": found}, page)
+
+
+# -- compat: the protocols' own commands
+
+
+def run_compat(args: Args, ctx: Context) -> int:
+    utilities: dict[str, tuple[int, int, Callable[[Context, list[str]], int]]] = {
+        "save-checkpoint": (2, 2, _save_checkpoint),
+        "load-checkpoint": (1, 2, _load_checkpoint),
+        "list-checkpoints": (0, 1, _list_checkpoints),
+        "cleanup-checkpoints": (0, 1, _clean_up),
+        "bmad-event": (0, 0, _bmad_event),
+    }
+    name, rest = args.rest[0], args.rest[1:]
+    if name not in utilities:
+        raise Usage(f"There is no utility {name!r}.", hint=f"Utilities: {', '.join(utilities)}.")
+    least, most, work = utilities[name]
+    if not least <= len(rest) <= most:
+        many = f"{least}" if least == most else f"{least} to {most}"
+        raise args.spec.wrong(f"`leftoff compat {name}` takes {many} argument{'s' * (most != 1)}.")
+    return work(ctx, rest)
+
+
+def _bmad_event(ctx: Context, rest: list[str]) -> int:
+    """Take all events on stdin, in order; none if one of them cannot be read."""
+    found = parse(read_text("-"))
+    if not found:
+        raise Usage(
+            "There is no event on stdin.", hint="For example: <checkpoint-close><status>completed</status>…"
+        )
+    for each in found:
+        if each.aliases:
+            ctx.say(f"leftoff: the id {shown(each.aliases[0])} is kept as {each.run_id}.")
+    for each in found:
+        last = take_event(ctx.project, ctx.caller, each)
+    return ctx.answer(last)
+
+
+def _save_checkpoint(ctx: Context, rest: list[str]) -> int:
+    """`save-checkpoint <workflow-type> <state-json>`: print the path of the checkpoint."""
+    kind, word = rest
+    state = json_value(read_text("-"), "The state") if word == "-" else json_or_file(word, "The state")
+    if not isinstance(state, dict):
+        raise Usage(
+            "The state must be an object.", hint='For example: \'{"project_name": "x", "current_phase": 2}\''
+        )
+    run_id, path = Checkpoints(ctx.project).save(kind, state)
+    if path is None:
+        ctx.say(f"leftoff: {run_id} is completed: its checkpoint is deleted, the run stays in the store.")
+    return ctx.answer({"run_id": run_id, "path": path}, path)
+
+
+def _load_checkpoint(ctx: Context, rest: list[str]) -> int:
+    """`load-checkpoint <workflow-type> [project-name]`: print the newest one; say why a person should look at it."""
+    checkpoints = Checkpoints(ctx.project)
+    found = checkpoints.unfinished(rest[0], rest[1] if len(rest) > 1 else None)
+    if not found:
+        raise NotFound(
+            f"There is no checkpoint of {' '.join(rest)}.",
+            hint="`leftoff compat list-checkpoints` lists them.",
+        )
+    document = checkpoints.document(found[0])
+    why = why_ask(document, ctx.project.folder, ctx.project.now)
+    if why is not None:
+        ctx.say(f"leftoff: look before you resume it: {why}.")
+    return ctx.answer(document, dump_json(document).rstrip("\n"))
+
+
+def _list_checkpoints(ctx: Context, rest: list[str]) -> int:
+    """`list-checkpoints [workflow-type]`: one row for each."""
+    checkpoints = Checkpoints(ctx.project)
+    found = checkpoints.unfinished(rest[0] if rest else None)
     if ctx.args.json:
-        ctx.emit({"revoked": [known.to_json() for known in found], "runs": runs})
-    else:
-        ctx.say(f"leftoff: {len(found) + len(runs)} revoked; nothing of {ctx.project.folder} is trusted now.")
-    return 0
+        return ctx.answer({"checkpoints": [checkpoints.document(row) for row in found]})
+    rows = []
+    for row in found:
+        state = checkpoints.state(row)
+        words = (row.run_id, row.workflow, project_of(state), status_word(state))
+        done, total = phases(state)
+        rows.append((*map(clean, words), f"{len(done)}/{total}", ago(row.updated_at, ctx.project.now)))
+    return ctx.answer({}, "\n".join(columns(rows)) or None)
+
+
+def _clean_up(ctx: Context, rest: list[str]) -> int:
+    """`cleanup-checkpoints [max-age-days]`: remove those that are over; one in progress stays."""
+    word = rest[0] if rest else str(MAX_AGE_DAYS)
+    if not (word.isascii() and word.isdigit() and len(word) < 6):
+        raise Usage(f"The age must be a number of days, not {word[:40]!r}.", hint="For example: 7")
+    removed = [*Checkpoints(ctx.project).clean_up(int(word))]
+    return ctx.answer({"removed": removed}, "\n".join(removed) or None)

@@ -23,11 +23,11 @@ from leftoff.operations.run_lifecycle import (
     decide_step,
     finish_run,
     pause_run,
-    start,
+    start_or_continue,
     unblock_run,
 )
 from leftoff.operations.runs import run_and_step
-from leftoff.operations.workflow_runs import Stopped, stop_run
+from leftoff.operations.workflow_runs import StoppedRun, stop_run
 
 # -- start
 
@@ -46,7 +46,7 @@ def run_start(args: Args, ctx: Context) -> int:
         session=_not_empty(args.session, "--session"),
         resume=args.resume,
     )
-    started = start(ctx.project, ctx.caller, wanted)
+    started = start_or_continue(ctx.project, ctx.caller, wanted)
     if started.report is not None:
         raise _refused(started.report)
     _tell_started(started, ctx)
@@ -152,7 +152,7 @@ def run_stop(args: Args, ctx: Context) -> int:
     return ctx.answer(done.run) if done.run is not None else 0
 
 
-def _stopped(done: Stopped) -> str:
+def _stopped(done: StoppedRun) -> str:
     run_id, ended = done.run_id, done.ended
     if done.over:
         return f"Run {run_id} is {done.status or 'gone'}; nothing was stopped."

@@ -17,7 +17,6 @@ from leftoff.operations.runs import Status, check_statuses, list_project_runs, s
 EVERY_S = 1.0  # between two drawings of a page that shows relative times
 NEWEST = 50  # runs that `ls` lists
 BAR = 10  # columns of a progress bar
-ROOMY = 100  # columns of a terminal that has room for the number of steps as well
 
 # status: symbol, style
 RUN_LOOK = {
@@ -97,9 +96,8 @@ def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
     for run_id, known in found.times.items():
         used, total, left = (lasted(int((known[key] or 0) * 1000)) for key in ("used", "estimated", "left"))
         if known["used"] or known["estimated"] is not None:
-            estimated = (
-                f" of an estimated {total}, about {left} left" if known["estimated"] is not None else ""
-            )
+            has_estimate = known["estimated"] is not None
+            estimated = f" of an estimated {total}, about {left} left" if has_estimate else ""
             whose = f"  {run_id}" if current is None else ""
             out.append(("time", [(f"{used} used{estimated}", ""), (whose, "dim")]))
     return out
@@ -120,8 +118,7 @@ def _watch_status(args: Args, ctx: Context) -> int:
         if args.json:
             current = status(ctx.project, ctx.caller).current
             ctx.emit({"event": "end", "run": current.to_json() if current is not None else None})
-        return 130
-    return 0
+    return 130
 
 
 def _moments(ctx: Context) -> Iterator[Status]:
@@ -188,67 +185,46 @@ def run_ls(args: Args, ctx: Context) -> int:
 
 def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
     """Return a table of runs. ``sizes``: the bytes that each takes, by id, if that is to be shown."""
-    size_head = ["SIZE"] if sizes else []
-    known = sizes or {}
-    if not screen.fancy:
-        rows = [
-            ("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *size_head, "TITLE")
-        ]
-        for run in runs:
-            step = "-" if run.row.is_archived else run.current_step or run.next_step or "-"
-            updated = screen.when(run.updated_at) if run.updated_at else "-"
-            taken = [size(known.get(run.run_id, 0))] if known else []
-            how_far = (
-                clean(run.status),
-                _health(run),
-                _done(run),
-                f"{run.percent}%",
-                step_name(step),
-                updated,
-            )
-            rows.append((run.run_id, *how_far, clean(run.branch), *taken, clean(run.title or run.workflow)))
-        return [[(line, "")] for line in columns(rows)]
-    heads = [
-        Column("RUN", least=16, folds=True),
-        Column("TITLE", rank=2, least=12),
-        Column("BRANCH", rank=3, least=6),
-        Column("STATUS"),
-        Column("PROGRESS"),
-        Column("STEP", rank=4, least=10),
-        *(Column(name, right=True) for name in size_head),
-        Column("UPDATED", right=True),
-    ]
-    on_main = all(run.branch == "main" for run in runs)
+    size_head, known = ["SIZE"] if sizes else [], sizes or {}
+    bare = [("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *size_head, "TITLE")]
     cells: list[list[Line]] = []
+    on_main = all(run.branch == "main" for run in runs)
     for run in runs:
+        archived = run.row.is_archived
+        health = "archived" if archived else run.health
+        title, branch = clean(run.title or run.workflow), clean(run.branch)
+        updated = screen.when(run.updated_at) if run.updated_at else "-"
+        taken = [size(known.get(run.run_id, 0))] if known else []
+        if not screen.fancy:
+            step = "-" if archived else step_name(run.current_step or run.next_step or "-")
+            done = f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
+            how_far = (clean(run.status), health, done, f"{run.percent}%", step, updated)
+            bare.append((run.run_id, *how_far, branch, *taken, title))
+            continue
         step_cell: Line = []
-        if run.current_step and not run.row.is_archived:
+        if run.current_step and not archived:
             name = step_name(run.current_step)
             step_cell = [(f"◔ {name}", "warn") if _waits(run) else (name, "busy")]
-        elif run.next_step and not run.row.is_archived:
+        elif run.next_step and not archived:
             step_cell = [(f"→ {step_name(run.next_step)}", "dim")]
-        counted = (f" {_done(run)}" if screen.columns >= ROOMY else "", "dim")
         cells.append(
             [
                 [(run.run_id, "id")],
-                [(clean(run.title or run.workflow), "")],
-                [] if on_main else [(clean(run.branch), "")],
-                status_line(run.status, _health(run)),
-                [*bar(run.percent, run.status), (f" {run.percent:3d}%", ""), counted],
+                [(title, "")],
+                [] if on_main else [(branch, "")],
+                status_line(run.status, health),
+                [*bar(run.percent, run.status), (f" {run.percent:3d}%", "")],
                 step_cell,
-                *([[(size(known.get(run.run_id, 0)), "")]] if known else []),
-                [(screen.when(run.updated_at) if run.updated_at else "-", "dim")],
+                *([[(text, "")] for text in taken]),
+                [(updated, "dim")],
             ]
         )
+    if not screen.fancy:
+        return [[(line, "")] for line in columns(bare)]
+    elastic = [Column("RUN", least=30), Column("TITLE", rank=2, least=12), Column("BRANCH", rank=3, least=6)]
+    heads = [*elastic, Column("STATUS"), Column("PROGRESS"), Column("STEP", rank=4, least=10)]
+    heads += [Column(name, right=True) for name in (*size_head, "UPDATED")]
     return table(heads, cells, screen.columns)
-
-
-def _health(run: RunInfo) -> str:
-    return "archived" if run.row.is_archived else run.health
-
-
-def _done(run: RunInfo) -> str:
-    return f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
 
 
 def _waits(run: RunInfo) -> bool:

@@ -16,8 +16,8 @@ from leftoff.model.ids import shown_step
 from leftoff.operations.run_reports import (
     add_note,
     beat_run,
+    find_next_step,
     keep_artifact,
-    next_step,
     put_run_record,
     report_step,
     save_checkpoint,
@@ -55,7 +55,7 @@ _LINE, _LONGEST = 300, 4000  # characters of what others wrote: of a title, of i
 
 def run_next(args: Args, ctx: Context) -> int:
     ctx.name_run()
-    found = next_step(ctx.project, ctx.caller, start=args.start)
+    found = find_next_step(ctx.project, ctx.caller, start=args.start)
     if args.json:
         return ctx.answer(found)
     if found.step is not None:

@@ -22,7 +22,7 @@ from leftoff.operations.supervision import Supervision, start_resume
 
 def run_serve(args: Args, ctx: Context) -> int:
     need_page()
-    from leftoff.web import app, page_server, served
+    from leftoff.web import page_server, served
 
     port = _port(args.port)
     _check_host(args)
@@ -46,7 +46,7 @@ def run_serve(args: Args, ctx: Context) -> int:
             webbrowser.open(f"{address}?token={options.once}")
 
     try:
-        page_server.serve_page(app.make_app(projects, options), sock, options.limits, ready)
+        page_server.serve_page(page_server.make_app(projects, options), sock, options.limits, ready)
     except KeyboardInterrupt:
         pass
     ctx.say("leftoff: the page is closed; runs go on.")
@@ -56,7 +56,7 @@ def run_serve(args: Args, ctx: Context) -> int:
 def need_page() -> None:
     """Raise ``Unsupported`` if the extra `web` is not installed."""
     try:
-        from leftoff.web import app, page_server  # noqa: F401
+        from leftoff.web import page_server  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2", "anyio"):
             raise

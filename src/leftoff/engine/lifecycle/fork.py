@@ -21,10 +21,9 @@ from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import free, take
 from leftoff.errors import Corrupt
 from leftoff.host import Process, this_process
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import payload
 from leftoff.model.codec import store as encoded
-from leftoff.model.values import blob_stored
 from leftoff.model.versions import NO_COUNTS, Version
 from leftoff.store.base import VALUE_MAX, Store, Tx, View
 from leftoff.store.rows import BlobRow

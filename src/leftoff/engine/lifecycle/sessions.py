@@ -20,7 +20,7 @@ from leftoff.engine.write.report import report_in
 from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, GONE
 from leftoff.model.changes import ChangeSet
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import LIMIT_MS, Holder

@@ -24,7 +24,7 @@ from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
 from leftoff.files import write_private
 from leftoff.host import ALIVE, UNKNOWN
-from leftoff.model.digest import sha256
+from leftoff.model.codec import sha256
 from leftoff.model.fields import Fields
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
 from leftoff.model.versions import counts_of

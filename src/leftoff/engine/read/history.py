@@ -16,7 +16,7 @@ from leftoff.engine.read.show import StepsWanted, step_page
 from leftoff.engine.read.state import Reader, seen_step
 from leftoff.host import ALIVE
 from leftoff.model.fields import Fields
-from leftoff.model.values import readable
+from leftoff.model.typed import readable
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Attempt, RunRow

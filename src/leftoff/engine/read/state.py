@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
-from leftoff.model.changes import step_facts
-from leftoff.model.codec import BLOB, DICT, JSON, LIST, holes, payload
-from leftoff.model.digest import MASK, Row, sum_of, term
-from leftoff.model.values import after, blob_about, blob_of, gather, index_key, item_prefix, readable
+from leftoff.model.changes import after, blob_about, blob_of, gather, index_key, item_prefix, step_facts
+from leftoff.model.codec import BLOB, DICT, JSON, LIST, MASK, Row, holes, payload, sum_of, term
+from leftoff.model.typed import readable
 from leftoff.model.versions import Version
 from leftoff.model.words import REPAIRED
 from leftoff.store.base import Store, View

@@ -1,35 +1,22 @@
-"""Keeping secrets out of the store without destroying work.
+"""Keep secrets out of the store without destroying work.
 
-Two things make a string a secret: the name it is stored under, and its own shape. Both are judged strictly, since
-a redacted value is lost to whoever resumes: a name counts only if its *last* words name a credential
-(``DB_PASSWORD``, ``x-api-key``; never ``max_tokens``, ``next_token``, ``password_policy``), a shape only if it is
-one that somebody issues (``ghp_…``, ``sk-ant-…``, a PEM key, a URL with a password in it). Numbers, booleans,
-empty strings, and references such as ``${DB_PASSWORD}`` are never secrets, nor is ordinary text under an ambiguous
-name such as ``token``.
+Two things make a string a secret: the name it is stored under, and its own shape. Both are judged strictly, since a
+redacted value is lost when the run resumes. A name counts only if its *last* words name a credential (``DB_PASSWORD``,
+``x-api-key``; never ``max_tokens``, ``next_token``, ``password_policy``), a shape only if some service issues it
+(``ghp_…``, ``sk-ant-…``, a PEM key, a URL with a password in it). Numbers, booleans, empty strings, and references such
+as ``${DB_PASSWORD}`` are never secrets, nor is ordinary text under an ambiguous name such as ``token``.
 
 A short string with a secret in it is redacted whole: code must never work with a URL or a header that was silently
 changed. In a long text, a report, only the secret itself is masked, and the work stays.
 
 Every changed record of every commit passes ``suspicious``, so it looks for substrings and nothing else. It must be
-true wherever ``scrub`` would find something: a name or shape that is added below needs its needle there. Importing
-this module imports nothing; ``re`` is loaded, and a pattern compiled, when a text first asks for it.
+true wherever ``scrub`` would find something: a name or shape that is added below needs its needle there. ``re`` is
+loaded, and a pattern compiled, when a text first needs it.
 """
 
 from __future__ import annotations
 
-from leftoff.engine.redaction.credentials import (
-    AMBIGUOUS,
-    FILES,
-    MAPS,
-    MASK,
-    NAMES,
-    credential_in,
-    harmless,
-    is_map,
-    is_path,
-    is_secret_file,
-    last_words,
-)
+from leftoff.model.codec import text as json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,12 +27,156 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
     Path = list[str | int]
 
+MASK = "[redacted]"
 _CHUNK = 1 << 20  # bytes of a file that are looked at at once
-SHORTEST = 4  # a secret of fewer characters would be found everywhere
-WHOLE = 512  # up to this many characters a string is redacted whole
+_SHORTEST = 4  # a secret of fewer characters would be found everywhere
+_WHOLE = 512  # up to this many characters a string is redacted whole
+_LINE = 8  # characters of a line that counts as a part of a secret, and not as a brace
+_DIGITS = "0123456789"
 
 
-# --------------------------------------------------------------------------------------------- shapes
+# -- names
+
+
+def word_set(words: str, ending: str = "") -> frozenset[str]:
+    return frozenset([f"{word}{ending}" for word in words.split()])
+
+
+# Credentials, as the words they end in. The ambiguous ones may follow any word that is not in _HARMLESS.
+NAMES = word_set(
+    "password passwd pwd passphrase pass_word pass_phrase pgpassword dbpassword userpassword sshpass "
+    "db_pass user_pass smtp_pass mail_pass admin_pass root_pass password_confirmation password_confirm "
+    "secret client_secret clientsecret token authtoken accesstoken refreshtoken idtoken sessiontoken "
+    "bearertoken apitoken access_token refresh_token auth_token bearer_token id_token session_token api_token "
+    "api_key apikey access_key accesskey secret_key secretkey private_key privatekey encryption_key "
+    "signing_key account_key authorization authorization_header auth auth_header cookie set_cookie setcookie "
+    "credential credentials secrets passwords passphrases api_keys apikeys access_keys secret_keys "
+    "private_keys access_tokens refresh_tokens auth_tokens api_tokens"
+)
+
+# Under these, an ordinary word, number or sentence is not a secret.
+AMBIGUOUS = word_set("token secret cookie auth")
+
+# A dict under one of these, with nothing but strings in it, maps names to secrets, unless it describes a schema.
+# Any other dict is judged by its own keys.
+_MAPS = word_set("secrets passwords passphrases api_keys apikeys access_tokens auth_tokens private_keys")
+_SCHEMA = word_set("type $ref shape name title description documentation")
+
+# Names that often hold a path: of the credential, or of the working folder.
+FILES = word_set("pwd credential credentials private_key privatekey")
+
+# The word before "token", "cookie", … that makes it something else: paging, parsing, language models, styling, locks.
+_HARMLESS = word_set(
+    "next prev previous page continuation start stop end eos bos pad unk mask sep cls special first last max min per "
+    "input output prompt completion cached total sync watch delta change sequence resume cursor pagination marker "
+    "skip idempotency fencing lease lock attempt cancel cancellation design color colour theme style unexpected "
+    "expected peek lookahead current word string keyword",
+    "_token",
+) | word_set("trade_secret top_secret open_secret prior_authorization pre_authorization fortune_cookie")
+
+# A name that starts with one of these says what is done or known about a credential, and holds none.
+_ABOUT = word_set(
+    "is has no needs requires require missing invalid wrong forgot change rotate check validate get set list fetch "
+    "create generate delete remove revoke describe reveal show hide enable disable without"
+)
+
+
+def words(name: str) -> list[str]:
+    """Return the lower-case words of a name, split at ``_ - .`` and spaces, and where camelCase changes."""
+    found: list[str] = []
+    word = ""
+    for index, char in enumerate(name):
+        if char in "_-. ":
+            found.append(word)
+            word = ""
+            continue
+        if (
+            word
+            and char.isupper()
+            and (not name[index - 1].isupper() or name[index + 1 : index + 2].islower())
+        ):
+            found.append(word)
+            word = ""
+        word += char
+    found.append(word)
+    # A word that only becomes ASCII in lower case (the Kelvin sign) is not an English word.
+    return [word if word.lower().isascii() and not word.isascii() else word.lower() for word in found if word]
+
+
+def _last_words(name: str) -> list[str]:
+    """Return the words of a name without the number at its end: ``password_2`` is a password."""
+    parts = words(name)
+    while parts and not parts[-1].rstrip(_DIGITS):
+        parts.pop()
+    if parts:
+        parts[-1] = parts[-1].rstrip(_DIGITS)
+    return parts
+
+
+def _credential_in(name: str, names: frozenset[str]) -> str:
+    """Return the credential that a name names, or an empty string."""
+    parts = _last_words(name)
+    for count in range(min(len(parts), 8), 0, -1):
+        found = "_".join(parts[-count:])
+        if found in _HARMLESS:
+            return ""
+        if found in names and count < len(parts):
+            if parts[0] in _ABOUT:
+                return ""
+            return "password" if found == "pwd" else found  # DB_PWD, unlike PWD, is never a folder
+        if found in names:
+            return found
+    return ""
+
+
+def harmless(text: str) -> bool:
+    """Return whether a string under a credential's name is no secret: empty, masked already, or a reference to one."""
+    inner = text.strip()
+    if not inner or inner == MASK or not inner.strip("*"):
+        return True
+    if inner.endswith("}") and inner.startswith(("${", "{{")):
+        reference = inner.strip("${} ").replace(".", "_").replace("-", "_")
+        return reference.isidentifier()
+    return False
+
+
+def _is_map(value: dict[str, object]) -> bool:
+    return _SCHEMA.isdisjoint(value) and all(isinstance(item, str) for item in value.values())
+
+
+def is_path(text: str) -> bool:
+    return text.startswith(("/", "./", "../", "~/")) or text[1:3] in (":\\", ":/")
+
+
+_SECRET_FILES = word_set(
+    ".env .envrc .netrc _netrc .npmrc .pypirc .git-credentials .htpasswd .pgpass .my.cnf .dockercfg .s3cfg .boto "
+    ".vault-token credentials.json application_default_credentials.json kubeconfig kubeconfig.yaml kubeconfig.yml "
+    "secrets.json secrets.yaml secrets.yml secrets.toml"
+)
+_SECRET_ENDINGS = (
+    ".pem", ".key", ".p12", ".pfx", ".p8", ".ppk", ".jks", ".keystore", ".kdbx", ".env", ".kubeconfig",
+    ".aws/credentials", ".cargo/credentials", ".cargo/credentials.toml", ".docker/config.json", ".kube/config",
+)  # fmt: skip
+_SECRET_STARTS = ("service-account", "service_account", "serviceaccount", "client_secret")
+_KEY_FILES = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
+_EXAMPLES = word_set("example sample template dist defaults")
+
+
+def is_secret_file(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    stem, _, ending = name.rpartition(".")
+    if name.startswith(".env."):
+        return ending not in _EXAMPLES
+    if ending == "env" and stem in _EXAMPLES:
+        return False
+    if name in _SECRET_FILES or f"/{path}".endswith(_SECRET_ENDINGS):
+        return True
+    if name.startswith(_KEY_FILES):
+        return not stem or ending in ("bak", "old")  # id_rsa, and not id_rsa.pub
+    return ending == "json" and name.startswith(_SECRET_STARTS)
+
+
+# -- shapes
 
 _EDGE = r"(?<![A-Za-z0-9])"
 _MIXED = r"(?=[a-z_-]{0,80}[0-9A-Z]|[a-z]{16})"  # a key rather than a-name-made-of-words
@@ -131,7 +262,7 @@ def _pattern(source: str) -> re.Pattern[str]:
 
 
 def _shapes_in(text: str) -> Iterator[Span]:
-    """Where the known shapes of secrets are."""
+    """Yield where the known shapes of secrets are."""
     for needles, source in _SHAPES:
         for needle in needles:
             at = text.find(needle)
@@ -145,7 +276,7 @@ def _shapes_in(text: str) -> Iterator[Span]:
 
 
 def _maybe_shaped(t: str) -> bool:
-    """Whether a lower-case text may hold a shape: True wherever ``_shapes_in`` finds one, and quick to say no."""
+    """Return whether a lower-case text may hold a shape: always true if ``_shapes_in`` finds one, and fast."""
     if "key" in t or "secret" in t or "basic" in t or ("://" in t and "@" in t):
         return True
     if len(t) < 19:
@@ -168,7 +299,7 @@ def _maybe_shaped(t: str) -> bool:
 
 
 def _is_basic(encoded: str) -> bool:
-    """``Basic`` credentials are base64 of ``user:password``; "Basic training" is not."""
+    """Return whether ``Basic`` credentials follow: base64 of ``user:password``; "Basic training" is not."""
     from binascii import a2b_base64
 
     plain = a2b_base64(encoded)
@@ -176,7 +307,7 @@ def _is_basic(encoded: str) -> bool:
 
 
 def _blank(text: str, spans: list[Span]) -> str:
-    """The text with the spans masked."""
+    """Return the text with the spans masked."""
     out: list[str] = []
     done = 0
     for start, end in sorted(spans):
@@ -186,18 +317,23 @@ def _blank(text: str, spans: list[Span]) -> str:
     return "".join((*out, text[done:]))
 
 
-def _longest_first(exact: Sequence[str]) -> tuple[str, ...]:
-    """In all the forms that they may be met in; one may be part of another."""
-    if not exact:
-        return ()
-    from leftoff.engine.redaction.forms import forms_of
+def forms_of(secret: str) -> set[str]:
+    """Return the secret, and each line of one that has several; each of these as JSON, Python and a shell quote it."""
+    found = {secret}
+    if "\n" in secret:
+        found.update(line for line in map(str.strip, secret.split("\n")) if len(line) >= _LINE)
+    out = set(found)
+    for text in found:
+        if not text.isascii() or not text.isprintable() or {"'", '"', "\\"} & set(text):
+            from json import dumps
 
-    found = {form for secret in exact if len(secret) >= SHORTEST for form in forms_of(secret)}
-    return tuple(sorted(found, key=len, reverse=True))
+            out |= {dumps(text)[1:-1], dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]}
+            out |= {text.replace("'", "'\\''"), text.replace("'", "'\"'\"'")}
+    return out
 
 
 def _holds_key(value: Any, secrets: Sequence[str]) -> bool:
-    """Whether a key at any depth holds one of these."""
+    """Return whether a key at any depth holds one of these."""
     if isinstance(value, dict):
         for key, entry in value.items():
             if any(secret in str(key) for secret in secrets) or _holds_key(entry, secrets):
@@ -206,14 +342,85 @@ def _holds_key(value: Any, secrets: Sequence[str]) -> bool:
     return isinstance(value, list) and any(_holds_key(entry, secrets) for entry in value)
 
 
-# ------------------------------------------------------------------------------------------- redactor
+# -- ordinary text under an ambiguous name
+
+# Up to 24 letters in the case of a word or of two: the, The, DET, PDFs, McDonald. In a long word, six consonants in a
+# row are the sign of a random one.
+_LETTERS = (
+    r"(?!(?=[A-Za-z]{13})[A-Za-z]*?[^\W\d_aeiouyAEIOUY]{6})"
+    r"(?:[A-Z]?[a-z]{1,23}|[A-Z]{1,24}s?|[A-Z]?[a-z]{1,11}[A-Z][a-z]{1,11})"
+)
+_FIGURE = r"\d{1,15}(?:[.,:/-]\d{1,15}){0,5}(?:e[+-]?\d{1,3}|st|nd|rd|th|s)?"
+_AROUND = r"(?:[^\w\s=]|_){0,4}"  # "=" is that of a cookie, or the end of base64
+_WORD = rf"[\W_]{{0,4}}|{_AROUND}(?:{_LETTERS}(?:[-'./_&]{_LETTERS}){{0,7}}|{_FIGURE}){_AROUND}"
+_OF_A_TOKENIZER = "ĠĊ▁"  # what tokenizers write for the space before a token
+
+
+def _is_ordinary(text: str) -> bool:
+    """Return whether a text is made of words, numbers and punctuation alone."""
+    is_word = _pattern(_WORD).fullmatch
+    for word in text.split():
+        word = word.lstrip(_OF_A_TOKENIZER)
+        if not word.isascii():  # a letter of ASCII for each letter that has a case, and no other character
+            word = "".join(
+                c if c < "\x80" else "A" if c.isupper() else "a" if c.islower() else "" for c in word
+            )
+        if not is_word(word):
+            return False
+    return True
+
+
+# -- assignments in a text
+
+# name = value · "name": "value" · --name value
+_NAME = (
+    r"(?i)(?<![\w.-])(?P<flag>--?)?(?P<name>[a-z_][\w.-]{0,79})\\?[\"']?"
+    r"(?:[^\S\n]{0,3}(?P<sign>:=|=>|=(?![=~>])|:(?!:))|(?(flag)[^\S\n]|(?!)))[^\S\n]{0,3}"
+)
+# Behind an HTTP scheme; in quotes, escaped ones too; or up to what ends a word in code, in a shell, in a URL.
+_SCHEME = r"(?:bearer|basic|token|digest|negotiate)[^\S\n]++"
+_QUOTED = (
+    r"(?:(?<=\\\")[^\\\n]*+(?:\\(?!\")[^\\\n]*+)*|(?<=\\')[^\\\n]*+(?:\\(?!')[^\\\n]*+)*"
+    r"|(?<=\")[^\"\n]*+|(?<=')[^'\n]*+)"
+)
+_VALUE = (
+    rf"(?i)(?:{_SCHEME}(?=\S)|(?!{_SCHEME}\S))"
+    rf"(?P<value>(?P<open>\\?[\"']){_QUOTED}|[^\s\"'`,;&<>(){{}}\[\]|\\]++)(?P<after>[^\n]?)"
+)
+_COOKIE = r"(?P<value>(?P<open>)[^\n\"'=]{1,200}=[^\n\"']*+)(?P<after>)"
+_NOT_SECRET = word_set(
+    "none null nil true false expired missing required invalid empty unset optional yes no ok given absent "
+    "revoked rejected accepted denied pending unknown undefined string str"
+)
+
+
+def _looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) -> bool:
+    """Return whether what follows a credential's name in a text is its value, not code or prose about it."""
+    value, after = found["value"].removeprefix(found["open"] or ""), found["after"]
+    plain = value.rstrip(".!?")
+    if not plain or harmless(value) or plain.lower() in _NOT_SECRET or value.startswith(("$", "%", "//")):
+        return False
+    if (credential in FILES and is_path(value)) or (credential == "auth" and _is_ordinary(value)):
+        return False
+    if found["open"] is not None:
+        return True
+    if after in ("(", "[", "{") or plain.lower().endswith(name.lower()):
+        return False  # token = get_token(…), login(password=user.password)
+    if plain.isdigit() and credential == "token":
+        return False  # a count, or a place in a text
+    if sign == ":" and plain.isalpha() and plain.islower():
+        return after != " "  # "the token: it expires" is prose, "password: swordfish" is not
+    return True
+
+
+# -- the redactor
 
 
 class Redactor:
     """What is secret in a project. ``allow`` holds names, dotted paths and globs that never are.
 
-    ``exact`` are secrets themselves, known to this process: whatever holds one of them is redacted, whatever is
-    allowed, and also where redaction is not ``enabled``.
+    ``exact`` are secrets themselves, known to this process. A value that holds one is redacted even if its name is
+    allowed, and even if redaction is not ``enabled``.
     """
 
     def __init__(
@@ -226,23 +433,24 @@ class Redactor:
         exact: Sequence[str] = (),
     ) -> None:
         self._enabled = enabled
-        self._allow = frozenset(entry for entry in allow if not _is_glob(entry))
-        self._globs = tuple(entry for entry in allow if _is_glob(entry))
-        added = [found for found in map(last_words, names) if found]
+        self._globs = tuple(entry for entry in allow if not {"*", "?", "["}.isdisjoint(entry))
+        self._allow = frozenset(allow).difference(self._globs)
+        added = [found for found in map(_last_words, names) if found]
         self._names = NAMES.union("_".join(found) for found in added)
         self._ambiguous = AMBIGUOUS.difference("_".join(found) for found in added)
         self._needles = tuple(max(found, key=len) for found in added)
         self._patterns = tuple(patterns)
-        self._exact = _longest_first(exact)
+        forms = {form for secret in exact if len(secret) >= _SHORTEST for form in forms_of(secret)}
+        self._exact = tuple(sorted(forms, key=len, reverse=True))  # one may be part of another
         self._bytes = tuple(s.encode() for s in exact if s)
-        self._exact_json = tuple({*self._exact, *map(_as_json, self._exact)})
+        self._exact_json = tuple({*self._exact, *(json_text(secret)[1:-1] for secret in self._exact)})
         # A pattern sees the text itself, not its JSON; and a name beyond ASCII may be escaped there.
         self._always = bool(patterns) or not all(needle.isascii() for needle in self._needles)
         self._own: list[re.Pattern[str]] = []
         self._known: dict[str, str] = {}
 
     def suspicious(self, key: str, text: str) -> bool:
-        """Whether a record may hold a secret, by its key and its JSON text; False is certain."""
+        """Return whether a record may hold a secret, by its key and its JSON text; False is certain."""
         if not self._enabled:
             return any(secret in text for secret in self._exact_json)
         t = f"{key}\n{text}".lower()
@@ -260,7 +468,7 @@ class Redactor:
         )
 
     def scrub(self, key: str, value: object) -> tuple[object, list[Path]]:
-        """The value without its secrets, and where they were; the same object where there are none.
+        """Return the value without its secrets, and where they were; the same object if there are none.
 
         A redacted entry is ``{"redacted": True}``, its path is in the list ([] is the value itself). Long texts are
         masked in place and are not listed. The value that was given is never changed.
@@ -282,11 +490,11 @@ class Redactor:
         return copies[id(None)], paths
 
     def name(self, text: str) -> str:
-        """A name, without the secrets of the workflow in it: of a step, a variable, a record, or a key inside one."""
+        """Return the name of a step, a variable, a record or a key without the secrets of the workflow."""
         return _blank(text, [*self._exact_in(text)]) if self._exact and self._holds_exact(text) else text
 
     def _named(self, value: Any) -> Any:
-        """A value in whose keys there is no secret of the workflow; the same object where there was none."""
+        """Return a value without secrets of the workflow in its keys."""
         if isinstance(value, dict):
             return {
                 self.name(key) if isinstance(key, str) else key: self._named(entry)
@@ -295,20 +503,20 @@ class Redactor:
         return [self._named(entry) for entry in value] if isinstance(value, list) else value
 
     def mask(self, text: str) -> str:
-        """Free text with every secret in it masked; the same object where there is none."""
+        """Return free text with every secret in it masked; the same object if there is none."""
         if not self.suspicious("", text):
             return text
         spans = [*self._secrets_in(text), *(self._assigned_in(text) if self._enabled else ())]
         return _blank(text, spans) if spans else text
 
     def secret_file(self, path: str) -> bool:
-        """Whether a file is one that holds secrets, by its path: it is hashed, and never captured."""
+        """Return whether a file holds secrets, by its path. Such a file is hashed and never captured."""
         path = path.replace("\\", "/")
         name = path.rpartition("/")[2]
         return is_secret_file(path.lower()) and not (self._allows(name) or self._allows(path))
 
     def in_file(self, fd: int) -> bool:
-        """Whether a file, which may be of any size, holds one of the secrets themselves: then no copy is kept."""
+        """Return whether a file holds one of the exact secrets. Then no copy of it is stored."""
         if not self._bytes:
             return False
         import os
@@ -321,11 +529,11 @@ class Redactor:
                 if any(secret in before for secret in self._bytes):
                     return True
         except OSError:
-            pass  # whoever reads it next says so
+            pass  # the next reader reports it
         return False
 
     def _find(self, key: str, value: object) -> Iterator[tuple[Any, str | None]]:
-        """The trail to each entry that holds a secret, with its masked text, or None where all of it goes.
+        """Yield the trail to each entry that holds a secret, with its masked text, or None if all of it goes.
 
         A trail is (trail of the container, key): a path that costs nothing until it is needed.
         """
@@ -337,7 +545,7 @@ class Redactor:
                 if text is not entry and (self._holds_exact(entry) or not self._allowed(key, trail)):
                     yield trail, text
             elif isinstance(entry, dict):
-                inherited = name if name in MAPS and is_map(entry) else ""
+                inherited = name if name in _MAPS and _is_map(entry) else ""
                 for word, item in entry.items():
                     if isinstance(item, (str, list, dict)):
                         left.append(((trail, word), item, self._credential(word) or inherited))
@@ -347,20 +555,18 @@ class Redactor:
                         left.append(((trail, index), item, name))
 
     def _judge(self, text: str, name: str) -> str | None:
-        """The text itself, the text with its secrets masked, or None where it must go."""
+        """Return the text itself, the text with its secrets masked, or None if it must go."""
         if name and not harmless(text) and not (name in FILES and is_path(text)):
             if name not in self._ambiguous:
                 return None
-            from leftoff.engine.redaction.ordinary import is_ordinary
-
-            if not is_ordinary(text):
+            if not _is_ordinary(text):
                 return None
         if not self._patterns and not self._exact and not _maybe_shaped(text.lower()):
             return text
         spans = list(self._secrets_in(text))
         if not spans:
             return text
-        if len(text) <= WHOLE:
+        if len(text) <= _WHOLE:
             return None
         masked = _blank(text, spans)
         rest = len(masked) - len(MASK) * masked.count(MASK)
@@ -376,14 +582,14 @@ class Redactor:
         if known is None:
             if len(name) > 200:
                 return ""
-            known = credential_in(name, self._names)
+            known = _credential_in(name, self._names)
             if len(self._known) >= 4096:
                 self._known.clear()
             self._known[name] = known
         return known
 
     def _allowed(self, key: str, trail: Any) -> bool:
-        """Whether an entry, or anything around it, is allowed by its name or by its dotted path."""
+        """Return whether an entry, or anything around it, is allowed by its name or by its dotted path."""
         if not self._allow and not self._globs:
             return False
         dotted = key
@@ -416,13 +622,6 @@ class Redactor:
         if not self._enabled:
             return
         yield from _shapes_in(text)
-        for pattern in self._compiled():
-            for found in pattern.finditer(text):
-                if found.end() > found.start() and found[0] != MASK:
-                    yield found.span()
-
-    def _compiled(self) -> list[re.Pattern[str]]:
-        """The project's own patterns."""
         if len(self._own) < len(self._patterns):
             import re
 
@@ -435,38 +634,28 @@ class Redactor:
                     f"The redaction pattern {error.pattern!r} is not a regular expression: {error}.",
                     hint="Patterns are Python's regular expressions; in leftoff.toml put them in 'single quotes'.",
                 ) from None
-        return self._own
+        for pattern in self._own:
+            for found in pattern.finditer(text):
+                if found.end() > found.start() and found[0] != MASK:
+                    yield found.span()
 
     def _assigned_in(self, text: str) -> Iterator[Span]:
-        """Where the values of ``password=…`` and the like are."""
-        from leftoff.engine.redaction.assignments import COOKIE, NAME, VALUE, looks_secret
-
+        """Yield where the values of ``password=…`` and the like are."""
         done = 0
-        for named in _pattern(NAME).finditer(text):
+        for named in _pattern(_NAME).finditer(text):
             name, sign = named["name"], named["sign"] or "="
             credential = self._credential(name)
             if not credential or named.end() < done or self._allows(name):
                 continue
-            source = COOKIE if credential in ("cookie", "set_cookie") and sign == ":" else VALUE
+            source = _COOKIE if credential in ("cookie", "set_cookie") and sign == ":" else _VALUE
             found = _pattern(source).match(text, named.end())
-            if found and looks_secret(name, credential, sign, found):
+            if found and _looks_secret(name, credential, sign, found):
                 done = found.end("value")
                 yield found.start("value") + len(found["open"] or ""), done
 
 
-def _as_json(text: str) -> str:
-    """A text as it stands inside of JSON."""
-    from leftoff.model.codec import text as encoded
-
-    return encoded(text)[1:-1]
-
-
-def _is_glob(text: str) -> bool:
-    return "*" in text or "?" in text or "[" in text
-
-
 def _path(trail: Any) -> Path:
-    """A trail as the keys and indexes that lead to the entry."""
+    """Return a trail as the keys and indexes that lead to the entry."""
     path: Path = []
     while trail is not None:
         trail, key = trail
@@ -475,7 +664,7 @@ def _path(trail: Any) -> Path:
 
 
 def _copy(value: Any, trail: Any, copies: dict[int, Any]) -> Any:
-    """The container at a trail in a copy of the value: each one is copied once, what is not on a trail is shared.
+    """Return the container at a trail in a copy of the value. Each one is copied once; the rest is shared.
 
     ``copies`` holds what was copied, by the identity of its trail (the containers' entries share one trail).
     """

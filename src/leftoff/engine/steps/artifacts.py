@@ -13,8 +13,8 @@ from leftoff.clock import iso
 from leftoff.engine.workspace.file_state import hash_file, hashed, open_file, take
 from leftoff.engine.workspace.project_files import is_own
 from leftoff.errors import NotFound, Usage
+from leftoff.model.changes import blob_stored
 from leftoff.model.fields import Fields
-from leftoff.model.values import blob_stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

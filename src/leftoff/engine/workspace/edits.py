@@ -24,7 +24,7 @@ from leftoff.engine.workspace.tracking import (
 )
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.changes import ChangeSet
-from leftoff.model.digest import long_sha256 as sha256
+from leftoff.model.codec import long_sha256 as sha256
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from leftoff.clock import by_time
 from leftoff.engine.workspace.project_files import Place, place
 from leftoff.errors import StoreUnavailable
-from leftoff.model.digest import long_sha256 as sha256
+from leftoff.model.codec import long_sha256 as sha256
 
 T = TypeVar("T")
 

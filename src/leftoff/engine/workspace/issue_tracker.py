@@ -13,8 +13,7 @@ from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.settings import Settings
-from leftoff.engine.config.trust import outside
+from leftoff.engine.config.settings import Settings, outside
 from leftoff.errors import Invalid
 from leftoff.files import open_plain
 from leftoff.model.changes import ChangeSet

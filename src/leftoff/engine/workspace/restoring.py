@@ -92,7 +92,7 @@ from leftoff.errors import (
 )
 from leftoff.files import sync
 from leftoff.model.changes import ChangeSet
-from leftoff.model.digest import long_sha256 as sha256
+from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.ids import as_word
 from leftoff.model.versions import Version, counts_of
 from leftoff.model.words import RESTORING, ROLLBACK_BEGIN

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from leftoff.engine.write.head import LIMIT
 from leftoff.errors import Conflict, Invalid
-from leftoff.model.changes import APPEND, DELETE, NOTHING
-from leftoff.model.codec import LIST, REDACTED, encode, holes, payload, sha256, store
-from leftoff.model.digest import term
-from leftoff.model.ids import parent_of
-from leftoff.model.values import (
+from leftoff.model.changes import (
+    APPEND,
+    DELETE,
     DICT_HEAD,
     LIST_HEAD,
+    NOTHING,
     SPREAD_OVER,
     after,
     blob_stored,
@@ -24,6 +23,8 @@ from leftoff.model.values import (
     item_prefix,
     spread,
 )
+from leftoff.model.codec import LIST, REDACTED, encode, holes, payload, sha256, store, term
+from leftoff.model.ids import parent_of
 from leftoff.model.versions import counts_of, pack_counts
 from leftoff.store.base import VALUE_MAX
 from leftoff.store.rows import Record

@@ -14,10 +14,9 @@ from leftoff import log
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.head import gone, need_known
 from leftoff.errors import Conflict, Invalid, StaleEpoch
-from leftoff.model.changes import ChangeSet
-from leftoff.model.digest import MASK, checkpoint_id
+from leftoff.model.changes import ChangeSet, blob_stored
+from leftoff.model.codec import MASK, checkpoint_id
 from leftoff.model.ids import shown_step
-from leftoff.model.values import blob_stored
 from leftoff.model.versions import Version
 from leftoff.model.words import TRIGGERS
 from leftoff.store.base import VALUE_MAX, Stood

@@ -19,7 +19,7 @@ FORM = "A duration is like 500ms, 2s, 30m, 1h30m or 7d; a plain number is second
 
 
 def seconds(text: str) -> float:
-    """The seconds that a text means; ``ValueError`` says what is wrong with it."""
+    """Return the seconds that a text means. Raise ``ValueError`` with what is wrong with it."""
     word = text.strip()
     if _NUMBER.fullmatch(word):
         return _bounded(float(word))
@@ -33,7 +33,7 @@ def seconds(text: str) -> float:
 
 
 def meant(text: str) -> str:
-    """What was probably meant by a duration in words, like ``5 minutes``; empty where that is not clear."""
+    """Return what was probably meant by words like ``5 minutes``; empty if that is not clear."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*", text.lower())
     for word, unit in _WORDS.items():
         if found and len(found[2]) > 1 and word.startswith(found[2].removesuffix("s")):
@@ -48,9 +48,12 @@ def _bounded(value: float) -> float:
 
 
 def text(length: float) -> str:
-    """For people, in at most two units: ``1h 30m``, ``12s``, ``0.5s``."""
+    """Return a length of time for people, in at most two units: ``1h 30m``, ``12s``, ``0.5s``."""
     if length < 10:
-        return f"{_short(max(0.0, length))}s"
+        short = max(0.0, length)
+        if short >= 0.1 or not short:
+            return f"{short:.1f}".removesuffix(".0") + "s"
+        return f"{short:.3f}".rstrip("0").rstrip(".") + "s"
     rest = int(length + 0.5)
     parts = []
     for unit in ("d", "h", "m", "s"):
@@ -61,11 +64,3 @@ def text(length: float) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
-
-
-def _short(length: float) -> str:
-    return (
-        f"{length:.1f}".removesuffix(".0")
-        if length >= 0.1 or not length
-        else f"{length:.3f}".rstrip("0").rstrip(".")
-    )

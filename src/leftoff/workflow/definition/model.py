@@ -1,17 +1,21 @@
-"""What a workflow file says, as plain values."""
+"""What a workflow file says, as plain values: nothing here reads a file, runs a command or knows a store.
+
+A definition is a tree of steps. A leaf is done in one of five ways (its ``kind``), a phase holds further steps.
+Everything that one step takes over from another is settled when the file is read: ``needs`` are whole paths, and
+``defaults`` and what a phase says are already in the step. Texts marked as templates are rendered when the step starts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
+from leftoff.model.ids import ancestors
+
 Kind = Literal["run", "python", "agent", "approval", "manual", "phase"]
 OnFailure = Literal["stop", "continue", "ask"]
-
-
-# ==== definition/model
 
 APPROVE, REJECT = "approve", "reject"
 MAX_PARALLEL = 4
@@ -108,16 +112,16 @@ class Step:
     column: int = 0
 
     def walk(self) -> Iterator[Step]:
-        """This step and all below it, depth first."""
+        """Yield this step and all below it, depth first."""
         yield self
         for step in self.steps:
             yield from step.walk()
 
     def key_facts(self) -> dict[str, Any]:
-        """Everything that decides what the step does, as JSON; where it stands in the file does not.
+        """Return everything that decides what the step does, as JSON. Its place in the file does not.
 
         Two definitions of a step with equal facts are interchangeable: what was done under one counts under the
-        other. Steps inside a phase speak for themselves, so a phase only names them.
+        other. A phase only names the steps in it, which have facts of their own.
         """
         facts: dict[str, Any] = {}
         for name in _FACTS:
@@ -141,7 +145,7 @@ _FACTS = (
 
 
 def _json(value: Any) -> Any:
-    """A value of a definition as JSON would have it."""
+    """Return a value of a definition as JSON has it."""
     slots = getattr(type(value), "__slots__", None)
     if slots is not None:
         return {name: _json(getattr(value, name)) for name in slots}
@@ -169,36 +173,43 @@ class Workflow:
         object.__setattr__(self, "by_path", {step.path: step for step in self.walk()})
 
     def walk(self) -> Iterator[Step]:
-        """All steps, depth first, in the order of the file."""
+        """Yield all steps, depth first, in the order of the file."""
         for step in self.steps:
             yield from step.walk()
 
     def leaves(self) -> Iterator[Step]:
-        """The steps that do something, in the order of the file; a ``foreach`` counts as one."""
+        """Return the steps that do something, in the order of the file. A ``foreach`` counts as one."""
         return (step for step in self.walk() if step.kind != "phase")
 
     def has(self, kind: Kind) -> bool:
-        """Whether any step is of that kind."""
+        """Return whether any step is of that kind."""
         return any(step.kind == kind for step in self.walk())
 
     def find(self, path: str) -> Step | None:
-        """The step with that path."""
+        """Return the step with that path."""
         return self.by_path.get(path)
 
 
-# ==== definition/graph
+# -- the graph
 
 
 class Graph:
-    """The leaves of a workflow, in the order of the file, with what each waits for (``before``) and its ``level``."""
+    """The leaves of a workflow in the order of the file, what each waits for (``before``), and its ``level``.
+
+    Only leaves do anything: a phase in ``needs`` stands for all the leaves in it, and a leaf waits for whatever the
+    phases around it wait for. A ``foreach`` is one leaf here. Its items are made when it starts.
+    """
 
     def __init__(self, workflow: Workflow) -> None:
         self.leaves: list[str] = [step.path for step in workflow.leaves()]
-        below = _below(workflow.steps)
+        inside = {
+            step.path: frozenset(leaf.path for leaf in step.walk() if leaf.kind != "phase")
+            for step in workflow.walk()
+        }
         inherited: dict[str, frozenset[str]] = {"": frozenset()}
         self.before: dict[str, set[str]] = {}
         for step in workflow.walk():  # a phase comes before what is in it
-            waits = inherited[step.parent].union(*(below[name] for name in step.needs))
+            waits = inherited[step.parent].union(*(inside[name] for name in step.needs))
             if step.kind == "phase":
                 inherited[step.path] = waits
             else:
@@ -209,14 +220,14 @@ class Graph:
             self.level[path] = 1 + max((self.level[other] for other in self.before[path]), default=-1)
 
     def batches(self) -> list[list[str]]:
-        """The leaves by level: those of one batch wait only for earlier batches."""
+        """Return the leaves by level: those of one batch wait only for earlier batches."""
         out: list[list[str]] = [[] for _ in range(1 + max(self.level.values(), default=-1))]
         for path in self.leaves:
             out[self.level[path]].append(path)
         return out
 
     def after(self, path: str) -> set[str]:
-        """Every leaf that waits for this one, directly or not."""
+        """Return every leaf that waits for this one, directly or not."""
         if not self._followers:
             for leaf, waits in self.before.items():
                 for other in waits:
@@ -224,7 +235,7 @@ class Graph:
         return _reached(path, self._followers)
 
     def earlier(self, path: str) -> set[str]:
-        """Every leaf that this one waits for, directly or not."""
+        """Return every leaf that this one waits for, directly or not."""
         return _reached(path, self.before)
 
 
@@ -238,23 +249,10 @@ def _reached(path: str, edges: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def _below(steps: Iterable[Step]) -> dict[str, frozenset[str]]:
-    """For each step the leaves at or below it."""
-    out: dict[str, frozenset[str]] = {}
-    for step in steps:
-        if step.kind == "phase":
-            out.update(_below(step.steps))
-            out[step.path] = frozenset().union(*(out[child.path] for child in step.steps))
-        else:
-            out[step.path] = frozenset((step.path,))
-    return out
-
-
 def cycle(workflow: Workflow) -> list[str]:
-    """Steps that wait for each other in a circle, ending with the first again; empty where there is none.
+    """Return steps that wait for each other in a circle, ending with the first again; empty if there is none.
 
-    A phase has two nodes, its beginning and its end: so phases need not be unfolded, and the circle is shown in the
-    words of the file.
+    A phase has two nodes, its beginning and its end, so the circle is shown in the words of the file.
     """
     waits: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for step in workflow.walk():
@@ -266,36 +264,34 @@ def cycle(workflow: Workflow) -> list[str]:
     try:
         TopologicalSorter(waits).prepare()
     except CycleError as error:
-        return _named(workflow, [path for _, path in reversed(error.args[1])])
-    return []
-
-
-def _named(workflow: Workflow, circle: list[str]) -> list[str]:
-    """The circle, each step once in a row, beginning with the one that is first in the file."""
-    short = [path for index, path in enumerate(circle) if not index or path != circle[index - 1]]
-    ring = short[:-1] if len(short) > 1 else short
+        circle = [path for _, path in reversed(error.args[1])]
+    else:
+        return []
+    ring = [path for index, path in enumerate(circle) if not index or path != circle[index - 1]]
+    ring = ring[:-1] if len(ring) > 1 else ring
     order = {step.path: number for number, step in enumerate(workflow.walk())}
     start = min(range(len(ring)), key=lambda index: order[ring[index]])
-    turned = ring[start:] + ring[:start]
+    turned = ring[start:] + ring[:start]  # it begins with the step that is first in the file
     return [*turned, turned[0]]
 
 
-# ==== definition/changes
+# -- a definition that changed
 
 
+@dataclass
 class Difference:
-    """Steps by what became of them; ``finished``: those that were done, wholly or in part, under another definition.
+    """What a new text changes for a run of an older one: steps by what became of them.
 
-    ``variables``: those whose value under ``vars`` is another now. The run keeps the values that it has.
+    ``finished``: steps that were done, wholly or in part, under another definition. ``variables``: those with another
+    value under ``vars`` now. The run keeps the values that it has.
     """
 
-    def __init__(self) -> None:
-        self.added: list[str] = []
-        self.removed: list[str] = []
-        self.changed: list[str] = []
-        self.finished: list[str] = []
-        self.dropped: list[str] = []  # finished, and not in the file any more
-        self.variables: list[str] = []
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)  # finished, and not in the file any more
+    variables: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.told())
@@ -306,7 +302,7 @@ class Difference:
         return bool(self.finished or self.dropped)
 
     def told(self) -> str:
-        """In a sentence."""
+        """Return it as a sentence."""
         parts = [
             f"{word} {', '.join(paths[:5])}{'…' if len(paths) > 5 else ''}"
             for word, paths in (
@@ -323,7 +319,7 @@ class Difference:
 
 
 def compare(old: Workflow, new: Workflow, done: Collection[str]) -> Difference:
-    """What the new text changes for a run of the old one. ``done``: the steps that are finished, or partly so."""
+    """Return what the new text changes. ``done``: the steps that are finished, or partly so."""
     out = Difference()
     for step in new.walk():
         before = old.find(step.path)
@@ -341,41 +337,33 @@ def compare(old: Workflow, new: Workflow, done: Collection[str]) -> Difference:
 
 
 def differs(old: Step | None, new: Step | None) -> bool:
-    """Whether two definitions of a step do not mean the same."""
-    return old is None or new is None or _facts(old) != _facts(new)
-
-
-def _facts(step: Step) -> dict[str, Any]:
-    """What a step does. That it comes after another than before changes nothing of what was done."""
-    return {key: value for key, value in step.key_facts().items() if key not in ("needs", "steps")}
+    """Return whether two definitions of a step do not mean the same. A new place in the order changes nothing."""
+    if old is None or new is None:
+        return True
+    before, now = old.key_facts(), new.key_facts()
+    return any(before.get(key) != now.get(key) for key in {*before, *now} - {"needs", "steps"})
 
 
 def is_gone(path: str, record: dict[str, Any], old: Workflow, new: Workflow) -> bool:
-    """Whether a step's record belongs to something that the definition had and has no more."""
-    above, parts = "", path.split("/")
-    for part in parts:
-        above = f"{above}/{part}" if above else part
-        if old.find(above) is not None and new.find(above) is None:
-            return True
+    """Return whether a step's record belongs to something that the definition had and no longer has."""
+    if any(old.find(step) is not None and new.find(step) is None for step in (*ancestors(path), path)):
+        return True
     parent = new.find(path.rpartition("/")[0]) if "item" in record else None
     return parent is not None and parent.foreach is None
 
 
-# ==== definition/commands
+# -- what a person reads before saying yes
 
 # What a step runs, and what decides how; `foreach` may look for its items with a command.
 _RUNS = ("run", "shell", "python", "args", "agent", "foreach", "checks", "criteria", "env", "cwd")
 
 
 def commands_of(workflow: Workflow) -> list[str]:
-    """A line for each thing that each step runs, and one for each further line of it."""
-    return [line for step in workflow.leaves() for line in _lines(step.path, step.key_facts())]
-
-
-def _lines(path: str, facts: dict[str, Any]) -> Iterator[str]:
-    for name in _RUNS:
-        if name in facts:
-            value = facts[name]
-            first, *rest = str(value).splitlines() or [""]
-            yield f"{path}: {name}: {first}"
-            yield from (f"    {line}" for line in rest)
+    """Return a line for each thing that each step runs, and one for each further line of it."""
+    lines = []
+    for step in workflow.leaves():
+        facts = step.key_facts()
+        for name in (name for name in _RUNS if name in facts):
+            first, *rest = str(facts[name]).splitlines() or [""]
+            lines += [f"{step.path}: {name}: {first}", *(f"    {line}" for line in rest)]
+    return lines

@@ -1,16 +1,21 @@
-"""YAML text as a tree of nodes that know their places, and the problems that are found in it."""
+"""Read YAML text as a tree of nodes that know their places, and collect the problems of a file.
+
+PyYAML's own way from text to values loses line and column, which an error needs. It takes ``yes`` and ``010`` as YAML
+1.1 did, keeps the last of two equal keys without a word, and cannot cope with a deep or self-repeating document. So the
+tree is built here, from libyaml's events: scalars are what YAML 1.2's core schema says, a key counts once, there are no
+tags, and depth and size have a limit.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import yaml
 
 from leftoff.errors import BadDefinition
-
-# ==== definition/problems
 
 __all__ = ["BadDefinition", "Problems", "nearest"]
 
@@ -26,11 +31,11 @@ class Problems:
         self.doubts: list[tuple[int, int, str, str]] = []
 
     def add(self, node: Any, message: str, hint: str = "") -> None:
-        """At a node (or whatever has a line and a column)."""
+        """Note a problem at a node, or at anything else that has a line and a column."""
         self.place(node.line, node.column, message, hint)
 
     def at(self, mark: Any, message: str, hint: str = "") -> None:
-        """At a mark of the YAML parser, which counts from 0."""
+        """Note a problem at a mark of the YAML parser, which counts from 0."""
         self.place(mark.line + 1, mark.column + 1, message, hint)
 
     def place(self, line: int, column: int, message: str, hint: str = "") -> None:
@@ -39,13 +44,13 @@ class Problems:
             self.found.append(entry)
 
     def doubt(self, line: int, column: int, message: str, hint: str = "") -> None:
-        """Something that may well be right."""
+        """Note something that may well be right."""
         entry = (line, column, message, hint)
         if entry not in self.doubts:
             self.doubts.append(entry)
 
     def told(self) -> list[str]:
-        """The doubts, a line each."""
+        """Return the doubts, a line each."""
         return [self._line(entry) for entry in sorted(self.doubts)]
 
     def _line(self, entry: tuple[int, int, str, str]) -> str:
@@ -53,16 +58,16 @@ class Problems:
         return f"{self.path}:{line}:{column}: {message}" + (f". {hint}" if hint else "")
 
     def suggests(self, word: str, line: int) -> bool:
-        """Whether a problem from this line on was told with that word as the right one."""
+        """Return whether the hint of a problem from this line on names that word."""
         return any(found >= line and f"`{word}`" in hint for found, _, _, hint in self.found)
 
     def fatal(self, line: int, column: int, message: str, hint: str = "") -> BadDefinition:
-        """The error to raise where reading cannot go on."""
+        """Return the error to raise if reading cannot continue."""
         self.place(line, column, message, hint)
         return self.error()
 
     def check(self) -> None:
-        """Raise what was found."""
+        """Raise the problems that were found."""
         if self.found:
             raise self.error()
 
@@ -99,9 +104,7 @@ _ELSEWHERE = {
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A question that names the known word most like this one; empty where none is."""
-    from difflib import get_close_matches
-
+    """Return a question that names the known word most like this one; empty if none is."""
     names = list(known)
     plain = word.lower().replace("-", "_")
     for name, others in _ELSEWHERE.items():
@@ -111,8 +114,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     near = get_close_matches(word.lower(), lower, 1, 0.6)
     return f"Did you mean `{lower[near[0]]}`?" if near else ""
 
-
-# ==== definition/source
 
 MOST_BYTES = 10 * 1024 * 1024
 MOST_NODES = 1_000_000  # with every alias counted as often as it is used
@@ -153,7 +154,7 @@ class Node:
         return self.kind not in ("map", "list")
 
     def plain(self) -> Any:
-        """The value as Python has it."""
+        """Return the value as Python has it."""
         if self.kind == "map":
             return {key: value.plain() for key, (_, value) in self.value.items()}
         if self.kind == "list":
@@ -161,41 +162,36 @@ class Node:
         return self.value
 
     def get(self, key: str) -> Node | None:
-        """The value of a key of a map."""
+        """Return the value of a key of a map."""
         pair = self.value.get(key) if self.kind == "map" else None
         return pair[1] if pair else None
 
 
 def read(text: str, problems: Problems) -> Node | None:
-    """The tree of a text; None where it is empty. A text that is no YAML at all raises."""
+    """Return the tree of a text; None if it is empty. Raise ``BadDefinition`` if it is not YAML at all."""
     if text.startswith("\ufeff"):
         text = " " + text[1:]  # a byte order mark is no content; every column stays as it is
+    bad = _UNPRINTABLE.search(text)
+    if bad:  # found here, since libyaml counts bytes
+        hint = r'Inside double quotes, write it as "\xNN" or "\uNNNN".'
+        message = f"the character U+{ord(bad.group()):04X} cannot be in YAML"
+        raise problems.fatal(*position(text, bad.start()), message, hint)
     tree = Tree(text, problems)
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        for event in _events(text):
+        for event in yaml.parse(text, Loader=loader):
             tree.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise problems.fatal(line, column, *_syntax(error, text, line)) from None
-    except yaml.reader.ReaderError as error:
-        line, column = position(text, error.position if isinstance(error.position, int) else 0)
-        raise problems.fatal(line, column, *_unreadable(error)) from None
     return tree.root
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """The line and column, from 1, of an offset."""
+    """Return the line and column of an offset, from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
-
-
-def _events(text: str) -> Iterator[Any]:
-    bad = _UNPRINTABLE.search(text)
-    if bad:  # found here, since libyaml counts bytes
-        raise yaml.reader.ReaderError("", bad.start(), ord(bad.group()), "unicode", "")
-    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    yield from yaml.parse(text, Loader=loader)
 
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -225,28 +221,26 @@ class Tree:
         elif kind == "AliasEvent":
             self._add(self._alias(event))
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-            self._start(event, "map" if kind == "MappingStartEvent" else "list")
+            if len(self.open) >= self.deepest:
+                raise self._fatal(event.start_mark, "nested too deep", f"{self.deepest} levels are the most.")
+            if event.tag not in (None, "!", f"{_CORE}map", f"{_CORE}seq"):
+                self._bad_tag(event)
+            of_map = kind == "MappingStartEvent"
+            empty: Any = {} if of_map else []
+            node = self._anchored(event, Node("map" if of_map else "list", empty, event.start_mark))
+            node.size = 0  # still open: an alias to it would never end
+            self.open.append(node)
+            self.keys.append(None)
         elif kind in ("MappingEndEvent", "SequenceEndEvent"):
             self._finish(event)
         elif kind == "DocumentStartEvent":
             self.documents += 1
             if self.documents > 1:
-                raise self._fatal(
-                    event.start_mark, "a second document starts here", "A workflow file has one document."
-                )
+                hint = "A workflow file has one document."
+                raise self._fatal(event.start_mark, "a second document starts here", hint)
 
     def _fatal(self, mark: Any, message: str, hint: str) -> BadDefinition:
         return self.problems.fatal(mark.line + 1, mark.column + 1, message, hint)
-
-    def _start(self, event: Any, kind: str) -> None:
-        if len(self.open) >= self.deepest:
-            raise self._fatal(event.start_mark, "nested too deep", f"{self.deepest} levels are the most.")
-        if event.tag and event.tag != _CORE + ("map" if kind == "map" else "seq"):
-            self._bad_tag(event)
-        node = self._anchored(event, Node(kind, {} if kind == "map" else [], event.start_mark))
-        node.size = 0  # still open: an alias to it would never end
-        self.open.append(node)
-        self.keys.append(None)
 
     def _finish(self, event: Any) -> None:
         node = self.open.pop()
@@ -262,12 +256,8 @@ class Tree:
 
     def _add(self, node: Node) -> None:
         if node.size > self.most_nodes:
-            raise self.problems.fatal(
-                node.line,
-                node.column,
-                f"more than {self.most_nodes:,} values",
-                "Aliases count each time they are used.",
-            )
+            message, hint = f"more than {self.most_nodes:,} values", "Aliases count each time they are used."
+            raise self.problems.fatal(node.line, node.column, message, hint)
         if not self.open:
             self.root = node
         elif self.open[-1].kind == "list":
@@ -278,26 +268,20 @@ class Tree:
             key, self.keys[-1] = self.keys[-1], None
             self._pair(self.open[-1], key, node)
 
+    def _pair(self, node: Node, key: Node, value: Node) -> None:
+        there = node.value.get(key.text)
+        if there is None:
+            node.value[key.text] = (key, value)
+        else:
+            first = f"The first one is on line {there[0].line}."
+            self.problems.add(key, f"the key `{key.text}` is there twice", first)
+
     def _key(self, node: Node) -> Node:
         if node.scalar:
             return node
-        start = self.text[max(0, node.start - 1) : node.start + 2]
-        template = "{{" in start
-        raise self.problems.fatal(
-            node.line,
-            node.column - (1 if template else 0),
-            "text that starts with {{ needs quotes" if template else "a key must be text",
-            'In YAML a bare { begins a mapping. Write "{{ … }}".' if template else "For example: name: value",
-        )
-
-    def _pair(self, node: Node, key: Node, value: Node) -> None:
-        there = node.value.get(key.text)
-        if there is not None:
-            self.problems.add(
-                key, f"the key `{key.text}` is there twice", f"The first one is on line {there[0].line}."
-            )
-        else:
-            node.value[key.text] = (key, value)
+        if "{{" in self.text[max(0, node.start - 1) : node.start + 2]:
+            raise self.problems.fatal(node.line, node.column - 1, *_NEEDS_QUOTES)
+        raise self.problems.fatal(node.line, node.column, "a key must be text", "For example: name: value")
 
     def _anchored(self, event: Any, node: Node) -> Node:
         if event.anchor:
@@ -307,85 +291,62 @@ class Tree:
     def _alias(self, event: Any) -> Node:
         node = self.anchors.get(event.anchor)
         if node is None:
+            message = f"no anchor `&{event.anchor}` for the alias `*{event.anchor}`"
             hint = "An alias repeats what an anchor (&name) marked further up. Text that starts with * needs quotes."
-            raise self._fatal(
-                event.start_mark, f"no anchor `&{event.anchor}` for the alias `*{event.anchor}`", hint
-            )
+            raise self._fatal(event.start_mark, message, hint)
         if node.size == 0:
-            raise self._fatal(
-                event.start_mark, f"`*{event.anchor}` is inside what it repeats", "It would never end."
-            )
+            message = f"`*{event.anchor}` is inside what it repeats"
+            raise self._fatal(event.start_mark, message, "It would never end.")
         return node
 
     def _merge(self, node: Node) -> None:
-        """``<<: *anchor``: the keys of another mapping, where this one has none of that name."""
+        """Apply ``<<: *anchor``: take the keys of another mapping that this one does not have."""
         pair = node.value.get(_MERGE)
         if pair is None or pair[0].quoted:
             return
         del node.value[_MERGE]
-        sources = pair[1].value if pair[1].kind == "list" else [pair[1]]
-        for source in sources:
-            if source.kind != "map":
-                self.problems.add(
-                    source, "`<<` takes a mapping, or a list of them", "For example: <<: *common"
-                )
-                continue
-            for key, found in source.value.items():
-                node.value.setdefault(key, found)
+        for source in pair[1].value if pair[1].kind == "list" else [pair[1]]:
+            if source.kind == "map":
+                for key, found in source.value.items():
+                    node.value.setdefault(key, found)
+            else:
+                message = "`<<` takes a mapping, or a list of them"
+                self.problems.add(source, message, "For example: <<: *common")
 
     def _scalar(self, event: Any) -> Node:
+        if event.tag not in (None, "!"):
+            self._bad_tag(event)
         quoted = event.style is not None and event.style != ""
-        kind, value = "text", event.value
-        if event.tag and event.tag != "!":
-            kind, value = self._tagged(event)
-        elif not quoted and event.implicit[0]:
-            kind, value = self._core(event, event.value)
+        plain = not quoted and not event.tag and event.implicit[0]
+        kind, value = self._core(event, event.value) if plain else ("text", event.value)
         node = Node(kind, value, event.start_mark, text=event.value, quoted=quoted)
         node.end = event.end_mark.index
         return node
 
     def _core(self, event: Any, text: str) -> tuple[str, Any]:
+        """Return the kind and the value of a bare scalar, as YAML 1.2's core schema has them."""
         if text in _NULL:
             return "null", None
         if text in _BOOL:
             return "bool", _BOOL[text]
         if _INT.fullmatch(text):
-            if len(text) > 1000:
-                self.problems.at(
-                    event.start_mark, "a number of over 1,000 digits", "Put it in quotes to have it as text."
-                )
-                return "text", text
-            return "int", int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-        if _FLOAT.fullmatch(text):
+            if len(text) <= 1000:
+                return "int", int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+            message = "a number of over 1,000 digits"
+            self.problems.at(event.start_mark, message, "Put it in quotes to have it as text.")
+        elif _FLOAT.fullmatch(text):
             return "float", float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         return "text", text
 
-    def _tagged(self, event: Any) -> tuple[str, Any]:
-        tag = event.tag.removeprefix(_CORE)
-        if tag == "str":
-            return "text", event.value
-        kind, value = self._core(event, event.value)
-        if tag == "float" and kind == "int":
-            return "float", float(value)
-        if tag == kind:
-            return kind, value
-        self._bad_tag(event)
-        return "text", event.value
-
     def _bad_tag(self, event: Any) -> None:
-        shown = event.tag.replace(_CORE, "!!")
-        self.problems.at(
-            event.start_mark, f"the tag `{shown}` does not fit here", "Leave it out; nothing here needs tags."
-        )
+        message = f"the tag `{event.tag.replace(_CORE, '!!')}` does not fit here"
+        self.problems.at(event.start_mark, message, "Leave it out; nothing here needs tags.")
 
 
-def _unreadable(error: Any) -> tuple[str, str]:
-    code = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
-    return (
-        f"the character U+{code:04X} cannot be in YAML",
-        r'Inside double quotes, write it as "\xNN" or "\uNNNN".',
-    )
-
+_NEEDS_QUOTES = (
+    "text that starts with {{ needs quotes",
+    'In YAML a bare { begins a mapping. Write "{{ … }}".',
+)
 
 # libyaml's words, and ours.
 _SYNTAX = (
@@ -423,12 +384,12 @@ _SYNTAX = (
 
 
 def _syntax(error: Any, text: str, line: int) -> tuple[str, str]:
-    """libyaml's words, in ours where they are known."""
+    """Return libyaml's words in ours, if they are known."""
     problem = str(error.problem or error.context or "not YAML")
     lines = dict(enumerate(re.split("\r\n|[\r\n\x85\u2028\u2029]", text), 1))  # as libyaml counts them
     before, here = lines.get(line - 1, ""), lines.get(line, "")
     if re.search(r"(:|-)\s+\{\{", here) or re.search(r":\s+\{\{", before):
-        return "text that starts with {{ needs quotes", 'In YAML a bare { begins a mapping. Write "{{ … }}".'
+        return _NEEDS_QUOTES
     if "did not find expected ','" in problem and "{{" in here:
         return (
             "text with {{ in it, inside [ ] or { }, needs quotes",

@@ -16,11 +16,10 @@ from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
-from leftoff.model.changes import NOTHING
+from leftoff.model.changes import NOTHING, TYPE
 from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
 from leftoff.model.ids import ancestors
-from leftoff.model.values import TYPE
 from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.functions.scopes import Scope, needs_key
 

@@ -1,4 +1,13 @@
-"""What driver and shim exchange: the job of an attempt, and the folder with what it leaves."""
+"""What driver and shim exchange: the job of an attempt, the messages of their channel, and the attempt's folder.
+
+The folder is ``<store>/attempts/<run>/<token>/``. ``exit`` is created empty right before the command is executed. When
+the command has ended, the shim writes one line of JSON into it. ``log`` has stdout and stderr, redacted. ``vars`` has
+the run variables that the step sets. ``result`` is the JSON result of a Python step. The last three exist only if there
+is something in them.
+
+If ``exit`` is missing, the command was not executed. That is believed only in the boot in which the attempt was
+recorded, because the file is not synced when it is created. Callers compare ``Process.scope``.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +20,8 @@ from signal import SIGUSR1
 
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.files import failure, sync_folder
-from leftoff.model.codec import decode, sha256, text
-from leftoff.model.digest import long_sha256
+from leftoff.model.codec import decode, long_sha256, sha256, text
 from leftoff.model.fields import Fields
-
-# ==== processes/job
 
 GRACE_S = 10.0
 # The driver sends a shim its job, preceded by its length, and then GO. The shim sends lines that begin with a kind.
@@ -24,6 +30,17 @@ GO = b"g"
 READY, ENDED, WRITTEN, FAILED = b"R", b"X", b"W", b"E"
 FREE, LEAVING, UNWRITTEN = b"f", b"l", b"u"  # after ENDED and WRITTEN: what the shim does next
 STOP = SIGUSR1  # asks a shim to end its command
+
+LOG, EXIT, VARS, RESULT, ITEMS = "log", "exit", "vars", "result", "items"
+SCRIPT, ARGS = "script-", "args"  # input that is too long for a command line
+VOUCHED = (VARS, RESULT, ITEMS)  # files of an attempt whose hashes are in its exit
+NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT = 127, 126, 124  # exit codes, as shells and timeout(1) have them
+_TAKEN_IN = (VARS, RESULT, EXIT, ARGS, ITEMS)
+_SUM, _OF = "sum", "attempt"  # keys of an exit: the checksum of its other keys, and the token of the attempt
+_PIECE = 1 << 18
+
+
+# -- the channel
 
 
 def framed(message: bytes) -> bytes:
@@ -66,47 +83,37 @@ class Job(Fields):
     secrets: Sequence[str] = ()
 
     def pack(self) -> bytes:
+        """Return what ``Order`` is made from.
+
+        It is ``marshal``, because only a process of the same interpreter reads it: nothing to import, and bytes stay
+        bytes. The driver encodes the text, since the launcher may have another encoding.
+        """
         code = os.fsencode
+        argv = [code(word) for word in self.argv]
+        env = {code(name): code(value) for name, value in self.env.items()}
+        secrets = [secret.encode("utf-8", "surrogateescape") for secret in self.secrets]
         return marshal.dumps(
-            (
-                code(self.folder),
-                [code(word) for word in self.argv],
-                {code(name): code(value) for name, value in self.env.items()},
-                code(self.cwd),
-                self.timeout,
-                self.grace,
-                [secret.encode("utf-8", "surrogateescape") for secret in self.secrets],
-            )
+            (code(self.folder), argv, env, code(self.cwd), self.timeout, self.grace, secrets)
         )
 
 
-class Order:
+class Order(Fields):
     """A job as the shim receives it."""
 
-    __slots__ = ("argv", "cwd", "env", "folder", "grace", "secrets", "timeout")
+    folder: bytes
+    argv: list[bytes]
+    env: dict[bytes, bytes]
+    cwd: bytes
+    timeout: float | None
+    grace: float
+    secrets: list[bytes]
 
-    def __init__(self, packed: bytes) -> None:
-        self.folder: bytes
-        self.argv: list[bytes]
-        self.env: dict[bytes, bytes]
-        self.cwd: bytes
-        self.timeout: float | None
-        self.grace: float
-        self.secrets: list[bytes]
-        self.folder, self.argv, self.env, self.cwd, self.timeout, self.grace, self.secrets = marshal.loads(
-            packed
-        )
+    @classmethod
+    def unpack(cls, packed: bytes) -> Order:
+        return cls(*marshal.loads(packed))
 
 
-# ==== processes/attempt_folder
-
-LOG, EXIT, VARS, RESULT, ITEMS = "log", "exit", "vars", "result", "items"
-SCRIPT, ARGS = "script-", "args"  # input that is too long for a command line
-VOUCHED = (VARS, RESULT, ITEMS)  # files of an attempt whose hashes are in its exit
-NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT = 127, 126, 124  # exit codes, as shells and timeout(1) have them
-_TAKEN_IN = (VARS, RESULT, EXIT, ARGS, ITEMS)
-_SUM, _OF = "sum", "attempt"  # keys of an exit: the checksum of its other keys, and the token of the attempt
-_PIECE = 1 << 18
+# -- the folder
 
 
 class Exit(Fields):
@@ -350,12 +357,6 @@ class LogFollower:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def __enter__(self) -> LogFollower:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _between_characters(data: bytes) -> int:

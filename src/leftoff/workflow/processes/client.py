@@ -1,7 +1,8 @@
-"""The driver's side: it starts jobs through the launcher and receives their events.
+"""The driver's side of the processes: start jobs through the launcher and receive their events.
 
 A job is started and becomes ready: its shim waits and is known by pid and start time. When that is recorded, the driver
 sends the word to go. Each job has its own channel to its shim, so the launcher may die: the next job starts it again.
+An attempt without a channel, of an earlier driver or with a dead shim, is watched from outside until it ends.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import sys
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from time import monotonic
 
+import leftoff
 from leftoff import log
 from leftoff.engine.config.settings import Redaction
 from leftoff.errors import LeftoffError
-from leftoff.host import Process, scope, started
+from leftoff.host import GONE, Process, scope, started
 from leftoff.model.fields import Fields
 from leftoff.workflow.processes.attempt_folder import (
     ENDED,
@@ -32,11 +34,10 @@ from leftoff.workflow.processes.attempt_folder import (
     Job,
     framed,
 )
-from leftoff.workflow.processes.groups import Watch, kill
+from leftoff.workflow.processes.groups import alive, handle, kill
 
 ROOM = 1 << 18  # bytes of a job that can be sent before its shim reads; some systems have little by default
-TRIES = 3  # a free shim and the launcher may have been killed at the same time
-LOOK_S = 0.2  # how often to look at attempts that lost their shim
+LOOK_S = 0.2  # how often to look at attempts without a channel
 # Isolated and without site-packages, so that no module of the user shadows one that the launcher needs.
 _CODE = (
     "'leftoff: starts steps'; import sys; sys.path.append(sys.argv[1]); "
@@ -61,7 +62,7 @@ class Ended(Event):
 
 
 class Lost(Event):
-    """The shim of a job died, and nothing of the job runs any more. ``told``: it had been sent the word to go."""
+    """Nothing of a job runs any more, and it left no exit. ``told``: its shim had been sent the word to go."""
 
     why: str
     told: bool
@@ -78,8 +79,7 @@ class _Shim:
 
     def take(self, job: Job | None) -> None:
         self.job = job
-        self.again = TRIES - 1  # other shims that may take the job if it dies before it is ready
-        self.ready = self.failed = self.ended = False
+        self.ready = self.ended = False
         self.unsent = False  # it was there already: its job is sent with the word to go
         self.told: float | None = None  # when it was sent the word to go
         self.why = "its shim was never started, or was killed"
@@ -89,17 +89,8 @@ class _Shim:
         assert self.job is not None
         return self.job.token
 
-    @property
-    def folder(self) -> str:
-        assert self.job is not None
-        return self.job.folder
-
-    def give(self, job: Job) -> None:
-        """Send it a job. If it is dead, its channel ends."""
-        self.take(job)
-        self.send(framed(job.pack()))
-
     def send(self, message: bytes) -> bool:
+        """Send a message. If the shim is dead, its channel ends."""
         try:
             self.channel.sendall(message)
         except OSError:
@@ -118,17 +109,22 @@ class _Shim:
         return False
 
 
-class _Orphan:
-    """A job that runs without its shim: the driver must end it in time."""
+class _Watched:
+    """An attempt without a channel. Its processes are looked at; nobody else ends it in time if its shim is dead."""
 
-    def __init__(self, job: Job, process: Process, told: float, why: str) -> None:
-        self.watch = Watch(process, AttemptFolder(job.folder))
+    def __init__(self, process: Process, folder: AttemptFolder, until: float | None, why: str) -> None:
+        self.process = process
+        self.folder = folder
+        self.until = until  # when to kill it
         self.why = why
-        self._until = None if job.timeout is None else told + job.timeout + job.grace
+        self.fd = handle(process)  # becomes readable when the shim has ended
 
-    def keep_time(self) -> None:
-        if self._until is not None and monotonic() > self._until:
-            kill(self.watch.process)
+    def is_over(self) -> bool:
+        if not alive(self.process, self.folder):
+            return True
+        if self.until is not None and monotonic() > self.until and self.process.state() == GONE:
+            kill(self.process)
+        return False
 
 
 def _no_launcher(why: str) -> LeftoffError:
@@ -154,7 +150,7 @@ class Launcher:
         self._shims: dict[str, _Shim] = {}  # by the token of their job
         self._free: list[_Shim] = []
         self._known: list[Ready] = []  # events of jobs whose shims were there already
-        self._orphans: dict[str, _Orphan] = {}
+        self._watched: dict[str, _Watched] = {}
         self._socket: socket.socket | None = None
         self._process: Popen[bytes] | None = None
         self._open()
@@ -171,7 +167,7 @@ class Launcher:
                 self._known.append(Ready(job.token, shim.process))
                 return
             self._hang_up(shim)
-        self._start_anew(job)
+        self._fork(job)
 
     def go(self, token: str) -> None:
         """Let a ready job run. From now on it runs even if this process dies."""
@@ -182,17 +178,30 @@ class Launcher:
         if shim.send(GO if job is None else framed(job.pack()) + GO):  # else `Lost` follows
             shim.told = monotonic()
 
+    def watch(
+        self,
+        token: str,
+        process: Process,
+        folder: AttemptFolder,
+        until: float | None = None,
+        why: str = "its shim was killed",
+    ) -> None:
+        """Follow an attempt from outside until ``Ended`` or ``Lost``. Kill it after ``until`` if its shim is dead."""
+        watched = self._watched[token] = _Watched(process, folder, until, why)
+        if watched.fd is not None:
+            self._selector.register(watched.fd, selectors.EVENT_READ, watched)
+
     def drop(self, token: str) -> None:
         """Forget a job. It never runs if it was not sent the word to go, else it continues."""
         shim = self._shims.pop(token, None)
         if shim is not None:
             self._hang_up(shim)
-        orphan = self._orphans.pop(token, None)
-        if orphan is not None:
-            orphan.watch.close()
+        watched = self._watched.pop(token, None)
+        if watched is not None:
+            self._look_away(watched)
 
     def fileno(self) -> int:
-        """Return what is readable if there are events. Ask every second all the same: some come without notice."""
+        """Return what is readable if there are events. Ask twice a second all the same: some come without notice."""
         return self._selector.fileno()
 
     def known(self) -> list[Ready]:
@@ -208,21 +217,27 @@ class Launcher:
             return [*known]
         while True:
             left = None if until is None else max(0.0, until - monotonic())
-            if self._orphans:
+            if self._watched:
                 left = LOOK_S if left is None else min(left, LOOK_S)
             found: list[Ready | Ended | Lost] = []
             for key, _ in self._selector.select(left):
-                if key.data is not None:
+                if isinstance(key.data, _Watched):
+                    self._look_away(key.data)
+                elif key.data is not None:
                     found += self._hear(key.data)
                 elif key.fileobj is self._socket:  # else it was replaced already
                     self._shut()
-            found += self._look_after()
+            for token, watched in [*self._watched.items()]:
+                if watched.is_over():
+                    self.drop(token)
+                    exit = watched.folder.exit()
+                    found.append(Ended(token, exit) if exit else Lost(token, watched.why, True))
             if found or (until is not None and monotonic() >= until):
                 return found
 
     def close(self) -> None:
         """Forget all jobs. Those that were sent the word to go continue, the others end."""
-        for token in [*self._shims, *self._orphans]:
+        for token in [*self._shims, *self._watched]:
             self.drop(token)
         for shim in self._free:
             self._hang_up(shim)
@@ -236,11 +251,9 @@ class Launcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ------------------------------------------------------------------------------------ the launcher itself
+    # -- the launcher process
 
     def _open(self) -> None:
-        import leftoff
-
         root = os.path.dirname(os.path.dirname(os.path.abspath(leftoff.__file__)))
         self._socket, theirs = socket.socketpair()
         try:
@@ -265,7 +278,7 @@ class Launcher:
         except OSError:  # it is gone already; the next job notices
             pass
 
-    def _start_anew(self, job: Job, again: int = TRIES - 1) -> None:
+    def _fork(self, job: Job) -> None:
         """Have the launcher fork a shim for a job."""
         ours, theirs = socket.socketpair()
         try:
@@ -273,7 +286,8 @@ class Launcher:
                 self._shut()
                 self._open()
                 if not self._hand_over(theirs):
-                    raise _no_launcher(self._fate())
+                    code = self._process.poll() if self._process is not None else None
+                    raise _no_launcher("it does not answer" if code is None else f"it ended with {code}")
         except BaseException:
             ours.close()
             raise
@@ -282,8 +296,8 @@ class Launcher:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         shim = self._shims[job.token] = _Shim(ours)
         self._selector.register(ours, selectors.EVENT_READ, shim)
-        shim.give(job)  # if that fails, the end of the channel is noticed
-        shim.again = again
+        shim.take(job)
+        shim.send(framed(job.pack()))
 
     def _hand_over(self, channel: socket.socket) -> bool:
         """Send a channel to the launcher. Return False if it is gone. If it dies now, the channel ends."""
@@ -308,15 +322,18 @@ class Launcher:
                 self._process.kill()
                 self._process.wait()
 
-    def _fate(self) -> str:
-        code = self._process.poll() if self._process is not None else None
-        return "it does not answer" if code is None else f"it ended with {code}"
-
-    # -------------------------------------------------------------------------------------------------- shims
+    # -- shims
 
     def _hang_up(self, shim: _Shim) -> None:
         self._selector.unregister(shim.channel)
         shim.channel.close()
+
+    def _look_away(self, watched: _Watched) -> None:
+        """Release the handle of a watched attempt. Processes that its shim left behind end without notice."""
+        if watched.fd is not None:
+            self._selector.unregister(watched.fd)
+            os.close(watched.fd)
+            watched.fd = None
 
     def _hear(self, shim: _Shim) -> list[Ready | Ended | Lost]:
         try:
@@ -328,38 +345,41 @@ class Launcher:
         found: list[Ready | Ended | Lost] = []
         *lines, shim.heard = (shim.heard + data).split(b"\n")
         for line in lines:
-            found += self._understand(shim, line)
+            event = self._understand(shim, line)
+            if event is not None:
+                found.append(event)
         if not data and shim.channel.fileno() >= 0:
-            found += self._died(shim)
+            lost = self._died(shim)
+            if lost is not None:
+                found.append(lost)
         return found
 
-    def _understand(self, shim: _Shim, line: bytes) -> list[Ready | Ended | Lost]:
+    def _understand(self, shim: _Shim, line: bytes) -> Ready | Ended | None:
         word, _, rest = line.partition(b" ")
         kind, fate = word[:1], word[1:]
-        if kind == READY and shim.ready:
-            return []
-        if kind == READY:
+        if kind == READY and not shim.ready:
             if shim.process is None:
                 # Looked up here, not in the shim: it costs a tenth in a process that has done it before.
                 shim.process = Process(scope(), int(rest), started(int(rest)))
             shim.ready = True
-            return [Ready(shim.token, shim.process)]
+            return Ready(shim.token, shim.process)
         if kind == FAILED:
-            shim.failed, shim.why = True, rest.decode("utf-8", "replace")
+            shim.why = rest.decode("utf-8", "replace")
         elif kind == WRITTEN:
             self._release(shim, fate)
         elif kind == ENDED:
-            exit = Exit.read(rest + b"\n", os.path.basename(shim.folder))
+            assert shim.job is not None
+            token = shim.token
+            exit = Exit.read(rest + b"\n", os.path.basename(shim.job.folder))
             if exit is not None:
-                log.debug("attempt %s ended: %s", shim.token, rest.decode("utf-8", "replace"))
+                log.debug("attempt %s ended: %s", token, rest.decode("utf-8", "replace"))
                 shim.ended = True
-                token = shim.token
                 self._release(shim, fate)
-                return [Ended(token, exit)]
-        return []
+                return Ended(token, exit)
+        return None
 
     def _release(self, shim: _Shim, fate: bytes) -> None:
-        """The job is over. While its exit is unwritten, the shim tries again as long as we are here."""
+        """Let go of a shim whose job is over. While its exit is unwritten, it tries again as long as we are here."""
         if fate == UNWRITTEN:
             return
         self._shims.pop(shim.token, None)
@@ -369,40 +389,19 @@ class Launcher:
         else:
             self._hang_up(shim)
 
-    def _died(self, shim: _Shim) -> list[Ready | Ended | Lost]:
-        """The channel ended, so the shim is dead."""
+    def _died(self, shim: _Shim) -> Lost | None:
+        """Handle the end of a channel: its shim is dead. The command may still run."""
         self._hang_up(shim)
         job = shim.job
         if job is None:
             self._free.remove(shim)
-            return []
+            return None
         self._shims.pop(job.token, None)
         if shim.ended:
-            return []
-        if shim.told is not None:
-            assert shim.process is not None
-            self._orphans[job.token] = _Orphan(job, shim.process, shim.told, shim.why)
-            return []
-        return [] if self._try_again(shim, job) else [Lost(job.token, shim.why, False)]
-
-    def _try_again(self, shim: _Shim, job: Job) -> bool:
-        """Give a job to another shim if this one was killed before it was ready. Return whether."""
-        if shim.ready or shim.failed or not shim.again:
-            return False
-        try:
-            self._start_anew(job, shim.again - 1)
-        except LeftoffError as error:
-            shim.why = error.message
-            return False
-        return True
-
-    def _look_after(self) -> list[Ready | Ended | Lost]:
-        found: list[Ready | Ended | Lost] = []
-        for token, orphan in list(self._orphans.items()):
-            if not orphan.watch.ended():
-                orphan.keep_time()
-                continue
-            exit = orphan.watch.exit()
-            self.drop(token)
-            found.append(Ended(token, exit) if exit else Lost(token, orphan.why, True))
-        return found
+            return None
+        if shim.told is None:
+            return Lost(job.token, shim.why, False)
+        assert shim.process is not None
+        until = None if job.timeout is None else shim.told + job.timeout + job.grace
+        self.watch(job.token, shim.process, AttemptFolder(job.folder), until, shim.why)
+        return None

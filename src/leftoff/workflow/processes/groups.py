@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from leftoff.errors import CannotResume
 from leftoff.host import ALIVE, GONE, Process, scope, start_of, started
-from leftoff.workflow.processes.attempt_folder import STOP, AttemptFolder, Exit
+from leftoff.workflow.processes.attempt_folder import STOP, AttemptFolder
 
 ROUND_S, ROUNDS = 0.002, 500  # how long to wait for killed processes
 NO_SESSION = 0  # the leader cannot be seen from here
@@ -263,38 +263,3 @@ def live_checkers(folder: AttemptFolder) -> Iterator[Process]:
             continue
         if alive(process, check):
             yield process
-
-
-class Watch:
-    """Waits for an attempt that another driver started, or whose shim was lost.
-
-    ``fileno()`` becomes readable when the shim has ended; it is None if the system has no pidfds. Call ``ended()`` then
-    and from time to time: processes that the shim left behind end without notice.
-    """
-
-    def __init__(self, process: Process, folder: AttemptFolder) -> None:
-        self.process = process
-        self.folder = folder
-        self._fd = handle(process)
-
-    def fileno(self) -> int | None:
-        return self._fd
-
-    def ended(self) -> bool:
-        """Return whether its exit is recorded, or nothing is left of its session."""
-        return not alive(self.process, self.folder)
-
-    def exit(self) -> Exit | None:
-        """Return how it ended; None if that is not recorded."""
-        return self.folder.exit()
-
-    def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

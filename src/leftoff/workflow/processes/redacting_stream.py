@@ -11,9 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from time import monotonic
 
-from leftoff.engine.redaction.credentials import MASK
-from leftoff.engine.redaction.forms import forms_of
-from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.redaction.redactor import MASK, Redactor, forms_of
 
 LONGEST = 1 << 16  # a line that is longer is shown in pieces
 CONTEXT = 1 << 10  # how much of what was shown of it stays in view

@@ -1,4 +1,17 @@
-"""The process between a driver and a command: it waits for the word to go, runs the command and records its end."""
+"""The process between a driver and a command: it waits for the word to go, runs the command and records its end.
+
+The order of its steps is what makes it safe. It leads its own session before anybody hears of it, so a signal that ends
+the driver does not end it. It reports who it is and waits for the driver's one byte, or for the end of the channel:
+then the attempt was not recorded and must not run. It writes ``exit`` when nothing of the attempt runs any more but
+itself, so a reader of ``exit`` may start the next attempt.
+
+The driver commits the end durably. So the shim syncs the exit only if there is no driver, or if the driver dies before
+it can have committed: it sends a shim the next word to go only after that.
+
+A shim is forked from the launcher and never executes another program. The launcher is one small process per driver,
+without threads, so a fork of it is cheap and safe. It ends with the driver, and the shims do not need it. Each page of
+memory that a shim touches first costs time, so it does little, with plain system calls.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +50,6 @@ from leftoff.workflow.processes.attempt_folder import (
 from leftoff.workflow.processes.groups import just_made, members, recent, signal_all
 from leftoff.workflow.processes.redacting_stream import ByLine, Log
 
-# ==== processes/shim
-
 RETRY_S = 1.0
 KEEP_TRYING_S = 60.0  # to write the exit after the driver is gone
 CHUNK = 1 << 16
@@ -46,6 +57,7 @@ MOST_LEFT = 1 << 20  # bytes read from the pipe at the end, even if a daemon goe
 MOMENT_S = 1.0  # in this time, pids cannot have wrapped around
 LOOK_S = 0.05  # how often to look for processes that end without notice
 UNKILLABLE_S = 5.0
+LAST_WORDS_S = 0.2  # how long the launcher waits at its end for idle shims
 TERM, KILL, CONT = int(signal.SIGTERM), int(signal.SIGKILL), int(signal.SIGCONT)
 # Signals that end a driver, or that are sent to a whole group, must end neither launcher nor shims.
 IGNORED = (
@@ -76,12 +88,6 @@ class Bell:
 
     def fileno(self) -> int:
         return self._fd
-
-    def quiet(self) -> None:
-        try:
-            os.read(self._fd, 4096)
-        except BlockingIOError:
-            pass
 
     def _stop(self, *_: object) -> None:
         if self._fd < 0:
@@ -118,7 +124,7 @@ def live(channel: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
         if not wait_for_go(channel):
             break
         bell.idle = False
-        order = Order(packed)
+        order = Order.unpack(packed)
         last = os.fsdecode(order.folder)
         if not attempt(order, channel, bell, redactor):
             return
@@ -274,8 +280,18 @@ class Course:
             os.chdir("/")
         self._counted = just_made(self._pid)  # False if /proc is emulated
         self._follow()
-        self._drain()
-        return self._exit()
+        for _ in range(MOST_LEFT // CHUNK):  # what is in the pipe, but not what a daemon may still write
+            if not self._read():
+                break
+        os.close(self._output)
+        assert self._status is not None
+        code = os.waitstatus_to_exitcode(self._status)
+        number = -code if code < 0 else TERM if self._stopped else None
+        if self._timed_out:
+            code = TIMED_OUT
+        elif code <= 0 and number is not None:
+            code = 128 + number
+        return Exit(code, number, self._timed_out, now(), None, self._stopped)
 
     def _follow(self) -> None:
         """Wait until the command and everything that it started have ended."""
@@ -286,8 +302,10 @@ class Course:
         while True:
             for fd, _ in poll.poll(self._patience()):
                 if fd == bell:
-                    self._bell.quiet()
-                    self._reap()
+                    os.read(bell, 4096)
+                    if self._status is None:
+                        pid, status = os.waitpid(self._pid, os.WNOHANG)
+                        self._status = status if pid else None
                 elif not self._read():
                     poll.unregister(output)
             if self._log.due is not None and monotonic() >= self._log.due:
@@ -308,32 +326,14 @@ class Course:
         return None if first is None else max(0.0, first - monotonic()) * 1000
 
     def _read(self) -> bool:
-        """Log what is in the pipe. Return False at its end."""
+        """Log what is in the pipe. Return False at its end, or if there is nothing now."""
         try:
             data = os.read(self._output, CHUNK)
         except BlockingIOError:
-            return True
+            return False
         if data:
             self._log.add(data)
         return bool(data)
-
-    def _drain(self) -> None:
-        """Log what is in the pipe, but not what a daemon may still write."""
-        for _ in range(MOST_LEFT // CHUNK):
-            try:
-                data = os.read(self._output, CHUNK)
-            except BlockingIOError:
-                break
-            if not data:
-                break
-            self._log.add(data)
-        os.close(self._output)
-
-    def _reap(self) -> None:
-        if self._status is None:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
-            if pid:
-                self._status = status
 
     def _others(self) -> list[int]:
         """Return the processes of the session other than the shim."""
@@ -377,16 +377,6 @@ class Course:
         signal_all(self._others(), KILL)
         self._killed_at = self._killed_at or monotonic()
         self._deadline = monotonic() + LOOK_S  # again, for what was forked meanwhile
-
-    def _exit(self) -> Exit:
-        assert self._status is not None
-        code = os.waitstatus_to_exitcode(self._status)
-        number = -code if code < 0 else TERM if self._stopped else None
-        if self._timed_out:
-            code = TIMED_OUT
-        elif code <= 0 and number is not None:
-            code = 128 + number
-        return Exit(code, number, self._timed_out, now(), None, self._stopped)
 
 
 def _group(pid: int) -> int:
@@ -473,9 +463,7 @@ def _shown(name: bytes) -> str:
     return name[:200].decode("utf-8", "replace")
 
 
-# ==== processes/launcher
-
-LAST_WORDS_S = 0.2  # how long it waits at the end for idle shims
+# -- the launcher
 
 
 def main() -> None:
@@ -492,9 +480,13 @@ def main() -> None:
         except OSError:
             asked, fds = b"", []
         if not asked:
-            leave()
+            break
         for channel in fds:
             launch(channel, driver.fileno(), bell, redactor)
+    deadline = monotonic() + LAST_WORDS_S
+    while reap() and monotonic() < deadline:  # the idle shims end now too
+        time.sleep(0.002)
+    os._exit(0)
 
 
 def make_redactor(settings: dict[str, object]) -> Redactor | ByLine | None:
@@ -503,14 +495,6 @@ def make_redactor(settings: dict[str, object]) -> Redactor | ByLine | None:
     redactor = Redactor(**settings)  # type: ignore[arg-type]
     redactor.mask("password: passed")  # loads its patterns once for all shims
     return ByLine(redactor) if settings["patterns"] else redactor
-
-
-def leave() -> None:
-    """Exit, after reaping the idle shims, which end now too."""
-    deadline = time.monotonic() + LAST_WORDS_S
-    while reap() and time.monotonic() < deadline:
-        time.sleep(0.002)
-    os._exit(0)
 
 
 def launch(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:

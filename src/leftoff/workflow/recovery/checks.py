@@ -34,8 +34,8 @@ from leftoff.workflow.recovery.attempts import (
 )
 from leftoff.workflow.recovery.reopen import DONE
 from leftoff.workflow.recovery.shown import what_runs
-from leftoff.workflow.run.driver import missing as lacking
 from leftoff.workflow.run.run_state import RunState, order_of
+from leftoff.workflow.run.run_state import missing as lacking
 from leftoff.workflow.template.template_check import mentioned
 from leftoff.workflow.template.templates import Templates
 
@@ -247,7 +247,7 @@ class WorkflowChecks(CheckProvider):
         if step.foreach is not None and orphan.unit == step.path:
             return  # it looks for items
         item = state.item(orphan.unit) if orphan.unit != step.path else NOTHING
-        absent = without_outputs(state, Templates(), step, item)
+        absent = without_outputs(state, step, item)
         if absent:
             ended = (
                 "it ended with exit code 0"

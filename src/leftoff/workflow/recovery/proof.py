@@ -12,7 +12,7 @@ from leftoff.errors import LeftoffError
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.processes.client import Ended, Ready
-from leftoff.workflow.run.actions import check_job, existing, outputs_of, script
+from leftoff.workflow.run.actions import existing, outputs_of, start_check
 from leftoff.workflow.run.outcome import expect
 
 if TYPE_CHECKING:
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.actions import LiveAttempt
     from leftoff.workflow.run.driver import Driver
     from leftoff.workflow.run.run_state import RunState
-    from leftoff.workflow.template.templates import Templates
 
 
-def without_outputs(state: RunState, templates: Templates, step: Step, item: Any) -> str:
+def without_outputs(state: RunState, step: Step, item: Any) -> str:
     """What is missing of a step's declared outputs, in words; empty where they are there. Nothing is executed."""
     try:
-        outputs, cwd = outputs_of(templates, state.values(step, item), step)
+        outputs, cwd = outputs_of(state, step, item)
         existing(state.project, cwd, outputs)
     except LeftoffError as error:
         return error.message.rstrip(".")
@@ -49,18 +48,11 @@ def failing(driver: Driver, live: LiveAttempt) -> str:
 def _holds(driver: Driver, live: LiveAttempt, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
     # Another one may look at the same moment: nobody has the lease yet.
-    name = f"proof-{os.getpid()}-{number}"
-    step, token = live.step, f"{live.token}.{name}"
-    folder = live.folder.below(name)
-    folder.remove()
-    folder.make()
-    values = driver.state.values(step, live.item)
-    command = script(step, text, driver.templates, values, folder.path, f"{step.path}: checks")
-    driver.launcher.start(check_job(driver, live, token, folder, command, values))
+    token = start_check(driver, live, text, f"proof-{os.getpid()}-{number}")
     try:
-        return _ended_well(driver, token, folder)
+        return _ended_well(driver, token, live.check_folder)
     finally:
-        folder.remove()
+        live.check_folder.remove()
 
 
 def _ended_well(driver: Driver, token: str, folder: AttemptFolder) -> bool:

@@ -27,8 +27,16 @@ from leftoff.workflow.recovery.reopen import DONE, Reopening
 from leftoff.workflow.recovery.stop import end_processes
 from leftoff.workflow.run import outcome
 from leftoff.workflow.run.actions import RUNNING, LiveAttempt
-from leftoff.workflow.run.driver import Driver, Setting, context_of, expire, records_of, tell_waiting
-from leftoff.workflow.run.entries import AttemptEnds, AttemptForgotten, Checkpoint, OuterEnds, StepRunsAgain
+from leftoff.workflow.run.driver import Driver, Setting
+from leftoff.workflow.run.entries import (
+    AttemptEnds,
+    AttemptForgotten,
+    Checkpoint,
+    OuterEnds,
+    StepRunsAgain,
+    context_of,
+    records_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -146,7 +154,7 @@ class Resumption:
         self._end_strays()
         self.driver.roll_back()
         self.state.load()
-        expire(self.driver)
+        self.driver.expire_approvals()
         self.state.load()
         self._make_plan(selection)
         self._reopen()
@@ -274,7 +282,7 @@ class Resumption:
     def _tell(self) -> None:
         self.driver.tell_start(resumed=True)
         self.driver.tell("plan", plan=self.plan)
-        tell_waiting(self.driver)
+        self.driver.tell_waiting()
 
     def _leaves_out(self, path: str) -> bool:
         return self.request.only is not None and not _is_one_of(path, self.request.only)

@@ -1,4 +1,8 @@
-"""Turn a step into the command of an attempt, and what the attempt leaves into a result."""
+"""Turn a step into the command of an attempt, and what the attempt leaves into a result.
+
+There is one action per kind of step. It makes the command that a shim executes. Kinds that only wait for a person have
+none. Headless agents register their action here; the driver knows nothing else of them.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +36,13 @@ from leftoff.workflow.processes.attempt_folder import (
     Job,
     LogFollower,
 )
+from leftoff.workflow.run.run_state import RunState
 from leftoff.workflow.template.templates import Templates
 
 if TYPE_CHECKING:
     from leftoff.workflow.run.driver import Driver
 
-# ==== run/live_attempt
-
+NO_FOLDER = AttemptFolder("")
 STARTING, RUNNING, CHECKING = "starting", "running", "checking"
 
 
@@ -53,6 +57,7 @@ class LiveAttempt:
     folder: AttemptFolder
     phase: str = STARTING
     process: Process | None = None
+    check_folder: AttemptFolder = NO_FOLDER  # of the check that runs
     checker: Process | None = None  # of the check that runs
     began: float = 0.0  # monotonic
     cwd: str = ""  # rendered
@@ -130,10 +135,9 @@ def error_of(exit: Exit, timeout: float | None, tail: str) -> dict[str, Any]:
     elif exit.error:
         about = {"type": "not_started", "message": exit.error}
     elif exit.signal:
-        about = {
-            "type": "signal",
-            "message": f"It was ended by signal {exit.signal} ({_signal(exit.signal)}).",
-        }
+        known = exit.signal in set(signal.Signals)
+        name = signal.Signals(exit.signal).name if known else "unknown"
+        about = {"type": "signal", "message": f"It was ended by signal {exit.signal} ({name})."}
     else:
         meaning = {126: " (found, but cannot be executed)", 127: " (command not found)"}.get(exit.code, "")
         about = {"type": "exit", "message": f"It ended with exit code {exit.code}{meaning}."}
@@ -149,17 +153,11 @@ def error_about(error: LeftoffError) -> dict[str, Any]:
     return {"type": error.code, "message": f"{error.message.rstrip('.')}. {hint}" if hint else error.message}
 
 
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
-
-
-def outputs_of(templates: Templates, values: dict[str, Any], step: Step) -> tuple[list[str], str]:
+def outputs_of(state: RunState, step: Step, item: Any) -> tuple[list[str], str]:
     """Return the declared outputs of a step and its working folder, rendered."""
-    outputs = [templates.render(text, values, f"{step.path}: outputs") for text in step.outputs]
-    return outputs, templates.render(step.cwd, values, f"{step.path}: cwd") if step.cwd else ""
+    values, render = state.values(step, item), state.templates.render
+    outputs = [render(text, values, f"{step.path}: outputs") for text in step.outputs]
+    return outputs, render(step.cwd, values, f"{step.path}: cwd") if step.cwd else ""
 
 
 def existing(project: str, cwd: str, patterns: Sequence[str]) -> list[str]:
@@ -167,9 +165,15 @@ def existing(project: str, cwd: str, patterns: Sequence[str]) -> list[str]:
 
     An output is a path or a pattern, relative to the project's folder, else to the step's working folder.
     """
+
+    def matches(full: str) -> list[str]:
+        if os.path.lexists(full):
+            return [os.path.normpath(full)]
+        return sorted(glob.glob(full, recursive=True)) if glob.has_magic(full) else []
+
     out: list[str] = []
     for pattern in patterns:
-        found = _matches(os.path.join(project, pattern)) or _matches(os.path.join(project, cwd, pattern))
+        found = matches(os.path.join(project, pattern)) or matches(os.path.join(project, cwd, pattern))
         if not found:
             raise Invalid(
                 f"The declared output {pattern} is not there.",
@@ -179,24 +183,9 @@ def existing(project: str, cwd: str, patterns: Sequence[str]) -> list[str]:
     return out
 
 
-def _matches(full: str) -> list[str]:
-    if os.path.lexists(full):
-        return [os.path.normpath(full)]
-    return sorted(glob.glob(full, recursive=True)) if glob.has_magic(full) else []
-
-
-# ==== run/actions
-
 LONGEST = 100_000  # bytes of a script on a command line; a longer one goes through a file
 _BASH = ("-eo", "pipefail")
-_INLINE = {
-    "perl": "-e",
-    "ruby": "-e",
-    "node": "-e",
-    "lua": "-e",
-    "Rscript": "-e",
-    "php": "-r",
-}  # -c is another thing
+_INLINE = {**dict.fromkeys("perl ruby node lua Rscript".split(), "-e"), "php": "-r"}  # -c is another thing
 
 
 @dataclass
@@ -328,33 +317,13 @@ def _filled(value: Any, templates: Templates, values: dict[str, Any], where: str
 # -- jobs
 
 
-def attempt_job(driver: Driver, live: LiveAttempt, command: Command, values: dict[str, Any]) -> Job:
-    """Return the job of a step's command, in the step's folder and environment."""
-    cwd = os.path.join(driver.setting.project, live.cwd)
-    return _job(driver, live, live.token, live.folder, command, values, cwd)
-
-
-def check_job(
-    driver: Driver,
-    live: LiveAttempt,
-    token: str,
-    folder: AttemptFolder,
-    command: Command,
-    values: dict[str, Any],
+def job_of(
+    driver: Driver, live: LiveAttempt, command: Command, values: dict[str, Any], *, check: str = ""
 ) -> Job:
-    """Return the job of a check, in the project's folder, to which declared outputs are relative too."""
-    return _job(driver, live, token, folder, command, values, driver.setting.project)
+    """Return the job of a step's command, or of the named check of it.
 
-
-def _job(
-    driver: Driver,
-    live: LiveAttempt,
-    token: str,
-    folder: AttemptFolder,
-    command: Command,
-    values: dict[str, Any],
-    cwd: str,
-) -> Job:
+    A check runs in the project's folder, to which declared outputs are relative too.
+    """
     setting, step = driver.setting, live.step
     env = {
         **driver.environ,
@@ -373,7 +342,22 @@ def _job(
         **command.values,
     }
     secrets = tuple(value for value in setting.secrets.values() if value)
+    token = f"{live.token}.{check}" if check else live.token
+    folder = live.check_folder if check else live.folder
+    cwd = setting.project if check else os.path.join(setting.project, live.cwd)
     return Job(token, folder.path, command.argv, env, cwd, step.timeout, setting.grace, secrets)
+
+
+def start_check(driver: Driver, live: LiveAttempt, text: str, name: str) -> str:
+    """Start a check of what an attempt left, in a folder of that name below the attempt's. Return its token."""
+    folder = live.check_folder = live.folder.below(name)
+    folder.remove()  # an earlier driver may have died while it checked
+    folder.make()
+    values = driver.state.values(live.step, live.item)
+    command = script(live.step, text, driver.templates, values, folder.path, f"{live.step.path}: checks")
+    job = job_of(driver, live, command, values, check=name)
+    driver.launcher.start(job)
+    return job.token
 
 
 def own_environment(templates: Templates, step: Step, values: dict[str, Any]) -> dict[str, str]:

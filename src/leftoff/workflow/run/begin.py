@@ -16,17 +16,17 @@ from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder
 from leftoff.workflow.run.actions import (
+    NO_FOLDER,
     LiveAttempt,
     action_of,
-    attempt_job,
     error_about,
+    job_of,
     own_environment,
     script,
 )
 from leftoff.workflow.run.entries import AttemptBegins, StepsSkipped, StepWaits
 from leftoff.workflow.run.outcome import NOT_ITS_FAULT, declare, expect, failed, reused
 from leftoff.workflow.run.reuse import wanted
-from leftoff.workflow.run.run_state import find_items, name_items
 
 if TYPE_CHECKING:
     from leftoff.workflow.run.driver import Driver
@@ -64,7 +64,7 @@ def _begin(driver: Driver, unit: str, leaf: str) -> None:
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
-        live = LiveAttempt(unit, step, item, "", AttemptFolder(""))
+        live = LiveAttempt(unit, step, item, "", NO_FOLDER)
         failed(driver, live, error_about(error), None, retry=False)
 
 
@@ -172,7 +172,7 @@ def _expand(driver: Driver, step: Step) -> None:
         known = [(path, state.status(path)) for path in state.items(step.path)]
         driver.follow(step.path, driver.scheduler.expand(step.path, known))
         return
-    found = find_items(step, driver.templates, state.values(step), state.project)
+    found = state.find_items(step)
     if found is None:
         _launch(driver, step, step.path, NOTHING, expands=True)
     else:
@@ -185,9 +185,7 @@ def item_of(driver: Driver, step: Step, unit: str) -> Any:
     item = state.item(unit)
     if not marks(item):
         return item
-    values = state.values(step)
-    found = find_items(step, driver.templates, values, state.project)
-    named = dict(name_items(step, found or (), driver.templates, values, driver.redactor))
+    named = dict(state.name_items(step, state.find_items(step) or (), driver.redactor))
     if unit not in named:
         raise Invalid(
             f"{shown_step(unit)}: the item has a secret in it, which was not stored, and it cannot be found again.",
@@ -223,7 +221,7 @@ def _launch(driver: Driver, step: Step, unit: str, item: Any, *, expands: bool =
             if decision.earlier is not None:
                 reused(driver, live, decision.earlier, decision.why)
                 return
-    job = attempt_job(driver, live, command, values)
+    job = job_of(driver, live, command, values)
     driver.attempts[token] = live
     driver.launcher.start(job)
 

@@ -1,10 +1,15 @@
-"""The driver of one run: a single thread that feeds the scheduler with events and starts what is due."""
+"""The driver of one run: a single thread that feeds the scheduler with events and starts what is due.
+
+A turn waits for something (a process ended, a shim is ready, a retry is due, a signal came, a person decided), works
+out what it means, commits all of it in one transaction, then begins what has become possible. Nothing is reported and
+no process is let go before the commit that it depends on. ``begin`` and ``outcome`` hold what a turn does with one
+step; ``entries`` holds what it commits.
+"""
 
 from __future__ import annotations
 
 import os
-import selectors
-import shutil
+import select
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,7 +23,6 @@ from leftoff.engine.config.settings import Redaction
 from leftoff.engine.lifecycle.opening import Opening, open_run, opening_changes, start_in
 from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.redaction.redactor import Redactor
-from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.workspace.git import dirty_paths
@@ -28,27 +32,33 @@ from leftoff.engine.write.commit import Guard, Seal, Terms, commit_in, save_blob
 from leftoff.engine.write.head import Head, need_known
 from leftoff.engine.write.rewound import mark_rewound
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
-from leftoff.host import GONE, Process, this_process
+from leftoff.host import Process, this_process
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.news import NO_FILE, Watch
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
-from leftoff.workflow.definition.model import Graph, Step, Workflow
+from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower
 from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
 from leftoff.workflow.run import begin, outcome
 from leftoff.workflow.run.actions import CHECKING, RUNNING, STARTING, LiveAttempt
-from leftoff.workflow.run.entries import ApprovalsExpire, Checkpoint, Entry, OuterEnds, Page, RunSettles
+from leftoff.workflow.run.entries import (
+    ApprovalsExpire,
+    Checkpoint,
+    Entry,
+    OuterEnds,
+    Page,
+    RunSettles,
+    context_of,
+    records_of,
+)
 from leftoff.workflow.run.reuse import Reuse
 from leftoff.workflow.run.run_state import RunState
 from leftoff.workflow.run.scheduler import Scheduler
 from leftoff.workflow.template.shell_values import OWN_NAME
-from leftoff.workflow.template.templates import Templates
-
-# ==== run/driver
 
 Observer = Callable[[dict[str, Any]], None]
 Ask = Callable[[str, str, str], bool]  # a finding's code, its message, its hint: whether to continue
@@ -56,11 +66,12 @@ T = TypeVar("T")
 
 LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that are shown
-QUIET = 1.0  # seconds without a look at the processes: not every death is reported
+QUIET = 0.5  # seconds without a look at the processes: not every death is reported
 LOST_TRIES = 3
 SHOWN_AT_END = 1 << 16  # bytes shown of output that came faster than it could be shown
 UNTIDY = 8  # folders of ended attempts that may wait to be removed
 ALONE_S = LIMIT_MS / 1000 * 0.75  # seconds without a heartbeat after which other machines may soon take over
+MOST_LOOKED_AT = 200  # steps of people that are looked at; a later one is looked at again when it is due
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
 
 
@@ -92,6 +103,42 @@ class Setting(Fields):
     reuse: bool = False
 
 
+def start(
+    setting: Setting, workflow: Workflow, opening: Opening, *, alone: Callable[[View], None] | None = None
+) -> Driver:
+    """Start a run of a workflow. The opening has the facts and the variables; the steps are added here.
+
+    ``alone`` is called in the transaction that starts the run, and raises if it must not start.
+    """
+    known = Opening(
+        opening.workflow,
+        title=opening.title,
+        branch=opening.branch,
+        run_id=opening.run_id,
+        steps=[{"id": path, **record} for path, record in records_of(workflow).items()],
+        variables=opening.variables,
+        facts=opening.facts,
+        context=opening.context,
+    )
+    at = setting.clock.now()
+    changes = opening_changes(known, at, setting.redactor)
+    for key, value in context_of(workflow, setting.project).items():
+        changes.put("context", key, value)
+    changes, blobs = save_blobs(setting.store, changes)
+
+    def work(tx: Tx) -> tuple[Head, int]:
+        if alone is not None:
+            alone(tx)
+        head, epoch, _ = start_in(tx, known, changes, blobs, at, (this_process(), setting.who))
+        assert epoch is not None
+        return head, epoch
+
+    head, epoch = setting.store.write(work)
+    driver = Driver(setting, workflow, head, epoch, dict(opening.variables))
+    driver.begin()
+    return driver
+
+
 class Driver:
     """Drives one run until nothing more can be done without a person."""
 
@@ -109,13 +156,13 @@ class Driver:
         self.state = RunState(workflow, setting.project, setting.store, head.run, head.run_id)
         self.state.overlay = overlay
         self.scheduler = Scheduler(workflow, self.state.graph, setting.most)
-        self.templates = Templates()
-        self.reuse = Reuse(setting.store, self.state, self.templates, everything=setting.reuse)
+        self.templates = self.state.templates
+        self.reuse = Reuse(self.state, everything=setting.reuse)
         # Copied once: a look-up for each step costs more than its commit. Values of an outer step are left out.
         self.environ = {
             name: value for name, value in CALLER.environment().items() if not OWN_NAME.fullmatch(name)
         }
-        self.attempts: dict[str, LiveAttempt] = {}  # by token
+        self.attempts: dict[str, LiveAttempt] = {}  # by token; also by the token of the check that runs
         self.tries: dict[str, int] = {}  # failures of each unit under this driver
         self.decided: dict[str, bool] = {}  # results of the `when` of phases
         self.foreign = False  # others committed since this was last reset
@@ -134,19 +181,15 @@ class Driver:
         self._next_beat = time.monotonic() + setting.heartbeat
         self._next_look = 0.0
         self._kill_at: float | None = None  # when processes that do not end are killed
-        self._watched: dict[str, groups.Watch] = {}
         self._closed = False
         self._every: float | None = getattr(setting.observer, "every", None)  # how often it wants to draw
         self._streams = bool(getattr(setting.observer, "wants_output", False))
-        self._ear = Ear(self)
+        self._ear: Watch | None = None  # hears commits of others while the run waits for people
         self._fence = Fence(self._fall_silent)
         self.launcher = Launcher(setting.redaction)
-        self._selector = selectors.DefaultSelector()
-        self._pipe = os.pipe()
+        self._pipe = os.pipe()  # wakes the driver from a signal handler
         for fd in self._pipe:
             os.set_blocking(fd, False)
-        self._selector.register(self._pipe[0], selectors.EVENT_READ, None)
-        self._fds = {"launcher": NO_FILE, "people": NO_FILE}  # other descriptors in the selector
 
     def begin(self) -> None:
         """Prepare a new run, of which nothing is done yet."""
@@ -168,10 +211,9 @@ class Driver:
         """Follow the process of an attempt that an earlier driver started."""
         assert live.process is not None
         self.attempts[live.token] = live
-        watch = self._watched[live.token] = groups.Watch(live.process, live.folder)
-        fd = watch.fileno()
-        if fd is not None:
-            self._selector.register(fd, selectors.EVENT_READ, None)
+        timeout = live.step.timeout
+        until = None if timeout is None else live.began + timeout + self.setting.grace
+        self.launcher.watch(live.token, live.process, live.folder, until)
         if self._streams:
             live.follower = LogFollower(live.folder.file(LOG))
 
@@ -193,11 +235,8 @@ class Driver:
     def close(self) -> None:
         """Release everything but the lease."""
         self._closed = True
-        for watch in self._watched.values():
-            watch.close()
-        self._ear.close()
+        self._stop_listening()
         self._fence.close()
-        self._selector.close()
         for fd in self._pipe:
             os.close(fd)
         self.launcher.close()
@@ -241,11 +280,11 @@ class Driver:
     def write(self, entries: list[Entry], *, durable: bool) -> list[Version | None]:
         """Commit each entry in order, in one transaction. Return the versions, None where nothing changed."""
         at = self.clock.now()
-        done = self._known(
-            lambda: self.store.write(
-                lambda tx: [self._commit(tx, entry, at) for entry in entries], durable=durable
-            )
-        )
+
+        def work(tx: Tx) -> list[Any]:
+            return [self._commit(tx, entry, at) for entry in entries]
+
+        done = self._known(lambda: self.store.write(work, durable=durable))
         for result in done:
             if result is not None:
                 version, since, apply = result
@@ -266,6 +305,7 @@ class Driver:
         return commit_in(tx, self._head, changes, Terms(at, self._guard, seal=seal, blobs=page.blobs + large))
 
     def _known(self, work: Callable[[], T]) -> T:
+        """Do something with the store. If the store lacks what it acknowledged to us, mark the run."""
         try:
             return work()
         except Rewound as error:
@@ -284,20 +324,6 @@ class Driver:
         seq, self.state.seq = self.state.seq, None
         if seq is not None:
             rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
-
-    def is_behind(self, runs: Mapping[str, int]) -> bool:
-        """Return whether others have committed to this run, given the newest sequence number of each run."""
-        return runs.get(self.run_id, 0) > self._head.seq
-
-    def moved(self) -> bool:
-        """Return whether others committed since the last look."""
-        head = self._look_at_head()
-        moved = head is not None and head[0] != self._head.seq
-        if moved and head is not None:
-            self._head.adopt(-1, head[0], int.from_bytes(head[1], "big"), None)
-            self.shared = True
-        told, self.foreign = moved or self.foreign, False
-        return told
 
     def _look_at_head(self) -> Any:
         """Return the head. Raise ``Rewound`` if it lacks what was acknowledged to us."""
@@ -319,10 +345,41 @@ class Driver:
         steps = {"total": len(self.state.graph.leaves)}
         self.tell("start", run_id=self.run_id, workflow=self.workflow.name, resumed=resumed, steps=steps)
 
+    def tell_waiting(self) -> None:
+        """Report what a resumed run still waits for."""
+        state = self.state
+        waiting = [path for path in state.graph.leaves if state.status(path) == "waiting"]
+        asked = state.read("approval") if waiting else {}
+        for path in waiting:
+            step, approval = self.scheduler.steps[path], asked.get(path)
+            told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
+            if approval:
+                told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
+                told["how"] = how(self.run_id, path)
+            else:
+                told["ask"] = state.steps[path].get("instructions") or step.title or path
+                told["how"] = f"leftoff step done {step_word(path)} --run {self.run_id}"
+            self.tell("waiting", **self.step_facts(step, path), **told)
+
     def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
         record = self.state.steps.get(unit, {})
         facts = with_item({"step": unit, "title": record.get("title") or step.title or None}, unit, record)
         return {key: value for key, value in facts.items() if value is not None}
+
+    def _show_output(self, live: LiveAttempt, *, last: bool = False) -> None:
+        if live.follower is None:
+            return
+        unseen = live.follower.skip(SHOWN_AT_END) if last else 0
+        if unseen:
+            words = f"{self.run_id} {step_word(live.unit)}"
+            told = f"… {unseen} bytes are not shown here: leftoff logs {words}\n"
+            self.tell("output", step=live.unit, text=told)
+        text = live.follower.read(last=last)
+        if text:
+            self.tell("output", step=live.unit, text=text)
+        if last:
+            live.follower.close()
+            live.follower = None
 
     # -- what follows from the end of a step
 
@@ -413,7 +470,6 @@ class Driver:
             self._heed(number)
         for event in self.launcher.events(0):
             self._launched(event)
-        self._look_at_watched()
         self._look_at_clock()
         if not self._over:  # else it is committed together with the end of the run
             self.commit()
@@ -423,38 +479,22 @@ class Driver:
     def _wait(self) -> bool:
         """Wait until something happens or a time is due. Return whether something happened."""
         now = time.monotonic()
-        waiting = self.scheduler.of("waiting")
+        waits = bool(self.scheduler.of("waiting"))
+        ear = self._ear.fileno() if waits and self._ear is not None else NO_FILE
         times = [self._next_beat, now + QUIET, self.scheduler.next_time(), self._kill_at]
-        times.append(self._next_look if waiting else None)
+        times.append(self._next_look if waits else None)
         times.append(now + STREAM if self._streams else None)
         times.append(now + self._every if self._every is not None else None)
-        times.append(now + LOOK if self._watched else None)
-        self._listen_to("launcher", self.launcher.fileno())
-        self._listen_to("people", self._ear.fileno() if waiting else NO_FILE)
-        found = self._selector.select(max(0.0, min(due for due in times if due is not None) - now))
-        for key, _ in found:
-            if key.fd == self._pipe[0]:
-                _drain(self._pipe[0])
-            elif key.fd == self._fds["people"]:
+        poll = select.poll()
+        for fd in {self._pipe[0], self.launcher.fileno(), ear} - {NO_FILE}:
+            poll.register(fd, select.POLLIN)
+        found = poll.poll(1000 * max(0.0, min(due for due in times if due is not None) - now))
+        for fd, _ in found:
+            if fd == self._pipe[0]:
+                os.read(fd, 4096)
+            elif fd == ear:
                 self._next_look = 0.0
-            elif key.fd != self._fds["launcher"]:
-                # The shim of a watched attempt has ended. The attempt itself is looked at from time to time.
-                self._selector.unregister(key.fd)
         return bool(found)
-
-    def _listen_to(self, whom: str, fd: int) -> None:
-        """Replace a descriptor in the selector. Its number may be one that another had before."""
-        before = self._fds[whom]
-        if fd == before:
-            return
-        for old in {before, fd} - {NO_FILE}:
-            try:
-                self._selector.unregister(old)
-            except (KeyError, ValueError):
-                pass
-        if fd != NO_FILE:
-            self._selector.register(fd, selectors.EVENT_READ, None)
-        self._fds[whom] = fd
 
     def _tidy_up(self, most: int) -> None:
         """Remove what more than ``most`` attempts left, in a thread: a busy disk takes as long as a step."""
@@ -464,97 +504,6 @@ class Driver:
         self._tidier = Thread(target=_tidy_all, args=(self.store, folders), daemon=True)
         self._tidier.start()
 
-    # -- processes
-
-    def _launched(self, event: Ready | Ended | Lost) -> None:
-        live = self.attempts.get(event.token)
-        if live is None:
-            if isinstance(event, Ready):
-                self.launcher.drop(event.token)
-        elif isinstance(event, Ready):
-            self._ready(live, event)
-        elif isinstance(event, Ended):
-            self._show_output(live, last=True)
-            outcome.ended(self, live, event.exit)
-        else:
-            self._was_lost(live, event)
-
-    def _ready(self, live: LiveAttempt, event: Ready) -> None:
-        if live.phase == CHECKING:  # a check changes nothing, so it is not recorded
-            live.checker = event.process
-            groups.note_checker(outcome.check_names(live)[1], event.process)
-            self.launcher.go(event.token)
-            if live.stopped is not None:
-                self._terminate(live)
-        elif live.stopped is not None:
-            self.launcher.drop(event.token)
-            self._never_mind(live)
-        else:
-            begin.ready(self, event.token, event.process)
-            if self._streams:
-                live.follower = LogFollower(live.folder.file(LOG))
-
-    def _never_mind(self, live: LiveAttempt) -> None:
-        """Put back an attempt of which nothing is recorded."""
-        self.attempts.pop(live.token, None)
-        self.scheduler.put_back(live.unit, live.leaf)
-        live.folder.remove()
-
-    def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
-        """The shim died, and nothing of the attempt runs. Start it again if nothing had begun."""
-        exit = live.folder.exit() if live.phase == RUNNING else None
-        tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
-        more = tries < LOST_TRIES and live.stopped is None
-        if live.phase == CHECKING:
-            self.attempts.pop(lost.token, None)
-            if live.stopped is not None:
-                outcome.stopped(self, live)
-            elif more:
-                outcome.check_again(self, live)
-            else:
-                message = f"Its checks could not be run: {lost.why}."
-                outcome.failed(self, live, {"type": "check", "message": message}, 0, retry=False)
-        elif exit is not None:
-            outcome.ended(self, live, exit)
-        elif live.phase == RUNNING:
-            outcome.lost(self, live, may_forget=more)
-        elif more:
-            self._never_mind(live)
-            self.scheduler.later(live.unit, live.leaf, time.monotonic())
-        else:
-            message = f"Its process could not be started: {lost.why}."
-            outcome.failed(self, live, {"type": "not_started", "message": message}, None)
-
-    def _look_at_watched(self) -> None:
-        for token, watch in [*self._watched.items()]:
-            live = self.attempts.get(token)
-            if not watch.ended():
-                if live is not None and self._is_late(live):
-                    groups.kill(watch.process)
-                continue
-            del self._watched[token]
-            fd = watch.fileno()
-            if fd is not None and fd in self._selector.get_map():
-                self._selector.unregister(fd)
-            watch.close()
-            if live is None:
-                continue
-            self._show_output(live, last=True)
-            exit = watch.exit()
-            if exit is not None:
-                outcome.ended(self, live, exit)
-            else:
-                outcome.lost(self, live, may_forget=True)
-
-    def _is_late(self, live: LiveAttempt) -> bool:
-        """Return whether an attempt has passed its timeout without a shim, which would have ended it."""
-        limit, process = live.step.timeout, live.process
-        if limit is None or process is None or process.state() != GONE:
-            return False
-        return time.monotonic() > live.began + limit + self.setting.grace
-
-    # -- by the clock
-
     def _look_at_clock(self) -> None:
         now = time.monotonic()
         if now >= self._next_beat:
@@ -562,7 +511,7 @@ class Driver:
             self._beat()
         if self.foreign or (now >= self._next_look and self.scheduler.of("waiting")):
             self._next_look = now + LOOK
-            look_at_people(self, heard=self.foreign or self._ear.hears())
+            self._look_at_people()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._kill_all()
@@ -588,26 +537,143 @@ class Driver:
         if self.store.shared:
             self._look_at_head()
 
-    def _fall_silent(self) -> None:
-        """End what this driver started. Called in a thread, since the driver may hang in the store."""
-        for end in (groups.terminate, groups.kill):
-            for live in [*self.attempts.values()]:
-                if live.running is not None:
-                    end(live.running)
-            time.sleep(self.setting.grace if end is groups.terminate else 0)
+    # -- processes
 
-    def _show_output(self, live: LiveAttempt, *, last: bool = False) -> None:
-        if live.follower is None:
+    def _launched(self, event: Ready | Ended | Lost) -> None:
+        live = self.attempts.get(event.token)
+        if live is None:
+            if isinstance(event, Ready):
+                self.launcher.drop(event.token)
+        elif isinstance(event, Ready):
+            self._ready(live, event)
+        else:
+            self._show_output(live, last=True)
+            if isinstance(event, Ended):
+                outcome.ended(self, live, event.exit)
+            else:
+                self._was_lost(live, event)
+
+    def _ready(self, live: LiveAttempt, event: Ready) -> None:
+        if live.phase == CHECKING:  # a check changes nothing, so it is not recorded
+            live.checker = event.process
+            groups.note_checker(live.check_folder, event.process)
+            self.launcher.go(event.token)
+            if live.stopped is not None:
+                self._terminate(live)
+        elif live.stopped is not None:
+            self.launcher.drop(event.token)
+            self._never_mind(live)
+        else:
+            begin.ready(self, event.token, event.process)
+            if self._streams:
+                live.follower = LogFollower(live.folder.file(LOG))
+
+    def _never_mind(self, live: LiveAttempt) -> None:
+        """Put back an attempt of which nothing is recorded."""
+        self.attempts.pop(live.token, None)
+        self.scheduler.put_back(live.unit, live.leaf)
+        live.folder.remove()
+
+    def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
+        """The shim died, and nothing of the attempt runs. Start it again if nothing had begun."""
+        tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
+        more = tries < LOST_TRIES and live.stopped is None
+        if live.phase == CHECKING:
+            self.attempts.pop(lost.token, None)
+            if live.stopped is not None:
+                outcome.stopped(self, live)
+            elif more:
+                outcome.check_next(self, live)
+            else:
+                message = f"Its checks could not be run: {lost.why}."
+                outcome.failed(self, live, {"type": "check", "message": message}, 0, retry=False)
+        elif live.phase == RUNNING:
+            exit = live.folder.exit()
+            if exit is not None:
+                outcome.ended(self, live, exit)
+            else:
+                outcome.lost(self, live, may_forget=more)
+        elif more:
+            self._never_mind(live)
+            self.scheduler.later(live.unit, live.leaf, time.monotonic())
+        else:
+            message = f"Its process could not be started: {lost.why}."
+            outcome.failed(self, live, {"type": "not_started", "message": message}, None)
+
+    # -- people
+
+    def _look_at_people(self) -> None:
+        """Take in what others committed on steps that this driver does not execute right now."""
+        self.expire_approvals()
+        if not (self.foreign or self._hears()) or not self._moved():
             return
-        if last:
-            unseen = live.follower.skip(SHOWN_AT_END)
-            if unseen:
-                words = f"{self.run_id} {step_word(live.unit)}"
-                told = f"… {unseen} bytes are not shown here: leftoff logs {words}\n"
-                self.tell("output", step=live.unit, text=told)
-        text = live.follower.read(last=last)
-        if text:
-            self.tell("output", step=live.unit, text=text)
+        state, scheduler = self.state, self.scheduler
+        state.forget_variables()
+        theirs = ("waiting", "blocked", "pending")  # steps about which others may report
+        paths = [path for status in theirs for path in scheduler.of(status)][:MOST_LOOKED_AT]
+
+        def look(view: View) -> dict[str, dict[str, Any]]:
+            reader = state.reader(view)
+            found = {path: reader.value("step", path) for path in paths}
+            return {path: dict(value.plain) for path, value in found.items() if value is not None}
+
+        for path, record in (self.store.read(look) if paths else {}).items():
+            status = str(record.get("status"))
+            if status != scheduler.status[path] and state.steps.get(path) != record:
+                state.steps[path] = record
+                self._was_decided(path, status, record)
+
+    def _was_decided(self, path: str, status: str, record: dict[str, Any]) -> None:
+        facts = self.step_facts(self.scheduler.steps[path], path)
+        if status in ("completed", "skipped"):
+            result = record.get("result")
+            chosen = isinstance(result, dict) and "choice" in result
+            why = f"decided: {result['choice']}" if chosen else "somebody reported it"  # type: ignore[index]
+            self.tell("step_done" if status == "completed" else "step_skipped", **facts, why=why)
+        elif status == "failed":
+            self.tell("step_failed", **facts, error=record.get("error"), tail="", will_retry_in=None)
+        else:
+            if status != "pending":  # somebody works on it, and will report how it ended
+                self.scheduler.status[path] = status if status in ("waiting", "blocked") else "waiting"
+            return
+        self.follow(path, self.scheduler.ended(path, path, status))
+
+    def _hears(self) -> bool:
+        """Return whether others may have committed to this run. If the store is away, the next commit notices."""
+        try:
+            if self._ear is None:
+                self._ear = self.store.watch()
+                return True
+            news = self._ear.wait(0)
+        except StoreUnavailable:
+            self._stop_listening()
+            return False
+        return news.others or news.runs.get(self.run_id, 0) > self._head.seq
+
+    def _stop_listening(self) -> None:
+        if self._ear is not None:
+            self._ear.close()
+            self._ear = None
+
+    def _moved(self) -> bool:
+        """Return whether others committed since the last look."""
+        head = self._look_at_head()
+        moved = head is not None and head[0] != self._head.seq
+        if moved:
+            self._head.adopt(-1, head[0], int.from_bytes(head[1], "big"), None)
+            self.shared = True
+        told, self.foreign = moved or self.foreign, False
+        return told
+
+    def expire_approvals(self) -> None:
+        """Reject approvals whose deadline has passed."""
+        now, state = self.clock.now(), self.state
+        waiting = [path for path in state.graph.leaves if state.status(path) == "waiting"]
+        deadlines = (millis(state.steps[path].get("waits_until")) for path in waiting)
+        if any(until is not None and now > until for until in deadlines):
+            self.add(ApprovalsExpire(state))
+            self.commit()
+            self.foreign = True  # the step's record has changed
 
     # -- stopping
 
@@ -657,6 +723,14 @@ class Driver:
             self._kill_all()
         except (LeftoffError, OSError):
             pass
+
+    def _fall_silent(self) -> None:
+        """End what this driver started. Called in a thread, since the driver may hang in the store."""
+        for end in (groups.terminate, groups.kill):
+            for live in [*self.attempts.values()]:
+                if live.running is not None:
+                    end(live.running)
+            time.sleep(self.setting.grace if end is groups.terminate else 0)
 
     # -- the end
 
@@ -749,212 +823,15 @@ def _boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-def _drain(fd: int) -> None:
-    try:
-        while os.read(fd, 512):
-            pass
-    except BlockingIOError:
-        pass
-
-
 def _tidy_all(store: Store, folders: list[AttemptFolder]) -> None:
+    """Remove what attempts left. Of a store that machines share, save long logs: their end was committed already."""
     for folder in folders:
+        path = folder.file(LOG)
         try:
-            _keep_log(store, folder)
+            if store.shared and os.path.exists(path) and os.path.getsize(path) > MOST_OUTPUT:
+                with open(path, "rb") as file:
+                    whole = store.save_blob(iter(lambda file=file: file.read(1 << 18), b""))  # type: ignore[misc]
+                store.write(lambda tx, folder=folder, whole=whole: tx.keep_log(folder.name, None, whole))  # type: ignore[misc]
             folder.tidy()
         except (OSError, LeftoffError):
             pass  # the log is still there, and goes with the run
-
-
-def _keep_log(store: Store, folder: AttemptFolder) -> None:
-    """Save the whole of a long log in a store that machines share. Its end was committed with the attempt."""
-    path = folder.file(LOG)
-    if not store.shared or not os.path.exists(path) or os.path.getsize(path) <= MOST_OUTPUT:
-        return
-    with open(path, "rb") as file:
-        whole = store.save_blob(iter(lambda: file.read(1 << 18), b""))
-    store.write(lambda tx: tx.keep_log(folder.name, None, whole))
-
-
-# ==== run/people
-
-MOST = 200  # steps that are looked at; a later one is looked at again when it is due
-_OPEN = ("waiting", "blocked")
-_THEIRS = (*_OPEN, "pending")  # steps about which others may report
-
-
-class Ear:
-    """Listens for commits of others while the run waits for people."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._watch: Watch | None = None
-
-    def fileno(self) -> int:
-        return self._watch.fileno() if self._watch is not None else NO_FILE
-
-    def hears(self) -> bool:
-        """Return whether others may have committed to this run. If the store is away, the next commit notices."""
-        try:
-            if self._watch is None:
-                self._watch = self._driver.store.watch()
-                return True
-            news = self._watch.wait(0)
-        except StoreUnavailable:
-            self.close()
-            return False
-        return news.others or self._driver.is_behind(news.runs)
-
-    def close(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-
-
-def look_at_people(driver: Driver, *, heard: bool = True) -> None:
-    """Take in what others committed on steps that this driver does not execute right now."""
-    expire(driver)
-    if not (heard or driver.foreign) or not driver.moved():
-        return
-    state, scheduler = driver.state, driver.scheduler
-    state.forget_variables()
-    paths = [path for status in _THEIRS for path in scheduler.of(status)][:MOST]
-
-    def look(view: View) -> dict[str, dict[str, Any]]:
-        reader = state.reader(view)
-        found = {path: reader.value("step", path) for path in paths}
-        return {path: dict(value.plain) for path, value in found.items() if value is not None}
-
-    for path, record in (driver.store.read(look) if paths else {}).items():
-        status = str(record.get("status"))
-        if status != scheduler.status[path] and state.steps.get(path) != record:
-            state.steps[path] = record
-            _decided(driver, path, status, record)
-
-
-def _decided(driver: Driver, path: str, status: str, record: dict[str, Any]) -> None:
-    facts = driver.step_facts(driver.scheduler.steps[path], path)
-    if status in ("completed", "skipped"):
-        result = record.get("result")
-        chosen = isinstance(result, dict) and "choice" in result
-        why = f"decided: {result['choice']}" if chosen else "somebody reported it"  # type: ignore[index]
-        driver.tell("step_done" if status == "completed" else "step_skipped", **facts, why=why)
-        driver.follow(path, driver.scheduler.ended(path, path, status))
-    elif status == "failed":
-        driver.tell("step_failed", **facts, error=record.get("error"), tail="", will_retry_in=None)
-        driver.follow(path, driver.scheduler.ended(path, path, "failed"))
-    elif status != "pending":  # somebody works on it, and will report how it ended
-        driver.scheduler.status[path] = status if status in _OPEN else "waiting"
-
-
-def expire(driver: Driver) -> None:
-    """Reject approvals whose deadline has passed."""
-    now, state = driver.clock.now(), driver.state
-    for path in state.graph.leaves:
-        if state.status(path) == "waiting":
-            until = millis(state.steps[path].get("waits_until"))
-            if until is not None and now > until:
-                break
-    else:
-        return
-    driver.add(ApprovalsExpire(state))
-    driver.commit()
-    driver.foreign = True  # the step's record has changed
-
-
-def tell_waiting(driver: Driver) -> None:
-    """Report what a resumed run still waits for."""
-    state = driver.state
-    waiting = [path for path in state.graph.leaves if state.status(path) == "waiting"]
-    asked = state.read("approval") if waiting else {}
-    for path in waiting:
-        step, approval = driver.scheduler.steps[path], asked.get(path)
-        told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
-        if approval:
-            told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-            told["how"] = how(driver.run_id, path)
-        else:
-            told["ask"] = state.steps[path].get("instructions") or step.title or path
-            told["how"] = f"leftoff step done {step_word(path)} --run {driver.run_id}"
-        driver.tell("waiting", **driver.step_facts(step, path), **told)
-
-
-# ==== run/starting
-
-
-def start(
-    setting: Setting, workflow: Workflow, opening: Opening, *, alone: Callable[[View], None] | None = None
-) -> Driver:
-    """Start a run of a workflow. The opening has the facts and the variables; the steps are added here.
-
-    ``alone`` is called in the transaction that starts the run, and raises if it must not start.
-    """
-    known = Opening(
-        opening.workflow,
-        title=opening.title,
-        branch=opening.branch,
-        run_id=opening.run_id,
-        steps=[{"id": path, **record} for path, record in records_of(workflow).items()],
-        variables=opening.variables,
-        facts=opening.facts,
-        context=opening.context,
-    )
-    at = setting.clock.now()
-    changes = opening_changes(known, at, setting.redactor)
-    for key, value in context_of(workflow, setting.project).items():
-        changes.put("context", key, value)
-    changes, blobs = save_blobs(setting.store, changes)
-
-    def work(tx: Tx) -> tuple[Head, int]:
-        if alone is not None:
-            alone(tx)
-        head, epoch, _ = start_in(tx, known, changes, blobs, at, (this_process(), setting.who))
-        assert epoch is not None
-        return head, epoch
-
-    head, epoch = setting.store.write(work)
-    driver = Driver(setting, workflow, head, epoch, dict(opening.variables))
-    driver.begin()
-    return driver
-
-
-def records_of(workflow: Workflow) -> dict[str, dict[str, Any]]:
-    """Return the record of every step, before anything happened."""
-    graph, out = Graph(workflow), {}
-    for order, step in enumerate(workflow.walk()):
-        known = {
-            "title": step.title,
-            "kind": step.kind,
-            "type": step.label,
-            "description": step.description,
-            "instructions": step.instructions,
-            "estimate": step.estimate,
-            "batch": graph.level[step.path] + 1 if step.kind != "phase" else None,
-        }
-        known = {key: value for key, value in known.items() if value not in (None, "")}
-        out[step.path] = lifecycle.declare(order, known)
-    return out
-
-
-def context_of(workflow: Workflow, project: str) -> dict[str, Any]:
-    """Return the `context` records of a definition and its graph."""
-    graph = Graph(workflow)
-    path = os.path.relpath(os.path.abspath(workflow.path), project)
-    return {
-        "definition": {"path": path, "digest": workflow.digest, "text": workflow.text},
-        "graph": {
-            "batches": graph.batches(),
-            "needs": {step.path: list(step.needs) for step in workflow.walk() if step.needs},
-        },
-    }
-
-
-def missing(workflow: Workflow, project: str) -> list[str]:
-    """Return what the definition requires and is missing, in words."""
-    wanted = workflow.requires
-    tools = [f"the tool {name} is not on PATH" for name in wanted.tools if shutil.which(name) is None]
-    env = [f"the environment has no {name}" for name in wanted.env if not CALLER.has(name)]
-    paths = [
-        f"there is no {path}" for path in wanted.paths if not os.path.exists(os.path.join(project, path))
-    ]
-    return [*tools, *env, *paths]

@@ -7,6 +7,7 @@ What depends on the commit happens after it: the event is reported, ``Entry.afte
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import ancestors
 from leftoff.store.base import Tx
 from leftoff.store.rows import BlobRow, RunRow
-from leftoff.workflow.definition.model import Step
+from leftoff.workflow.definition.model import Graph, Step, Workflow
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.run.actions import RUNNING, Left, LiveAttempt
 from leftoff.workflow.run.run_state import RunState
@@ -58,6 +59,11 @@ class Page:
         record = self.step(path)
         if record["status"] != "running":
             self.move(path, lifecycle.enter(record, self.steps.now))
+
+    def end_attempt(self, token: str, code: int | None) -> None:
+        """End an attempt. Without a token there is none, or it stays open."""
+        if token:
+            self.tx.end_attempt(token, self.at, code)
 
     def put(self, collection: str, key: str, value: Any) -> None:
         self.changes.put(collection, key, value)
@@ -173,8 +179,7 @@ class StepCompletes(Entry):
             record["cache"] = left.cache
         left.put(page.changes, page.blobs, self.path, page.row(), page.at)
         page.move(self.path, record)
-        if self.token:
-            page.tx.end_attempt(self.token, page.at, 0)
+        page.end_attempt(self.token, 0)
         return Seal("step_complete", self.path, None if self.token else self.why) if self.save else None
 
     def after(self, driver: Driver) -> None:
@@ -192,8 +197,7 @@ class StepFails(Entry):
 
     def write(self, page: Page) -> Seal | None:
         page.move(self.path, lifecycle.fail(page.step(self.path), page.steps.now, self.error))
-        if self.token:
-            page.tx.end_attempt(self.token, page.at, self.code)
+        page.end_attempt(self.token, self.code)
         return Seal("error", self.path, self.error["message"])
 
 
@@ -211,8 +215,7 @@ class StepRunsAgain(Entry):
 
     def write(self, page: Page) -> Seal | None:
         page.move(self.path, {**lifecycle.retry(page.step(self.path)), **self.facts})
-        if self.token:
-            page.tx.end_attempt(self.token, page.at, self.code)
+        page.end_attempt(self.token, self.code)
         return None
 
 
@@ -245,7 +248,7 @@ class AttemptEnds(Entry):
     code: int | None
 
     def write(self, page: Page) -> Seal | None:
-        page.tx.end_attempt(self.token, page.at, self.code)
+        page.end_attempt(self.token, self.code)
         return None
 
 
@@ -292,13 +295,20 @@ class StepWaits(Entry):
 
 @dataclass
 class ItemsDeclared(Entry):
-    """Some of the items of a `foreach`, as order, path and value; with the last of them, the ``total``."""
+    """Some of the items of a `foreach`, as order, path and value; with the last of them, the ``total``.
+
+    ``stale``: items of an expansion that was cut short, and that the present one does not have.
+    """
 
     path: str
     items: list[tuple[int, str, Any]]
     total: int | None
+    stale: list[str]
 
     def write(self, page: Page) -> Seal | None:
+        for path in self.stale:
+            page.steps.remove(path)
+            page.remember(path, None)
         if self.total is None or not page.step(self.path).get("started_at"):
             page.enter(self.path)
         for order, below, item in self.items:
@@ -309,19 +319,6 @@ class ItemsDeclared(Entry):
                 page.remember(below, record)
         if self.total is not None:
             page.move(self.path, {**page.step(self.path), "status": "running", "items": self.total})
-        return None
-
-
-@dataclass
-class ItemsRemoved(Entry):
-    """Items of an expansion that was cut short, and that the present one does not have."""
-
-    paths: list[str]
-
-    def write(self, page: Page) -> Seal | None:
-        for path in self.paths:
-            page.steps.remove(path)
-            page.remember(path, None)
         return None
 
 
@@ -383,3 +380,35 @@ class RunSettles(Entry):
             status_changes(page.changes, status, page.at)
         remember_git(self.git[0], row, page.changes, self.git[1])
         return self.seal
+
+
+# -- the first commit of a run
+
+
+def records_of(workflow: Workflow) -> dict[str, dict[str, Any]]:
+    """Return the record of every step, before anything happened."""
+    graph, out = Graph(workflow), {}
+    for order, step in enumerate(workflow.walk()):
+        known = {
+            "title": step.title,
+            "kind": step.kind,
+            "type": step.label,
+            "description": step.description,
+            "instructions": step.instructions,
+            "estimate": step.estimate,
+            "batch": graph.level[step.path] + 1 if step.kind != "phase" else None,
+        }
+        out[step.path] = lifecycle.declare(
+            order, {key: value for key, value in known.items() if value not in (None, "")}
+        )
+    return out
+
+
+def context_of(workflow: Workflow, project: str) -> dict[str, Any]:
+    """Return the `context` records of a definition and its graph."""
+    path = os.path.relpath(os.path.abspath(workflow.path), project)
+    needs = {step.path: list(step.needs) for step in workflow.walk() if step.needs}
+    return {
+        "definition": {"path": path, "digest": workflow.digest, "text": workflow.text},
+        "graph": {"batches": Graph(workflow).batches(), "needs": needs},
+    }

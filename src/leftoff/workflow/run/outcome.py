@@ -5,42 +5,41 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.steps.artifacts import WITHHELD, Captured, capture, relative
-from leftoff.engine.workspace.tracking import Found, Workspace
+from leftoff.engine.workspace.tracking import Workspace
 from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
 from leftoff.workflow.definition.model import Step
-from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder, Exit
+from leftoff.workflow.processes.attempt_folder import ITEMS, Exit
 from leftoff.workflow.run.actions import (
     CHECKING,
     RUNNING,
     Left,
     LiveAttempt,
     action_of,
-    check_job,
     error_about,
     error_of,
     existing,
     outputs_of,
-    script,
+    start_check,
 )
 from leftoff.workflow.run.entries import (
     AttemptEnds,
     AttemptForgotten,
     ItemsDeclared,
-    ItemsRemoved,
     StepCompletes,
     StepFails,
     StepRunsAgain,
 )
 from leftoff.workflow.run.reuse import Earlier
-from leftoff.workflow.run.run_state import lines_of, name_items
+from leftoff.workflow.run.run_state import lines_of
 
 if TYPE_CHECKING:
     from leftoff.workflow.run.driver import Driver
@@ -58,7 +57,8 @@ def ended(driver: Driver, live: LiveAttempt, exit: Exit) -> None:
         return
     live.exit = exit
     if exit.code == 0 and not exit.timed_out and not exit.error:
-        _or_failed(driver, live, _ended_well)
+        with _its_fault(driver, live):
+            _ended_well(driver, live)
     elif live.stopped is not None and not exit.timed_out:
         stopped(driver, live)
     else:
@@ -98,8 +98,7 @@ def stopped(driver: Driver, live: LiveAttempt) -> None:
 def expect(driver: Driver, live: LiveAttempt) -> None:
     """Set what a step must leave: its outputs, rendered, and the checks that must hold."""
     step = live.step
-    values = driver.state.values(step, live.item)
-    live.outputs, live.cwd = outputs_of(driver.templates, values, step)
+    live.outputs, live.cwd = outputs_of(driver.state, step, live.item)
     live.checks = [(text, None) for text in step.checks]
     live.checks += [(text, name) for name, text in step.criteria.items()]
 
@@ -107,10 +106,11 @@ def expect(driver: Driver, live: LiveAttempt) -> None:
 # -- success
 
 
-def _or_failed(driver: Driver, live: LiveAttempt, go_on: Callable[[Driver, LiveAttempt], None]) -> None:
+@contextmanager
+def _its_fault(driver: Driver, live: LiveAttempt) -> Iterator[None]:
     """Continue with a step whose command ended well. An error in what it left is its failure."""
     try:
-        go_on(driver, live)
+        yield
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
@@ -134,7 +134,7 @@ def _ended_well(driver: Driver, live: LiveAttempt) -> None:
         _set_aside(driver, live, "warning", message=f"{shown_step(live.unit)} is blocked: it said so itself.")
         driver.scheduler.block(live.unit, live.leaf)
     else:
-        _next_check(driver, live)
+        check_next(driver, live)
 
 
 def _set_aside(driver: Driver, live: LiveAttempt, event: str, **facts: Any) -> None:
@@ -157,16 +157,15 @@ def _found_items(driver: Driver, live: LiveAttempt) -> None:
 def declare(driver: Driver, step: Step, found: list[Any]) -> None:
     """Record the items of a `foreach`, some hundreds in a commit. The last commit has their number."""
     state = driver.state
-    named = name_items(step, found, driver.templates, state.values(step), driver.redactor)
-    stale = set(state.items(step.path)) - {path for path, _ in named}
-    if stale:
-        driver.add(ItemsRemoved(sorted(stale), durable=False))
+    named = state.name_items(step, found, driver.redactor)
+    stale = sorted(set(state.items(step.path)) - {path for path, _ in named})
     driver.commit()
     numbered = [(order, path, item) for order, (path, item) in enumerate(named)]
     for start in range(0, max(len(numbered), 1), DECLARED_AT_ONCE):
         some = numbered[start : start + DECLARED_AT_ONCE]
         last = start + DECLARED_AT_ONCE >= len(numbered)
-        driver.add(ItemsDeclared(step.path, some, len(named) if last else None, durable=last))
+        total = len(named) if last else None
+        driver.add(ItemsDeclared(step.path, some, total, [] if start else stale, durable=last))
         driver.commit()
     state.set_items(step.path, named)
     driver.tell("foreach", step=step.path, items=len(named))
@@ -174,38 +173,21 @@ def declare(driver: Driver, step: Step, found: list[Any]) -> None:
     driver.follow(step.path, driver.scheduler.expand(step.path, known))
 
 
-def _next_check(driver: Driver, live: LiveAttempt) -> None:
-    """Run the next check of the step. After the last one it is complete."""
-    if not live.checks:
-        _complete(driver, live)
-        return
-    step, (text, _) = live.step, live.checks[0]
-    values = driver.state.values(step, live.item)
-    command = script(step, text, driver.templates, values, live.folder.path, f"{step.path}: checks")
-    token, folder = check_names(live)
-    folder.remove()  # an earlier driver may have died while it checked
-    folder.make()
-    live.phase = CHECKING
-    driver.attempts[token] = live
-    driver.launcher.start(check_job(driver, live, token, folder, command, values))
-
-
-def check_names(live: LiveAttempt) -> tuple[str, AttemptFolder]:
-    """Return the token and the folder of the next check."""
-    left = len(live.checks)
-    return f"{live.token}.{left}", live.folder.below(f"check-{left}")
-
-
-def check_again(driver: Driver, live: LiveAttempt) -> None:
-    """Run a check again whose process was lost."""
+def check_next(driver: Driver, live: LiveAttempt) -> None:
+    """Run the next check of a step whose command ended well. After the last one the step is complete."""
     live.phase, live.checker = RUNNING, None
-    _or_failed(driver, live, _next_check)
+    with _its_fault(driver, live):
+        if live.checks:
+            token = start_check(driver, live, live.checks[0][0], f"check-{len(live.checks)}")
+            live.phase = CHECKING
+            driver.attempts[token] = live
+        else:
+            _complete(driver, live)
 
 
 def _checked(driver: Driver, live: LiveAttempt, exit: Exit) -> None:
     text, criterion = live.checks[0]
-    token, folder = check_names(live)
-    driver.attempts.pop(token, None)
+    driver.attempts.pop(f"{live.token}.{live.check_folder.name}", None)
     held = exit.code == 0 and not exit.timed_out
     if not held and live.stopped is not None:
         stopped(driver, live)
@@ -213,12 +195,12 @@ def _checked(driver: Driver, live: LiveAttempt, exit: Exit) -> None:
     if criterion is not None:
         live.results[criterion] = held
     elif not held:
-        tail = driver.redactor.mask(folder.tail(LINES))
+        tail = driver.redactor.mask(live.check_folder.tail(LINES))
         message = f"The check does not hold: {text}"
         failed(driver, live, {"type": "check", "message": message, "tail": tail}, 0)
         return
     live.checks.pop(0)
-    check_again(driver, live)
+    check_next(driver, live)
 
 
 def _complete(driver: Driver, live: LiveAttempt) -> None:
@@ -286,45 +268,39 @@ def _take_in(driver: Driver, live: LiveAttempt, left: Left) -> None:
     driver.reuse.know(got.about for got in left.captured)
     driver.state.overlay.update(left.variables)
     left.commit = git_head(driver.setting.project)
-    left.tree = _tree(driver, live) if live.step.save else None
-
-
-def _tree(driver: Driver, live: LiveAttempt) -> Found | None:
-    """Return the tracked files for the step's checkpoint. If they cannot be read, the step has not failed."""
+    if not live.step.save:
+        return
     row = driver.store.read(lambda view: view.run_row(driver.run))
     try:
-        return driver.setting.tree(row) if row is not None else None
-    except LeftoffError as error:
+        left.tree = driver.setting.tree(row) if row is not None else None
+    except LeftoffError as error:  # if they cannot be read, the step has not failed
         message = f"Files are not in this checkpoint as they are now: {error.message}"
         driver.tell("warning", message=message, step=live.unit)
-        return None
 
 
 def _outputs(driver: Driver, live: LiveAttempt) -> tuple[list[str], list[Captured]]:
-    """Return the declared outputs, and a copy of each file. A folder is only named."""
+    """Return the declared outputs, and a copy of each file. A folder is only named.
+
+    A file with a secret of this workflow is hashed, but not copied.
+    """
     if not live.outputs:
         return [], []
     project = driver.setting.project
-    found = existing(project, live.cwd, live.outputs)
-    captured = [_captured(driver, live, path) for path in found if os.path.isfile(path)]
-    return [relative(project, path) for path in found], captured
-
-
-def _captured(driver: Driver, live: LiveAttempt, path: str) -> Captured:
-    """Hash and copy an output. A file with a secret of this workflow is not copied."""
-    project = driver.setting.project
-    shown = relative(project, path)
-    if not os.access(path, os.R_OK):
-        raise Invalid(f"The output {shown} cannot be read.", hint="Check its permissions.")
 
     def warn(message: str) -> None:
         driver.tell("warning", message=message.removeprefix("leftoff: "), step=live.unit)
 
     workspace = Workspace(driver.store, project, driver.redactor, None, driver.clock.now(), warn)
-    got = capture(workspace, path, step=live.unit)
-    if got.about.get(WITHHELD):
-        warn(f"{shown} has a secret in it: it is hashed, but no copy is kept.")
-    return got
+    found, captured = existing(project, live.cwd, live.outputs), []
+    for path in (path for path in found if os.path.isfile(path)):
+        shown = relative(project, path)
+        if not os.access(path, os.R_OK):
+            raise Invalid(f"The output {shown} cannot be read.", hint="Check its permissions.")
+        got = capture(workspace, path, step=live.unit)
+        if got.about.get(WITHHELD):
+            warn(f"{shown} has a secret in it: it is hashed, but no copy is kept.")
+        captured.append(got)
+    return [relative(project, path) for path in found], captured
 
 
 # -- failure

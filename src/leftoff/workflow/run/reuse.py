@@ -27,13 +27,12 @@ from leftoff.model.codec import text as json_text
 from leftoff.model.fields import Fields
 from leftoff.model.frozen import marks
 from leftoff.model.ids import shown_step, unquote_part, with_item
-from leftoff.store.base import Store, View
+from leftoff.store.base import View
 from leftoff.store.rows import RunRow
-from leftoff.workflow.definition.model import Step, Workflow
+from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.run.actions import Command, LiveAttempt, action_of, outputs_of, own_environment
-from leftoff.workflow.run.run_state import RunState, files_of, find_items, name_items
-from leftoff.workflow.template.templates import Templates
+from leftoff.workflow.run.run_state import RunState, files_of
 
 RUN, SKIP, ASK = "run", "skip", "ask"
 EVERY_TIME = "every run does it; `cache: true` or --reuse takes it from an earlier one"
@@ -72,18 +71,18 @@ def wanted(step: Step, everything: bool) -> bool:
 class Reuse:
     """Looks for the steps of one run in others of the same workflow."""
 
-    def __init__(self, store: Store, state: RunState, templates: Templates, *, everything: bool) -> None:
+    def __init__(self, state: RunState, *, everything: bool) -> None:
         self.everything = everything
-        self.hashes: dict[str, str] = {}  # of outputs, where they are known from this run
-        self._store = store
+        self.hashes: dict[str, str] = {}  # of outputs, if they are known from this run
+        self._store = state.store
         self._state = state
-        self._templates = templates
         self._runs: list[RunRow] | None = None
 
     # -- parts
 
     def parts(self, step: Step, live: LiveAttempt, command: Command, env: dict[str, str]) -> dict[str, Any]:
         """Return the parts of a step's cache key, hashed."""
+        inputs = dict(self._inputs(step, live))
         argv = [_content(word, live.folder.path) for word in command.argv]
         arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder.path)
         return {
@@ -91,7 +90,7 @@ class Reuse:
                 [argv, command.values, arguments, live.cwd, step.checks, step.criteria, step.agent]
             ),
             "environment": _hash(env),
-            "inputs": _short(dict(self._inputs(step, live))),
+            "inputs": inputs if len(inputs) <= MOST_NAMED else {"": _hash(inputs)},
             "outputs": _hash(live.outputs),
         }
 
@@ -99,7 +98,7 @@ class Reuse:
         project = self._state.project
         values = self._state.values(step, live.item)
         for text in step.inputs:
-            pattern = self._templates.render(text, values, f"{step.path}: inputs")
+            pattern = self._state.templates.render(text, values, f"{step.path}: inputs")
             for path in files_of(project, pattern, step.path):
                 yield path, _file_hash(project, path)
         if step.python:
@@ -108,20 +107,18 @@ class Reuse:
                 if os.path.isfile(os.path.join(project, name)):
                     yield name, _file_hash(project, name)
         for leaf in sorted(self._state.graph.before.get(step.path, ())):
-            yield from self._left_by(leaf)
+            for path in self._state.at_or_below(leaf):
+                yield from self._left_by(path)
 
-    def _left_by(self, leaf: str) -> Iterator[tuple[str, str]]:
-        project = self._state.project
-        for path in self._state.at_or_below(leaf):
-            record = self._state.steps.get(path, {})
-            outputs = record.get("outputs") or ()
-            files = [
-                name for name in outputs if name in self.hashes or os.path.isfile(os.path.join(project, name))
-            ]
-            for name in files:
+    def _left_by(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield the output files of a step with their hashes; without any, the step itself."""
+        record, project, found = self._state.steps.get(path, {}), self._state.project, False
+        for name in record.get("outputs") or ():
+            if name in self.hashes or os.path.isfile(os.path.join(project, name)):
+                found = True
                 yield name, self.hashes.get(name) or _file_hash(project, name)
-            if not files:
-                yield f"step {path}", _hash([(record.get("cache") or {}).get("parts"), record.get("result")])
+        if not found:
+            yield f"step {path}", _hash([(record.get("cache") or {}).get("parts"), record.get("result")])
 
     # -- earlier runs
 
@@ -129,7 +126,7 @@ class Reuse:
         """Decide whether an earlier run has this step with these parts, and outputs that exist or can be restored."""
         latest: dict[str, Any] | None = None
         for row in self._others():
-            record = self._store.read(lambda view, row=row: _completed(self._reader(view, row), unit))  # type: ignore[misc]
+            record = self._completed(row, unit)
             if record is None:
                 continue
             latest = latest or record
@@ -138,6 +135,21 @@ class Reuse:
         if latest is None:
             return Decision("it has not been done before")
         return Decision(_difference(latest["cache"].get("parts") or {}, parts))
+
+    def _completed(self, row: RunRow, unit: str) -> dict[str, Any] | None:
+        """Return the record of a completed step with its parts; None if something in it was redacted."""
+
+        def read(view: View) -> Any:
+            found = Reader(self._store, view, row.run, row.run_id).value("step", unit)
+            return None if found is None else found.plain
+
+        try:
+            record = self._store.read(read)
+        except LeftoffError:
+            return None
+        if record is None or record.get("status") != "completed" or not isinstance(record.get("cache"), dict):
+            return None
+        return None if marks(record) else dict(record)
 
     def _others(self) -> list[RunRow]:
         if self._runs is None:
@@ -151,12 +163,9 @@ class Reuse:
             self._runs = [row for row in others if trusted or may_run(self._store, row)]
         return self._runs
 
-    def _reader(self, view: View, row: RunRow) -> Reader:
-        return Reader(self._store, view, row.run, row.run_id)
-
     def _with_outputs(self, row: RunRow, record: dict[str, Any]) -> Decision:
         def read(view: View) -> dict[str, dict[str, Any]]:
-            reader = self._reader(view, row)
+            reader = Reader(self._store, view, row.run, row.run_id)
             found = {path: reader.value("artifact", path) for path in record.get("outputs") or ()}
             return {path: value.plain if value is not None else {} for path, value in found.items()}
 
@@ -210,95 +219,67 @@ class Foresight:
     ``folder``: for input that is too long for a command line.
     """
 
-    def __init__(
-        self, workflow: Workflow, store: Store, project: str, redactor: Redactor, folder: str
-    ) -> None:
-        self._workflow = workflow
+    def __init__(self, state: RunState, redactor: Redactor, folder: str) -> None:
+        self._state = state
         self._redactor = redactor
         self._folder = folder
-        self._templates = Templates()
-        self._state = RunState(workflow, project, store)
-        self._graph = self._state.graph
-        self._reuse = Reuse(store, self._state, self._templates, everything=False)
+        self._reuse = Reuse(state, everything=False)
         self._running: dict[str, None] = {}  # steps that would run
 
     def plan(self, variables: dict[str, Any], *, reuse: bool) -> list[Foreseen]:
-        self._state.suppose(variables)
+        state, graph = self._state, self._state.graph
+        state.suppose(variables)
         self._reuse.everything = reuse
-        order = sorted(self._graph.leaves, key=lambda path: self._graph.level[path])
-        found = {path: list(self._step(self._workflow.by_path[path])) for path in order}
-        return [one for path in self._graph.leaves for one in found[path]]
+        order = sorted(graph.leaves, key=lambda path: graph.level[path])
+        found = {path: list(self._step(state.workflow.by_path[path])) for path in order}
+        return [one for path in graph.leaves for one in found[path]]
 
     def _step(self, step: Step) -> Iterator[Foreseen]:
+        state, path = self._state, step.path
         try:
+            before = next((other for other in self._running if other in state.graph.before[path]), None)
             if step.kind in ("approval", "manual"):
-                yield Foreseen(
-                    step.path, ASK, "a person does it" if step.kind == "manual" else "a person decides"
-                )
-                return
-            before = next((path for path in self._running if path in self._graph.before[step.path]), None)
-            if before is not None:
-                yield self._would_run(step, step.path, f"{before}, which it needs, would run")
-            elif step.when and not self._templates.test(
-                step.when, self._state.values(step), f"{step.path}: when"
-            ):
-                self._state.steps[step.path] = {"status": "skipped"}
-                yield Foreseen(step.path, SKIP, f"when: {step.when}")
-            elif step.foreach is not None:
-                yield from self._items(step)
+                yield Foreseen(path, ASK, "a person does it" if step.kind == "manual" else "a person decides")
+            elif before is not None:
+                yield self._would_run(step, path, f"{before}, which it needs, would run")
+            elif step.when and not state.templates.test(step.when, state.values(step), f"{path}: when"):
+                state.steps[path] = {"status": "skipped"}
+                yield Foreseen(path, SKIP, f"when: {step.when}")
+            elif step.foreach is None:
+                yield self._unit(step, path, NOTHING)
             else:
-                yield self._unit(step, step.path, NOTHING)
+                found = state.find_items(step)
+                if found is None:
+                    yield self._would_run(step, path, "its items are known once its command has run")
+                    return
+                named = state.name_items(step, found, self._redactor)
+                state.set_items(path, named)
+                for unit, item in named:
+                    name = unquote_part(unit.rpartition("/")[2])  # has no secret in it
+                    yield self._unit(step, unit, item).but(item=name)
         except LeftoffError as error:
-            yield self._would_run(step, step.path, f"that it can be skipped is not known: {error.message}")
-
-    def _items(self, step: Step) -> Iterator[Foreseen]:
-        values = self._state.values(step)
-        found = find_items(step, self._templates, values, self._state.project)
-        if found is None:
-            yield self._would_run(step, step.path, "its items are known once its command has run")
-            return
-        named = name_items(step, found, self._templates, values, self._redactor)
-        self._state.set_items(step.path, named)
-        for unit, item in named:
-            name = unquote_part(unit.rpartition("/")[2])  # has no secret in it
-            yield self._unit(step, unit, item).but(item=name)
+            yield self._would_run(step, path, f"that it can be skipped is not known: {error.message}")
 
     def _unit(self, step: Step, unit: str, item: Any) -> Foreseen:
-        decision = self._judged(step, unit, item)
-        if decision is None:
+        state = self._state
+        if not wanted(step, self._reuse.everything):
             return self._would_run(step, unit, EVERY_TIME)
+        values = state.values(step, item)
+        live = LiveAttempt(unit, step, item, "", AttemptFolder(self._folder))
+        command = action_of(step).command(step, state.templates, values, self._folder)
+        live.outputs, live.cwd = outputs_of(state, step, item)
+        env = own_environment(state.templates, step, values)
+        decision = self._reuse.judge(unit, self._reuse.parts(step, live, command, env))
         if decision.earlier is None:
             return self._would_run(step, unit, decision.why)
-        self._state.steps[unit] = decision.earlier.record
+        state.steps[unit] = decision.earlier.record
         self._reuse.know(decision.earlier.outputs.values())
-        self._state.suppose({**self._state.variables, **decision.earlier.variables})
+        state.suppose({**state.variables, **decision.earlier.variables})
         return Foreseen(unit, SKIP, decision.why)
-
-    def _judged(self, step: Step, unit: str, item: Any) -> Decision | None:
-        if not wanted(step, self._reuse.everything):
-            return None
-        values = self._state.values(step, item)
-        live = LiveAttempt(unit, step, item, "", AttemptFolder(self._folder))
-        command = action_of(step).command(step, self._templates, values, self._folder)
-        live.outputs, live.cwd = outputs_of(self._templates, values, step)
-        env = own_environment(self._templates, step, values)
-        return self._reuse.judge(unit, self._reuse.parts(step, live, command, env))
 
     def _would_run(self, step: Step, unit: str, why: str) -> Foreseen:
         self._running[step.path] = None
         return Foreseen(unit, RUN, why)
-
-
-def _completed(reader: Reader, unit: str) -> dict[str, Any] | None:
-    """Return the record of a completed step with its parts; None if something in it was redacted."""
-    try:
-        found = reader.value("step", unit)
-        record = found.plain if found is not None else None
-    except LeftoffError:
-        return None
-    if record is None or record.get("status") != "completed" or not isinstance(record.get("cache"), dict):
-        return None
-    return None if marks(record) else dict(record)
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
@@ -316,16 +297,13 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     return "it declares other outputs"
 
 
-def _short(inputs: dict[str, str]) -> dict[str, str]:
-    return inputs if len(inputs) <= MOST_NAMED else {"": _hash(inputs)}
-
-
 def _hash(value: Any) -> str:
-    return sha256(json_text(_plain(value)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return sha256(json_text(_lists(value)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+def _lists(value: Any) -> Any:
+    """Return a value with lists instead of tuples."""
+    return [_lists(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 
 def _file_hash(project: str, path: str) -> str:

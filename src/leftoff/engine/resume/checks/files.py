@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.resume.checks.world import World
-    from leftoff.model.digest import Row
+    from leftoff.model.codec import Row
 
 MOST_DIFFS = 5
 MOST_LINES = 200

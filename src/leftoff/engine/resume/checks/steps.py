@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from leftoff.model.digest import Row
+    from leftoff.model.codec import Row
 
 _STORED = itemgetter(2)
 # What comes behind the status says nothing about whether the step is settled.

@@ -11,8 +11,7 @@ from leftoff.engine.read.state import Reader, need_version, whole
 from leftoff.engine.resume.checks.steps import Steps
 from leftoff.engine.write.head import need_run
 from leftoff.errors import Corrupt, Unsupported
-from leftoff.model.codec import JSON
-from leftoff.model.digest import MASK
+from leftoff.model.codec import JSON, MASK
 from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.model.digest import Row
+    from leftoff.model.codec import Row
     from leftoff.model.versions import Version
     from leftoff.store.base import View
     from leftoff.store.rows import Attempt, Lease, RunRow

@@ -30,7 +30,7 @@ from leftoff.errors import LeftoffError, Usage
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import decode
 from leftoff.model.ids import check_run_id
-from leftoff.operations.run_lifecycle import Start, start
+from leftoff.operations.run_lifecycle import Start, start_or_continue
 from leftoff.operations.run_reports import StepChange, current_row, report_run
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
@@ -145,7 +145,7 @@ def _save(project: Project, caller: Caller, event: Event) -> Reported:
     """Before a step: start the run if it is new, set its variables and status, and start the step."""
     run_id, store, at, number = event.run_id, project.store, project.now, event.number("step-number")
     if run_id is not None and not (store.exists() and store.read(lambda view: view.find_run(run_id))):
-        start(project, caller, Start(workflow_of(run_id), run_id=run_id))
+        start_or_continue(project, caller, Start(workflow_of(run_id), run_id=run_id))
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         for key, value in event.variables.items():

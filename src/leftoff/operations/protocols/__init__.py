@@ -1,1 +1,0 @@
-"""What only one protocol needs: the events of BMAD."""
