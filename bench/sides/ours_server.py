@@ -27,7 +27,7 @@ class Drivers(Writers):
             return found
 
         if delay_s:
-            Link.ask = later  # type: ignore[method-assign]
+            Link.ask = later  # type: ignore[method-assign, assignment]
         super().__init__(folder, path)
 
 

@@ -36,7 +36,7 @@ def driven(store: PostgresStore, minutes: int, holder: Holder = DRIVER) -> Scrib
     scribe = Scribe(store)
     store.write(lambda tx: tx.put_lease(scribe.run, 1, holder))
     ago = f"UPDATE lease SET heard = heard - interval '{minutes} min'"
-    store.on_link(lambda link: link.ask([(ago, ())]))
+    store.asked(ago)
     return scribe
 
 

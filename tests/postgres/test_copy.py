@@ -52,7 +52,7 @@ def test_logs_go_with_it(embedded: Store, remote: PostgresStore, url: str, tmp_p
     back = SqliteStore(str(tmp_path / "back" / ".leftoff"))
     copy_store(second, back)
     assert path.read_bytes() == (Path(back.folder) / "attempts" / "x" / "log").read_bytes()
-    second.on_link(lambda link: link.script([f"DROP SCHEMA {second.place.quoted} CASCADE"]))
+    second.on_link(lambda link: link.script(f"DROP SCHEMA {second.place.quoted} CASCADE"))
     second.close()
     back.close()
 

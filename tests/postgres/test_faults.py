@@ -292,7 +292,7 @@ def test_who_was_followed_is_fenced_off(store: PostgresStore) -> None:
             store.write(
                 lambda tx, t=take_over: leases.take(tx, scribe.run, "run-1", (here, "x"), AT * 2, take_over=t)  # type: ignore[misc]
             )
-    store.on_link(lambda link: link.ask([("UPDATE lease SET heard = heard - interval '11 min'", ())]))
+    store.asked("UPDATE lease SET heard = heard - interval '11 min'")
     store.write(lambda tx: leases.take(tx, scribe.run, "run-1", (here, "two"), AT, take_over=True))
     changes = ChangeSet()
     changes.put("variable", "late", 1)

@@ -13,6 +13,7 @@ from leftoff.engine.write import lease as leases
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import Process
 from leftoff.store import postgres
+from leftoff.store.base import read_sql
 from leftoff.store.postgres import PostgresStore
 from tests.contract.scribe import AT, Scribe
 
@@ -24,8 +25,8 @@ def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatc
     def read(name: str) -> str:
         return usual(name) if name != "second.sql" else "ALTER TABLE run ADD COLUMN mood text"
 
-    usual = postgres.read_sql
-    monkeypatch.setattr(postgres, "read_sql", read)
+    usual = read_sql
+    monkeypatch.setattr("leftoff.store.postgres.read_sql", read)
     return monkeypatch
 
 

@@ -9,6 +9,7 @@ The pool has no threads of its own (a driver forks before it starts any, and a c
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import threading
@@ -49,6 +50,8 @@ _SETTINGS = (
 _OPTIONS = "-c array_nulls=on"  # arrays as everybody else has them
 _NO_OPTIONS = "unsupported startup parameter"  # what some poolers say
 _NUL = "␀"
+# It warns of a pipeline in which a statement failed; the error itself is raised.
+logging.getLogger("psycopg").addFilter(lambda record: "terminating" not in record.getMessage())
 
 
 class Link:
