@@ -48,7 +48,7 @@ SEAMS = {
     "PostgresStore._take": "leftoff.store.postgres.PostgresStore._take",
     "PostgresTx.hold": "leftoff.store.postgres.PostgresTx.hold",
     "postgres._compared": "leftoff.store.postgres._compared",
-    "SqliteStore.drop_orphans": "leftoff.store.sqlite.SqliteStore.drop_orphans",
+    "Orphans.drop": "leftoff.store.upkeep._Orphans.drop",
     "SqliteStore.vacuum": "leftoff.store.sqlite.SqliteStore.vacuum",
     "SqliteTx.need_blob": "leftoff.store.sqlite.SqliteTx.need_blob",
     "Tx.hide": "leftoff.store.base.Tx.hide",

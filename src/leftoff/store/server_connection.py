@@ -47,7 +47,9 @@ _SETTINGS = (
     "SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true), "
     "set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', $3, true)"
 )
-_OPTIONS = "-c array_nulls=on"  # arrays as everybody else has them
+_OPTIONS = (
+    "-c array_nulls=on -c standard_conforming_strings=on"  # so that texts and arrays mean what they say
+)
 _NO_OPTIONS = "unsupported startup parameter"  # what some poolers say
 _NUL = "␀"
 # It warns of a pipeline in which a statement failed; the error itself is raised.

@@ -162,7 +162,7 @@ def _refuse_while_driven(db: apsw.Connection, where: str, now: int) -> None:
     """Nor while the session of an agent whose process nobody knows has given a sign of life."""
     me = this_process()
     for columns in db.execute(Q.leases):
-        run_id, lease = columns[0], Lease(columns[1:])
+        run_id, lease = columns[0], Lease(columns[1:10])
         process: Any = lease.process
         silent = lease.silence(now) > LIMIT_MS
         if process != me and (not silent if process is None else process.state() != GONE):
