@@ -18,7 +18,7 @@ from leftoff.dialects.import_documents import Importer
 from leftoff.dialects.registry import dialect
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
-from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.lifecycle.opening import Opening, start_new_run
 from leftoff.engine.retention.policy import plan
 from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.model.changes import ChangeSet
@@ -119,8 +119,8 @@ def dialects(context: Context) -> Iterator[Row]:
 def history(folder: Path, number: int) -> None:
     """A run with so many checkpoints of every trigger, and another run."""
     store = open_store(str(folder / ".leftoff"))
-    head, _, _ = start(store, Opening("crunch", run_id="crunch-42"), 1)
-    start(store, Opening("other", run_id="other"), 1)
+    head, _, _ = start_new_run(store, Opening("crunch", run_id="crunch-42"), 1)
+    start_new_run(store, Opening("other", run_id="other"), 1)
     for index in range(number):
         step = f"{PHASES[index * len(PHASES) // number]}/batch-{index}"
         changes = ChangeSet()

@@ -13,14 +13,13 @@ from pathlib import Path
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM, iso
 from leftoff.engine.config.project import Project
-from leftoff.engine.config.settings import load
-from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.config.settings import Capture, load
+from leftoff.engine.lifecycle.opening import Opening, start_new_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import verify
-from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.workspace.tracking import Workspace
+from leftoff.engine.workspace.tracking import FileTracker, Workspace
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
@@ -46,15 +45,18 @@ def written(folder: Path, count: int) -> list[str]:
 def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
     """A run whose steps are done, each with these outputs."""
     store = SqliteStore(str(folder / ".leftoff"))
-    start(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
+    start_new_run(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
     settings = load(str(folder))
-    workspace = Workspace(store, str(folder), settings.redactor(), settings.capture, SYSTEM.now())
+    nothing = Capture(git=False, max_file=-1, max_total=0)  # files are hashed, and not copied
+    tracker = FileTracker(Workspace(store, str(folder), settings.redactor(), nothing, SYSTEM.now()))
+    tracker.limit()
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         now = iso(SYSTEM.now())
         for order, (step, paths) in enumerate(outputs.items()):
             for path in paths:
-                capture(workspace, str(folder / path), step=step, most=0).put(changes)
+                got = tracker.capture(path)
+                got._replace(about={**got.about, "step": step}).put(changes)
             done = {"status": "completed", "started_at": now, "completed_at": now, "attempt": 1}
             changes.put("step", step, {**done, "order": order, "outputs": paths})
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leftoff.api.value_kinds import register
     from leftoff.engine.read.history import Diff
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.retention.fsck import FsckReport
+    from leftoff.engine.retention.store_sweep import FsckReport
     from leftoff.errors import (
         Ambiguous,
         BadData,
@@ -72,7 +72,7 @@ _HOME = {
     "leftoff.api.step_log": ("logger",),
     "leftoff.api.store": ("Store",),
     "leftoff.engine.read.history": ("Diff",),
-    "leftoff.engine.retention.fsck": ("FsckReport",),
+    "leftoff.engine.retention.store_sweep": ("FsckReport",),
     "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
     "leftoff.workflow.functions.durable": ("step",),

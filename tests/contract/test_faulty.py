@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.lifecycle.opening import Opening, start_new_run
 from leftoff.engine.write.commit import Seal, Terms, commit, new_token
 from leftoff.engine.write.head import Head
 from leftoff.errors import LeftoffError, StoreUnavailable
@@ -55,7 +55,7 @@ class Seen:
 
 
 def started(store: FaultyStore) -> Head:
-    return start(store, Opening("work", run_id="run-1"), AT)[0]
+    return start_new_run(store, Opening("work", run_id="run-1"), AT)[0]
 
 
 def put(**values: Any) -> ChangeSet:

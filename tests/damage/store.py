@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.retention.run_states import in_trash, remove
+from leftoff.engine.retention.run_states import in_trash, remove_for_good
 from leftoff.errors import LeftoffError
 from tests.seams import SEAMS
 
@@ -84,7 +84,7 @@ def _fork_and_prune(store: leftoff.Store) -> None:
         store.prune("run-1")
         store.remove("run-2")
         for each in in_trash(store._store):
-            remove(store._store, each)
+            remove_for_good(store._store, each)
 
 
 def _list(path: Path) -> list[leftoff.RunInfo]:

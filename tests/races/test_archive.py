@@ -17,7 +17,9 @@ from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
 NOBODY = Caller()
-BEFORE = "leftoff.engine.retention.run_states.archive"  # the run was looked at, and is not archived yet
+BEFORE = (
+    "leftoff.engine.retention.run_states.put_in_archive"  # the run was looked at, and is not archived yet
+)
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def test_an_archived_run_too_many_that_moved_meanwhile(over: Path, seam: Seam, a
             with here(over) as other:
                 archive_run(other, NOBODY, "old")
 
-    seam.before("leftoff.engine.retention.run_states.discard", work)
+    seam.before("leftoff.engine.retention.run_states.trash_run", work)
     with here(over) as project:
         assert [] == [gone for gone in prune_project(project).removed if gone["kind"] == "archive"]
         assert [] == list_trash(project)

@@ -13,8 +13,8 @@ from leftoff.dialects.draft import Decoded
 from leftoff.dialects.project_retention import Retention, prune_project
 from leftoff.dialects.protocol import read as decode
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.lifecycle.agent_turns import AgentTurn
 from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
-from leftoff.engine.lifecycle.turns import Turn
 from leftoff.engine.read.state import Reader
 from leftoff.engine.retention.policy import Policy
 from leftoff.errors import Conflict, NoCheckpoint
@@ -213,10 +213,12 @@ def talk(folder: Path) -> None:
         who = Who("s1", "claude", this_process())
 
         def asked(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-            Turn(Reader(project.store, tx, row.run, row.run_id), row, changes, 1).open(who, "Hello?")
+            AgentTurn(Reader(project.store, tx, row.run, row.run_id), row, changes, 1).open(who, "Hello?")
 
         def answered(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-            Turn(Reader(project.store, tx, row.run, row.run_id), row, changes, 2).end("completed", "Hello.")
+            AgentTurn(Reader(project.store, tx, row.run, row.run_id), row, changes, 2).end(
+                "completed", "Hello."
+            )
 
         report_session(project, who, asked, session_opening(who, "main", "Hello?", {}), [])
         report_session(project, who, answered, None, [])

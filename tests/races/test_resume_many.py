@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.config.project import open_store
-from leftoff.engine.lifecycle.opening import Opening, open_run, start
+from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process
 from tests.contract.rules.transactions import in_threads
@@ -19,7 +19,7 @@ STORES = 20  # each a connection or more; several machines take turns with one
 def race(location: str, machines: int) -> None:
     """Nobody waits for long, one epoch is given, and it is the one that commits."""
     stores = [open_store(location) for _ in range(min(STORES, machines))]
-    start(stores[0], Opening("nightly", run_id="r", steps=["a"]), AT, scrubber=None)
+    start_new_run(stores[0], Opening("nightly", run_id="r", steps=["a"]), AT, scrubber=None)
     won: list[int] = []
     refused: list[LeaseHeld] = []
 

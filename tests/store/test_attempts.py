@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.lifecycle.opening import Opening, start_new_run
 from leftoff.engine.write.commit import Guard, Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.errors import Conflict
@@ -26,7 +26,7 @@ def store(store_path: Path) -> Iterator[SqliteStore]:
 
 @pytest.fixture
 def head(store: SqliteStore) -> Head:
-    return start(store, Opening("work", run_id="run-1", steps=["a", "b"]), AT)[0]
+    return start_new_run(store, Opening("work", run_id="run-1", steps=["a", "b"]), AT)[0]
 
 
 def attempt(store: SqliteStore, head: Head, token: str, step: str = "a") -> None:
@@ -82,7 +82,7 @@ def test_unknown_token_is_refused(store: SqliteStore, head: Head) -> None:
 
 def test_a_step_of_another_run_may_report(store: SqliteStore, head: Head) -> None:
     """A step may begin a run of its own and report on it, for as long as it is not replaced itself."""
-    other = start(store, Opening("work", run_id="run-2"), AT)[0]
+    other = start_new_run(store, Opening("work", run_id="run-2"), AT)[0]
     attempt(store, other, "t2")
     report(store, head, 1, Guard(attempt="t2"))
     attempt(store, other, "t3")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.lifecycle.opening import Opening, open_run, start
+from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, Terms, commit
 from leftoff.engine.write.head import Head
@@ -42,7 +42,7 @@ def store(store_path: Path) -> Iterator[SqliteStore]:
 
 @pytest.fixture
 def head(store: SqliteStore) -> Head:
-    return start(store, Opening("work", run_id="run-1"), FakeClock().now())[0]
+    return start_new_run(store, Opening("work", run_id="run-1"), FakeClock().now())[0]
 
 
 def drive(store: SqliteStore, clock: FakeClock | None = None, **more: Any) -> int:

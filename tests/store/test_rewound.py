@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.lifecycle.opening import Opening, start_new_run
 from leftoff.engine.write.commit import Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.errors import Rewound
@@ -34,7 +34,7 @@ def store(store_path: Path) -> Iterator[SqliteStore]:
 
 @pytest.fixture
 def head(store: SqliteStore) -> Head:
-    return start(store, Opening("work", run_id="run-1"), AT)[0]
+    return start_new_run(store, Opening("work", run_id="run-1"), AT)[0]
 
 
 def put(store: SqliteStore, head: Head, **values: int) -> None:

@@ -21,7 +21,7 @@ MANY_PARAMETERS = {
     "leftoff.api.run.map",
     "leftoff.api.store.start",
     "leftoff.engine.lifecycle.opening.__init__",
-    "leftoff.engine.steps.unblock.unblock",
+    "leftoff.engine.steps.approvals.clear_blocks",
     "leftoff.operations.checkpoints.fork_run",
     "leftoff.operations.run_lifecycle.decide_step",
     "leftoff.operations.run_reports.report_run",

@@ -67,7 +67,7 @@ def test_whoever_goes_on_knows_how_the_last_try_ended() -> None:
 
 def test_once_more_is_as_if_it_had_never_been_tried() -> None:
     """But for how often that was."""
-    assert {**OWN, "status": "pending", ONCE_MORE: True} == lifecycle.once_more(TRIED)
+    assert {**OWN, "status": "pending", ONCE_MORE: True} == lifecycle.redo(TRIED)
 
 
 def _writes(path: Path) -> list[str]:

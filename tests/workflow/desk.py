@@ -16,7 +16,7 @@ from pathlib import Path
 from leftoff.engine.config.settings import Redaction, Settings
 from leftoff.host import Process, scope, started
 from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, Job
-from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
+from leftoff.workflow.processes.client import Ended, Launcher, LostJob, Ready
 
 ROOT = Path(__file__).parents[2]
 MARK = "LEFTOFF_OF_TEST"
@@ -74,7 +74,7 @@ class Desk:
         self.launcher = Launcher(redaction or Settings().redaction)
         self.processes: dict[str, Process] = {}
         self._count = 0
-        self._heard: list[Ready | Ended | Lost] = []
+        self._heard: list[Ready | Ended | LostJob] = []
 
     def folder(self, token: str) -> AttemptFolder:
         return AttemptFolder.of(str(self.store), "run-1", token)
@@ -105,7 +105,7 @@ class Desk:
         self.launcher.go(token)
         return token
 
-    def next(self, token: str) -> Ready | Ended | Lost:
+    def next(self, token: str) -> Ready | Ended | LostJob:
         """What happened next to a job; what happened to others is kept for whoever asks."""
         deadline = time.monotonic() + PATIENCE
         while True:

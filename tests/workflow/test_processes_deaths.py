@@ -17,7 +17,7 @@ from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
-from leftoff.workflow.processes.client import Ended, Lost, Ready
+from leftoff.workflow.processes.client import Ended, LostJob, Ready
 from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, desk_in, driver, nothing_left, wait_for
 
@@ -57,7 +57,7 @@ say(process.pid)
 """
 
 
-@pytest.mark.parametrize("round", range(5))
+@pytest.mark.parametrize("round", range(2))
 def test_a_driver_that_dies_before_it_says_go(alone: None, tmp_path: Path, round: int) -> None:
     """Its shim ends by itself, and the command never ran, nor looks as if it had."""
     with driver(JOB + "os.kill(os.getpid(), 9)", tmp_path) as there:
@@ -83,7 +83,7 @@ def test_a_shim_that_does_not_wait_would_be_noticed(alone: None, tmp_path: Path)
     assert ["one"] == lines(tmp_path / "ran")
 
 
-@pytest.mark.parametrize("round", range(5))
+@pytest.mark.parametrize("round", range(2))
 def test_a_driver_that_dies_as_soon_as_it_said_go(alone: None, tmp_path: Path, round: int) -> None:
     """The command runs, once, and its exit code is on disk."""
     with driver(JOB + "desk.launcher.go(token); os.kill(os.getpid(), 9)", tmp_path) as there:
@@ -221,7 +221,7 @@ def test_a_launcher_that_dies_with_a_job_in_hand(desk: Desk, tmp_path: Path) -> 
     token = desk.start("/bin/sh", "-c", "echo x >>ran")
     os.kill(launcher_pid(desk), signal.SIGKILL)
     lost = desk.next(token)
-    assert isinstance(lost, Lost) and not lost.told
+    assert isinstance(lost, LostJob) and not lost.told
     assert (0, []) == (desk.sh("true")[0].code, lines(tmp_path / "ran"))
 
 
@@ -243,7 +243,7 @@ def test_launchers_and_shims_that_die_at_once(desk: Desk, tmp_path: Path) -> Non
     heard: dict[str, list[str]] = {token: [] for token in after}
     while not all(kinds[-1:] == ["Ended"] for kinds in heard.values()):
         for event in desk.launcher.events(1):
-            if isinstance(event, Lost):
+            if isinstance(event, LostJob):
                 assert not desk.folder(event.token).began()
                 del heard[event.token]
                 heard[desk.start("/bin/sh", "-c", "echo x >>ran")] = []
@@ -265,7 +265,7 @@ def test_no_launcher_can_be_made(desk: Desk, tmp_path: Path, monkeypatch: pytest
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/no/such/python")
         lost = desk.next(token)
-        assert isinstance(lost, Lost)
+        assert isinstance(lost, LostJob)
         assert not lost.told
         with pytest.raises(LeftoffError, match="cannot be kept running: No such file"):
             desk.start("true")
@@ -280,7 +280,7 @@ def test_launchers_that_all_die(desk: Desk, tmp_path: Path, monkeypatch: pytest.
         patch.setattr(SEAMS["client._CODE"], "raise SystemExit(3)")
         token = desk.start("/bin/sh", "-c", "touch ran")
         lost = desk.next(token)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostJob)
     assert (False, False) == (lost.told, (tmp_path / "ran").exists())
     assert 0 == desk.sh("true")[0].code
 
@@ -292,7 +292,7 @@ def test_a_launcher_that_is_dead_already(desk: Desk) -> None:
         if look:
             desk.launcher.events(0.2)
         first = desk.next(desk.start("true"))
-        assert isinstance(first, Ready) or (not look and isinstance(first, Lost) and not first.told)
+        assert isinstance(first, Ready) or (not look and isinstance(first, LostJob) and not first.told)
         assert 0 == desk.sh("true")[0].code
         groups.kill(desk.processes.popitem()[1])  # the next job needs a new one, too
 
@@ -327,7 +327,7 @@ def test_a_shim_that_dies_before_it_is_told(desk: Desk, tmp_path: Path) -> None:
     wait_for(lambda: not channel.waits, "it is dead, and the launcher has let go of its channel, too")
     desk.launcher.go(token)
     lost = desk.next(token)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostJob)
     assert (False, False) == (lost.told, (tmp_path / "ran").exists())
 
 
@@ -341,7 +341,7 @@ def test_a_shim_that_dies_while_its_command_runs(desk: Desk, tmp_path: Path) -> 
     assert groups.alive(process, desk.folder(token))
     (tmp_path / "on").touch()
     lost = desk.next(token)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostJob)
     assert (True, True, None) == (
         lost.told,
         (tmp_path / "ended").exists(),
@@ -358,7 +358,7 @@ def test_a_command_without_its_shim_still_has_its_timeout(desk: Desk, tmp_path: 
     wait_for((tmp_path / "up").exists, "it runs")
     os.kill(desk.processes[token].pid, signal.SIGKILL)
     lost = desk.next(token)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostJob)
     assert lost.told
 
 
@@ -395,7 +395,7 @@ def test_a_free_shim_that_dies_with_a_job_in_hand(desk: Desk) -> None:
     assert process == desk.ready(second)
     os.kill(process.pid, signal.SIGKILL)
     desk.launcher.go(second)
-    assert isinstance(desk.next(second), Lost)
+    assert isinstance(desk.next(second), LostJob)
     assert not desk.folder(second).began()
     assert 0 == desk.sh("true")[0].code
 
@@ -418,14 +418,14 @@ def test_everything_of_an_attempt_is_killed(desk: Desk, tmp_path: Path) -> None:
     wait_for((tmp_path / "up").exists, "it runs")
     os.killpg(desk.processes[token].pid, signal.SIGKILL)
     lost = desk.next(token)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostJob)
     assert (True, None) == (lost.told, desk.folder(token).exit())
 
 
 def test_a_command_that_kills_its_group(desk: Desk) -> None:
     """kill -9 0 takes the shim along: the attempt is lost, not hung."""
     lost = desk.next(desk.go("/bin/sh", "-c", "kill -9 0"))
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, LostJob)
     assert lost.told
 
 
@@ -448,7 +448,7 @@ hear()
         assert groups.alive(process)
         groups.terminate(process)
         wait_for((tmp_path / "asked").exists, "the command was asked")
-        assert isinstance(desk.next("t1"), Lost)
+        assert isinstance(desk.next("t1"), LostJob)
 
 
 # ------------------------------------------------------------------------------------------------- groups
@@ -462,7 +462,7 @@ def test_kill_ends_everything(desk: Desk, tmp_path: Path) -> None:
     groups.kill(desk.processes[token])
     assert not groups.alive(desk.processes[token])
     end = desk.next(token)  # the shim may see its command die before it dies itself
-    assert isinstance(end, Lost) or (isinstance(end, Ended) and end.exit.signal == 9)
+    assert isinstance(end, LostJob) or (isinstance(end, Ended) and end.exit.signal == 9)
 
 
 def test_another_process_with_the_pid_is_not_the_attempt(desk: Desk) -> None:
@@ -473,7 +473,7 @@ def test_another_process_with_the_pid_is_not_the_attempt(desk: Desk) -> None:
     groups.terminate(before)
     groups.kill(before)
     desk.launcher.watch("t1", before, AttemptFolder("/nowhere"))
-    assert isinstance(desk.next("t1"), Lost)
+    assert isinstance(desk.next("t1"), LostJob)
 
 
 def test_what_cannot_be_seen_counts_as_alive() -> None:

@@ -15,11 +15,7 @@ from leftoff.model import typed
 from leftoff.workflow.processes.attempt_folder import (
     AttemptFolder,
     Exit,
-    Job,
     LogFollower,
-    Order,
-    framed,
-    receive,
 )
 
 
@@ -88,48 +84,6 @@ def test_something_else_is_no_exit(folder: AttemptFolder, line: bytes) -> None:
 def test_an_exit_that_cannot_be_read(folder: AttemptFolder) -> None:
     os.mkdir(os.path.join(folder, "exit"))
     assert folder.exit() is None
-
-
-# ------------------------------------------------------------------------------------------------ the wire
-
-
-def test_a_job_comes_back() -> None:
-    """Text of any kind, and no timeout, arrive as the bytes that the operating system takes."""
-    odd = os.fsdecode(b"\xff")
-    job = Job("t", "/a", ["sh", odd, "ü"], {"K": odd}, "/", timeout=None, grace=1.5, secrets=["sé"])
-    order = Order.unpack(job.pack())
-    assert (b"/a", [b"sh", b"\xff", "ü".encode()], {b"K": b"\xff"}, b"/", None, 1.5, ["sé".encode()]) == (
-        order.folder,
-        order.argv,
-        order.env,
-        order.cwd,
-        order.timeout,
-        order.grace,
-        order.secrets,
-    )
-
-
-@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 12])
-def test_a_message_that_is_cut_is_none(length: int) -> None:
-    """A sender that dies in the middle of a message has said nothing."""
-    read, write = os.pipe()
-    os.write(write, framed(b"hello")[:length])
-    os.close(write)
-    try:
-        assert receive(read) is None
-    finally:
-        os.close(read)
-
-
-def test_messages_follow_each_other() -> None:
-    read, write = os.pipe()
-    os.write(write, framed(b"one") + framed(b"") + framed(b"two") + b"g")
-    os.close(write)
-    try:
-        assert [b"one", b"", b"two"] == [receive(read), receive(read), receive(read)]
-        assert b"g" == os.read(read, 1)
-    finally:
-        os.close(read)
 
 
 # ------------------------------------------------------------------------------------------- the variables

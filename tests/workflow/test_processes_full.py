@@ -32,13 +32,13 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def failing(monkeypatch: pytest.MonkeyPatch, times: int, error: int = errno.ENOSPC) -> list[int]:
     """Let the exit be written only after so many tries; a list of those."""
-    real, tries = shim.write, []
+    real, tries = shim.write_exit, []
 
     def write(line: bytes, folder: str) -> int:
         tries.append(1)
         return error if len(tries) <= times else real(line, folder)
 
-    monkeypatch.setattr(SEAMS["shim.write"], write)
+    monkeypatch.setattr(SEAMS["shim.write_exit"], write)
     monkeypatch.setattr(SEAMS["shim.RETRY_S"], 0.001)
     return tries
 
@@ -50,7 +50,7 @@ def test_an_exit_that_cannot_be_written_yet(
     ours, theirs = pair
     failing(monkeypatch, 3)
     exit = Exit(3, at=1)
-    shim.record(exit, str(tmp_path), theirs.fileno(), free=True)
+    shim.record_exit(exit, str(tmp_path), theirs.fileno(), free=True)
     assert b"Xu " + exit.line(tmp_path.name) + b"Wf\n" == ours.recv(1000)
     assert exit == AttemptFolder(str(tmp_path)).exit()
 
@@ -63,10 +63,10 @@ def test_an_exit_that_can_never_be_written(
     tries = failing(monkeypatch, 10**9)
     monkeypatch.setattr(SEAMS["shim.KEEP_TRYING_S"], 0.05)
     ours.close()
-    shim.record(Exit(3, at=1), str(tmp_path), theirs.fileno(), free=True)
+    shim.record_exit(Exit(3, at=1), str(tmp_path), theirs.fileno(), free=True)
     assert len(tries) > 1
     tries = failing(monkeypatch, 10**9, errno.ENOENT)
-    shim.record(Exit(3, at=1), str(tmp_path), theirs.fileno(), free=True)
+    shim.record_exit(Exit(3, at=1), str(tmp_path), theirs.fileno(), free=True)
     assert 1 == len(tries)
 
 
@@ -94,7 +94,7 @@ def test_a_folder_that_was_never_there(tmp_path: Path) -> None:
 def test_a_torn_exit_is_written_anew(tmp_path: Path) -> None:
     """What an earlier try left is replaced."""
     (tmp_path / "exit").write_bytes(b'{"at":1,"code":0,"err' * 100)
-    assert 0 == shim.write(Exit(7, at=2).line(tmp_path.name), str(tmp_path))
+    assert 0 == shim.write_exit(Exit(7, at=2).line(tmp_path.name), str(tmp_path))
     assert Exit(7, at=2) == AttemptFolder(str(tmp_path)).exit()
 
 
@@ -113,7 +113,7 @@ def test_what_an_exit_vouches_for_is_synced(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(
         SEAMS["shim.sync_folder"], lambda path: synced.append(os.path.basename(os.path.realpath(path)))
     )
-    assert 0 == shim.write(Exit(0, at=1).line(tmp_path.name), str(tmp_path))
+    assert 0 == shim.write_exit(Exit(0, at=1).line(tmp_path.name), str(tmp_path))
     assert [] == synced
     assert 0 == shim.sync_exit(str(tmp_path))
     assert ["vars", "result", "exit", tmp_path.name, tmp_path.parent.name] == synced

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.processes.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, Log
+from leftoff.workflow.processes.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, StepLog
 from tests.workflow.desk import Desk, desk_in, driver, nothing_left, wait_for
 
 BUILT_IN = Redactor()
@@ -268,7 +268,7 @@ say(desk.end(token).code)
 
 def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once there is room again, the log says how much is not in it."""
-    log = Log(str(tmp_path / "log"), None, [])
+    log = StepLog(str(tmp_path / "log"), None, [])
     real = os.write
     log.add(b"one\n")
     with monkeypatch.context() as patch:
@@ -294,7 +294,7 @@ def test_what_cannot_be_redacted_is_withheld(tmp_path: Path) -> None:
             raise RecursionError("too deep")
 
     broken: Any = Broken()
-    log = Log(str(tmp_path / "log"), broken, [])
+    log = StepLog(str(tmp_path / "log"), broken, [])
     log.add(b"a secret\n")
     log.close()
     shown = (tmp_path / "log").read_text()
@@ -304,7 +304,7 @@ def test_what_cannot_be_redacted_is_withheld(tmp_path: Path) -> None:
 
 def test_a_line_is_due(tmp_path: Path) -> None:
     """An unfinished line is due a second after it came; more of it does not put that off, its end does."""
-    log = Log(str(tmp_path / "log"), None, [])
+    log = StepLog(str(tmp_path / "log"), None, [])
     assert log.due is None
     log.add(b"a")
     first = log.due

@@ -13,7 +13,7 @@ import pytest
 
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.processes.client import Ended, Lost, Ready
+from leftoff.workflow.processes.client import Ended, LostJob, Ready
 from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, driver, nothing_left
 
@@ -60,8 +60,8 @@ def shim(*words):
 launcher.shim = shim
 launcher.main()
 """
-# Every line takes a minute; each seventh, as many as a test run can bear.
-EVERY = [7, pytest.param(1, marks=pytest.mark.crash_full)]
+# Every line takes a minute; each eleventh, as many as a test run can bear.
+EVERY = [11, pytest.param(1, marks=pytest.mark.crash_full)]
 
 
 def ran(folder: Path) -> list[str]:
@@ -85,7 +85,7 @@ def play(folder: Path) -> tuple[bool, bool]:
         if isinstance(found, Ended):
             assert (["x"], True, exit) == (ran(folder), found.exit.ok, found.exit)
             return True, groups.alive(process)
-        assert isinstance(found, Lost)
+        assert isinstance(found, LostJob)
         assert exit is None
         if not found.told:
             assert ([], False) == (ran(folder), desk.folder(token).began())

@@ -206,12 +206,6 @@ def test_command_not_found(desk: Desk) -> None:
     assert "leftoff: no-such-command-anywhere: command not found\n" == log
 
 
-def test_path_not_found(desk: Desk) -> None:
-    """A path is not looked for elsewhere."""
-    exit, _ = desk.run("./nothing")
-    assert (127, "./nothing: command not found") == (exit.code, exit.error)
-
-
 def test_found_on_the_commands_own_path(desk: Desk, tmp_path: Path) -> None:
     """The PATH that counts is the one the command gets, also for what is relative to its folder."""
     tool = tmp_path / "tools" / "my-tool"
@@ -235,14 +229,11 @@ def test_not_executable(desk: Desk, tmp_path: Path, mode: int, content: str, why
     tool = tmp_path / "tool"
     tool.write_text(content)
     tool.chmod(mode)
+    exit, _ = desk.run(str(tmp_path))
+    assert (126, f"{tmp_path}: cannot be executed: it is a folder") == (exit.code, exit.error)
     exit, log = desk.run(str(tool))
     assert (126, f"{tool}: cannot be executed: {why}") == (exit.code, exit.error)
     assert f"leftoff: {exit.error}\n" == log
-
-
-def test_a_folder_is_no_command(desk: Desk, tmp_path: Path) -> None:
-    exit, _ = desk.run(str(tmp_path))
-    assert (126, f"{tmp_path}: cannot be executed: it is a folder") == (exit.code, exit.error)
 
 
 def test_missing_working_folder(desk: Desk, tmp_path: Path) -> None:
@@ -251,13 +242,6 @@ def test_missing_working_folder(desk: Desk, tmp_path: Path) -> None:
     exit = desk.end(token)
     why = f"the working folder {tmp_path}/gone cannot be entered: No such file or directory"
     assert (127, why) == (exit.code, exit.error)
-
-
-def test_working_folder_is_a_file(desk: Desk, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    exit, _ = desk.sh("true", cwd=str(tmp_path / "file"))
-    assert 126 == exit.code
-    assert "Not a directory" in str(exit.error)
 
 
 def test_what_no_system_takes(desk: Desk) -> None:

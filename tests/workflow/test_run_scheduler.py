@@ -135,3 +135,84 @@ def test_it_keeps_order_and_limits_and_ends(text: str, most: int | None, data: s
             assert play.graph.before[path] & held or any(
                 scheduler.status[needed] == "pending" for needed in play.graph.before[path]
             ), (path, scheduler.status)
+
+
+# -- what a run that is driven again needs; the rest is tested with real steps
+
+CHAIN = "steps: [{id: a, run: x}, {id: b, run: x}, {id: c, run: x}]"
+WIDE = "max_parallel: 2\nsteps: [{id: a, run: x, needs: []}, {id: b, run: x, needs: []}, {id: c, run: x, needs: []}]"
+PHASES = """
+steps:
+  - id: p
+    steps: [{id: a, run: x}, {id: b, run: x, needs: []}]
+  - {id: q, run: x}
+"""
+
+
+def scheduler(text: str, most: int | None = None) -> Scheduler:
+    workflow = parse(f"name: w\n{text}", "w.yaml")
+    made = Scheduler(workflow, Graph(workflow), most)
+    made.restore({})
+    return made
+
+
+def test_what_waits_for_a_person_holds_no_place() -> None:
+    """The others go on; at the end it is over, though something waits."""
+    plan = scheduler("max_parallel: 1\nsteps: [{id: a, approval: Well?}, {id: b, run: x, needs: []}]")
+    assert ["a"] == plan.due(0)
+    plan.wait("a")
+    assert ["b"] == plan.due(0)
+    plan.ended("b", "b", "completed")
+    assert (True, ["a"]) == (plan.over, plan.of("waiting"))
+
+
+def test_a_later_life_starts_where_the_last_one_ended() -> None:
+    """Ended leaves stay ended, failed ones are due again, what waits still waits."""
+    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    plan = Scheduler(workflow, Graph(workflow))
+    plan.restore({"a": "completed", "b": "failed"})
+    assert ["b"] == plan.due(0)
+
+
+def test_a_unit_that_runs_already_is_not_due() -> None:
+    """A process of an earlier life holds its place, even beyond the limit."""
+    plan = scheduler(WIDE, most=1)
+    plan.claim("b", "b")
+    assert [] == plan.due(0)
+    plan.ended("b", "b", "completed")
+    assert ["a"] == plan.due(0)
+    plan.ended("a", "a", "completed")
+    assert ["c"] == plan.due(0)
+
+
+def test_batches_are_complete_when_all_in_them_ended() -> None:
+    """Level by level."""
+    plan = scheduler(PHASES)
+    plan.due(0)
+    plan.ended("p/a", "p/a", "completed")
+    assert not plan.batch_is_complete(0)
+    plan.ended("p/b", "p/b", "completed")
+    assert plan.batch_is_complete(0)
+
+
+def test_what_is_done_again_goes_before_what_needs_it() -> None:
+    """Steps between them that are done do not let the later one begin; what waits for a person does not hold it up."""
+    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    plan = Scheduler(workflow, Graph(workflow))
+    plan.restore({"a": "pending", "b": "completed"})
+    assert ["a"] == plan.due(0)
+    plan.ended("a", "a", "completed")
+    assert ["c"] == plan.due(0)
+    plan = Scheduler(workflow, Graph(workflow))
+    plan.restore({"a": "blocked", "b": "completed"})
+    assert ["c"] == plan.due(0)
+
+
+def test_what_is_not_to_be_done_now_holds_up_nobody() -> None:
+    """Of several steps that are named, those wait for each other, and for no other."""
+    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    for only, due in (({"a", "c"}, ["a"]), ({"c"}, ["c"])):
+        plan = Scheduler(workflow, Graph(workflow))
+        plan.only = frozenset(only)
+        plan.restore({"a": "pending", "b": "completed"})
+        assert due == plan.due(0)

@@ -9,13 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.definition.source import DEEPEST, MOST_NODES, Problems, read
+from leftoff.workflow.definition.source import DEEPEST, MOST_NODES, Problems, read_yaml
 
 
 def value(text: str) -> Any:
     """What a text stands for."""
     problems = Problems("flow.yaml")
-    node = read(text, problems)
+    node = read_yaml(text, problems)
     problems.check()
     return node.plain() if node is not None else None
 
@@ -65,7 +65,7 @@ def test_scalars(text: str, wanted: object) -> None:
 
 def test_every_node_knows_its_place() -> None:
     """Line and column count characters, from 1, wherever a value stands."""
-    root = read("é: {ü: 'x', b: [1,\n   two]}\nc: |\n  text\n", Problems("f"))
+    root = read_yaml("é: {ü: 'x', b: [1,\n   two]}\nc: |\n  text\n", Problems("f"))
     assert root is not None
     inner = root.get("é")
     assert inner is not None

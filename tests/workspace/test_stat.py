@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leftoff.engine.workspace import file_state
-from leftoff.engine.workspace.file_state import hashed, look, take, unchanged
+from leftoff.engine.workspace.file_state import compare_files, hashed, read_steadily, unchanged
 
 
 def settle(path: Path) -> None:
@@ -20,7 +20,7 @@ def settle(path: Path) -> None:
 
 
 def about(path: Path) -> dict[str, Any]:
-    (digest, size), _, seen = take(str(path), hashed)
+    (digest, size), _, seen = read_steadily(str(path), hashed)
     return {"hash": f"sha256:{digest.hex()}", "size": size, "seen": seen}
 
 
@@ -35,8 +35,8 @@ def test_unchanged_files_are_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     settle(path)
     for number in range(1000):
         entries[str(number)] = about(tmp_path / str(number))
-    monkeypatch.setattr(file_state, "open_file", lambda *_, **__: pytest.fail("a file was opened"))
-    assert {"same"} == set(look(str(tmp_path), entries).values())
+    monkeypatch.setattr(file_state, "open_regular", lambda *_, **__: pytest.fail("a file was opened"))
+    assert {"same"} == set(compare_files(str(tmp_path), entries).values())
 
 
 def fifo(path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_became_of_a_file(change: Any, expected: str, tmp_path: Path) -> No
     path.write_text("first")
     record = about(path)
     change(path)
-    assert {"f": expected} == look(str(tmp_path), {"f": record})
+    assert {"f": expected} == compare_files(str(tmp_path), {"f": record})
 
 
 def test_same_size_and_time_are_not_enough(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_same_size_and_time_are_not_enough(tmp_path: Path) -> None:
     path.write_text("other")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert not unchanged(record, path.stat())
-    assert {"f": "changed"} == look(str(tmp_path), {"f": record})
+    assert {"f": "changed"} == compare_files(str(tmp_path), {"f": record})
 
 
 def test_a_file_changed_while_it_was_hashed_is_dirty(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_file_changed_while_it_was_hashed_is_dirty(tmp_path: Path) -> None:
             file.write("more")
         return total
 
-    assert take(str(path), growing)[2] is None
+    assert read_steadily(str(path), growing)[2] is None
 
 
 def test_times_in_whole_seconds_need_two_of_them(tmp_path: Path) -> None:
@@ -117,15 +117,17 @@ def test_deep_hashes_everything(tmp_path: Path) -> None:
     record = about(path)
     record["hash"] = "sha256:" + "0" * 64
     entries = {"f": record}
-    assert ["same", "changed"] == [look(str(tmp_path), entries, deep=deep)["f"] for deep in (False, True)]
+    assert ["same", "changed"] == [
+        compare_files(str(tmp_path), entries, deep=deep)["f"] for deep in (False, True)
+    ]
 
 
 def test_links_and_deletions(tmp_path: Path) -> None:
     """A link is where it points to; a file that was deleted is the same while it is not there."""
     (tmp_path / "link").symlink_to("a")
     entries: dict[str, dict[str, Any]] = {"link": {"target": "a", "size": 1}, "gone": {"status": "deleted"}}
-    assert {"link": "same", "gone": "same"} == look(str(tmp_path), entries)
+    assert {"link": "same", "gone": "same"} == compare_files(str(tmp_path), entries)
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to("b")
     (tmp_path / "gone").write_text("")
-    assert {"link": "changed", "gone": "changed"} == look(str(tmp_path), entries)
+    assert {"link": "changed", "gone": "changed"} == compare_files(str(tmp_path), entries)

@@ -18,7 +18,7 @@ from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.project import Project, in_git
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.lifecycle.spool import Spool
-from leftoff.engine.workspace import edits
+from leftoff.engine.workspace.tracking import Peeked, edited_paths, peek
 from leftoff.errors import BadSettings, Corrupt, LeftoffError, NeedsPerson, StoreUnavailable, Unsupported
 from leftoff.files import failure
 from leftoff.host import GONE, Process, this_process
@@ -63,9 +63,9 @@ def put_event(project: Project, folder: str, delivery: Delivery) -> str:
     may_make = event.is_work and (not delivery.anywhere or in_git(project.folder))
     if event.name not in EVENTS or not (os.path.isdir(folder) or project.store.far or may_make):
         return ""
-    about, peeked = _describe(project, delivery), list[edits.Peeked]()
+    about, peeked = _describe(project, delivery), list[Peeked]()
     if event.name == "PreToolUse":
-        peeked = edits.peek(project.workspace(project.at), edits.inside(project.folder, event.paths()))
+        peeked = peek(project.workspace(project.at), edited_paths(project.folder, event.paths()))
         if not peeked:
             return ""
         about["files"] = [[one.path, one.about] for one in peeked]
@@ -110,7 +110,7 @@ def _identity(process: Process | None) -> list[Any] | None:
 
 
 def _session(
-    project: Project, about: dict[str, Any], name: str, peeked: list[edits.Peeked] | None = None
+    project: Project, about: dict[str, Any], name: str, peeked: list[Peeked] | None = None
 ) -> Session:
     """Return the session of an event, as ``_describe`` returned it."""
     callers = [
@@ -269,7 +269,7 @@ class _Draining:
         project.at = about["at"]
         store.patience = min(self._patience, max(self._end - time.monotonic(), _LEAST_S))
         files = zip(about.get("files", ()), contents, strict=True)
-        peeked = [edits.Peeked(path, record, data) for (path, record), data in files]
+        peeked = [Peeked(path, record, data) for (path, record), data in files]
         session = _session(project, about, name, peeked)
         if name != self._own:  # else the agent still waits for its hook
             session.until = about["at"] * 1_000_000

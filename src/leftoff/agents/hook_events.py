@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from leftoff.engine.read.transcript import gemini_end
-from leftoff.engine.steps.lists import Item
+from leftoff.engine.steps.lists import ListItem
 from leftoff.errors import Invalid
 from leftoff.model.codec import decode
 
@@ -159,7 +159,7 @@ class Event:
         full = (os.path.normpath(os.path.join(self.cwd or os.getcwd(), path)) for path in named if path)
         return list(dict.fromkeys(full))
 
-    def todo_list(self) -> list[Item] | None:
+    def todo_list(self) -> list[ListItem] | None:
         """Return the todo list or plan in a tool call; ``None`` if it has none."""
         if self.tool == "ExitPlanMode":
             plan = self.given.get("plan")
@@ -169,24 +169,26 @@ class Event:
         if not isinstance(entries, list):
             return None
         found = [
-            Item(str(entry.get(word) or entry.get("content") or ""), _status(entry))
+            ListItem(str(entry.get(word) or entry.get("content") or ""), _status(entry))
             for entry in entries[:_MOST]
             if isinstance(entry, dict)
         ]
         return [item for item in found if item.text]
 
-    def task(self) -> Item | None:
+    def task(self) -> ListItem | None:
         """Return the one entry of the todo list that the event is about; ``None`` if it changes no entry."""
         if self.name in ("TaskCreated", "TaskCompleted"):
             status = "pending" if self.name == "TaskCreated" else "completed"
-            item = Item(self.text("task_subject").strip()[:2000], status, self.text("task_id") or None)
+            item = ListItem(self.text("task_subject").strip()[:2000], status, self.text("task_id") or None)
             return item if item.text or (item.task and status == "completed") else None
         if self.tool not in _TASKS or (self.tool == "TaskUpdate" and "status" not in self.given):
             return None
         answer = self.data.get("tool_response")
         made = answer.get("task", answer) if isinstance(answer, dict) else None
         task = self.given.get("taskId") or (made.get("id") if isinstance(made, dict) else None)
-        return Item(str(self.given.get("subject") or ""), _status(self.given), str(task) if task else None)
+        return ListItem(
+            str(self.given.get("subject") or ""), _status(self.given), str(task) if task else None
+        )
 
     @property
     def is_work(self) -> bool:
@@ -199,15 +201,15 @@ def _status(entry: dict[str, Any]) -> str:
     return _STATUS.get(str(entry.get("status")), "pending")
 
 
-def _planned(plan: str) -> list[Item] | None:
+def _planned(plan: str) -> list[ListItem] | None:
     """Return the outermost entries of a plan's lists, if it has any."""
     out = []
     for line in plan.splitlines():
         number, dot, rest = line.partition(". ")
         if dot and number.isdigit():
-            out.append(Item(rest))
+            out.append(ListItem(rest))
         elif line.startswith(_BULLETS):
-            out.append(Item(line[2:]))
+            out.append(ListItem(line[2:]))
     return [item for item in out[:_MOST] if item.text] or None
 
 

@@ -14,17 +14,25 @@ from leftoff.agents.hook_events import Event
 from leftoff.agents.session import Session
 from leftoff.clock import iso
 from leftoff.engine.lifecycle import sessions
-from leftoff.engine.lifecycle.changed_files import whose
+from leftoff.engine.lifecycle.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn, Unclaimed, whose
 from leftoff.engine.lifecycle.spool import Spool
-from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Turn, Unclaimed
 from leftoff.engine.read.find import OPEN_TURN, SESSION
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.transcript import ANSWERED, CANCELLED, failed_commands
 from leftoff.engine.steps.lifecycle import steps_in
-from leftoff.engine.steps.lists import Item, put_list, put_task
-from leftoff.engine.workspace import edits
+from leftoff.engine.steps.lists import ListItem, put_list, put_task
 from leftoff.engine.workspace.git import remember_git
-from leftoff.engine.workspace.tracking import Found, files_of, still_complete
+from leftoff.engine.workspace.tracking import (
+    Found,
+    capture_edits,
+    changed_in_turn,
+    edited_paths,
+    is_news,
+    known_to,
+    put_first,
+    still_complete,
+    store_first,
+)
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.model.changes import ChangeSet
@@ -72,9 +80,9 @@ def _begin_work(session: Session, title: str = "") -> None:
     ):
         return
     try:
-        _commit_start(session, title, edits.changed(session.workspace, None, None) if row is None else None)
+        _commit_start(session, title, changed_in_turn(session.workspace, None, None) if row is None else None)
     except (Corrupt, StoreUnavailable):  # the content from the prompt is not there any more
-        _commit_start(session, title, edits.changed(session.workspace, row, None))
+        _commit_start(session, title, changed_in_turn(session.workspace, row, None))
 
 
 def _commit_start(session: Session, title: str, found: Found | None) -> None:
@@ -89,9 +97,9 @@ def _commit_start(session: Session, title: str, found: Found | None) -> None:
     sessions.report_session(session.project, session.who, make, opening, blobs, "start")
 
 
-def _turn(session: Session, tx: Tx, row: RunRow, changes: ChangeSet) -> Turn:
+def _turn(session: Session, tx: Tx, row: RunRow, changes: ChangeSet) -> AgentTurn:
     """Return the open turn of a run."""
-    return Turn(Reader(session.project.store, tx, row.run, row.run_id), row, changes, session.project.at)
+    return AgentTurn(Reader(session.project.store, tx, row.run, row.run_id), row, changes, session.project.at)
 
 
 # -- turns
@@ -121,11 +129,11 @@ class _Changed(NamedTuple):
 
 def _changed_files(session: Session, row: RunRow | None, until: int | None = None) -> _Changed:
     """Look at the files; outside of git, at those that the run knows. ``until``: leave out what was changed later."""
-    found = edits.changed(session.workspace, row, until)
+    found = changed_in_turn(session.workspace, row, until)
     if found is None or row is None:
         return _Changed(found, [])
     project = session.project
-    known = files_of(project.store, row)
+    known = known_to(project.store, row)
     names = [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
     if not names:
         return _Changed(found, [])
@@ -312,10 +320,10 @@ def _post_compact(session: Session, event: Event) -> None:
 
 def _pre_tool(session: Session, event: Event) -> None:
     """Record the files that the agent was about to edit as they were, if the run does not know them yet."""
-    found = edits.before(session.workspace, session.row, session.peeked) if session.has_home else []
+    found = store_first(session.workspace, session.row, session.peeked) if session.has_home else []
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        edits.put_first(session.project.store, tx, row, changes, found)
+        put_first(session.project.store, tx, row, changes, found)
 
     if found:
         blobs = [got.blob for got in found if got.blob is not None]
@@ -333,18 +341,18 @@ def _post_tool(session: Session, event: Event) -> None:
         _record_task(session, task, seal=event.name == "TaskCompleted")
     else:
         _failed(session, [event.failure] if event.failure is not None else [])
-        _record_edit(session, edits.inside(session.project.folder, event.paths()))
+        _record_edit(session, edited_paths(session.project.folder, event.paths()))
 
 
 def _record_edit(session: Session, names: list[str]) -> None:
     """Record files as they are after an edit."""
     if not names or not session.has_home:
         return
-    found = edits.after(session.workspace, session.row, names)
+    found = capture_edits(session.workspace, session.row, names)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         reader = Reader(session.project.store, tx, row.run, row.run_id)
-        _turn(session, tx, row, changes).changed([got.key for got in found if edits.differs(reader, got)])
+        _turn(session, tx, row, changes).changed([got.key for got in found if is_news(reader, got)])
         for got in found:
             got.put(changes, "file")
 
@@ -352,7 +360,7 @@ def _record_edit(session: Session, names: list[str]) -> None:
     _commit(session, make, blobs=blobs, work=True, title=f"edits {os.path.basename(names[0])}")
 
 
-def _record_list(session: Session, items: list[Item]) -> None:
+def _record_list(session: Session, items: list[ListItem]) -> None:
     """Record a whole todo list: as the steps of the session's own run, or next to those of a run that has steps."""
     at, who = session.project.at, session.who.session
     for item in items:
@@ -370,7 +378,7 @@ def _record_list(session: Session, items: list[Item]) -> None:
     _commit(session, make, work=bool(items), title=title)
 
 
-def _record_task(session: Session, item: Item, *, seal: bool) -> None:
+def _record_task(session: Session, item: ListItem, *, seal: bool) -> None:
     """Record one entry of the todo list. ``seal``: with a checkpoint."""
     text = item.text = session.project.redactor.mask(item.text)
 

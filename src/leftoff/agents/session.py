@@ -24,8 +24,7 @@ from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.lifecycle.spool import Spool
 from leftoff.engine.read.find import is_spent
-from leftoff.engine.workspace.edits import Peeked
-from leftoff.engine.workspace.tracking import Workspace
+from leftoff.engine.workspace.tracking import Peeked, Workspace
 from leftoff.engine.write.lease import NOBODY
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.host import Process

@@ -24,8 +24,7 @@ from leftoff.api.values import check_return
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.find import Target
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.workspace.tracking import look_around, track_given
+from leftoff.engine.workspace.tracking import capture, look_around, track_given
 from leftoff.engine.write.commit import Seal, new_token
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.records import note_record, refuse_decision

@@ -481,7 +481,7 @@ class RunBuffer:
         """Remove a step. It stays in the history."""
         with self.lock:
             before = self.step_records().pop(path, None)
-            lifecycle.remove(self.pending, path)
+            lifecycle.remove_step(self.pending, path)
             self._approvals.discard(path)
             self.starts.waiting.pop(path, None)
             if before is not None and before[0]["status"] == "blocked":

@@ -13,8 +13,8 @@ from leftoff.api.values import encoded
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.fork import ForkRequest, fork
-from leftoff.engine.lifecycle.opening import Opening, open_run, start
+from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
+from leftoff.engine.lifecycle.rewind import ForkRequest, fork_version
 from leftoff.engine.read import find
 from leftoff.engine.read.find import READS, RESUMES, Which
 from leftoff.engine.read.info import RunInfo, list_info
@@ -23,8 +23,7 @@ from leftoff.engine.resume.declared import refuse_unless, told
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
-from leftoff.engine.retention import prune as retention
-from leftoff.engine.retention.fsck import FsckReport, fsck
+from leftoff.engine.retention.store_sweep import FsckReport, drop_checkpoints, fsck, sweep_store
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import need_free
 from leftoff.errors import CannotResume, LeftoffError, NotFound
@@ -122,7 +121,7 @@ class Store:
         )
         opening.facts = self._facts(issue)
         opening.context = self._surroundings(opening)
-        head, epoch, _ = start(
+        head, epoch, _ = start_new_run(
             self._store, opening, self._clock.now(), driver=self._driver(), scrubber=self._redactor
         )
         assert epoch is not None
@@ -207,7 +206,7 @@ class Store:
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
         wanted = ForkRequest(branch, run_id, _encoded(variables), scrubber=self._redactor)
-        head, epoch, _ = fork(self._store, target, wanted, self._clock.now(), self._driver())
+        head, epoch, _ = fork_version(self._store, target, wanted, self._clock.now(), self._driver())
         return Run(self, head, epoch, resumed=True)
 
     def _drives(self, run: Run) -> None:
@@ -285,15 +284,15 @@ class Store:
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
         """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
-        return retention.prune(self._store, run_id, drop)
+        return drop_checkpoints(self._store, run_id, drop)
 
     def remove(self, run_id: str) -> None:
         """Move a run to the trash, from where ``undelete`` brings it back."""
         from leftoff.engine.lifecycle.opening import find as find_run
-        from leftoff.engine.retention.run_states import discard
+        from leftoff.engine.retention.run_states import trash_run
 
         need_store(self._store, run_id)
-        discard(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
+        trash_run(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
 
     def trash(self) -> Sequence[dict[str, Any]]:
         """Return the runs that ``undelete`` brings back, the last one first."""
@@ -303,13 +302,13 @@ class Store:
 
     def undelete(self, run_id: str) -> None:
         """Bring back a run from the trash or the archive."""
-        from leftoff.engine.retention.run_states import undelete
+        from leftoff.engine.retention.run_states import bring_back
 
-        undelete(self._store, run_id, self._clock.now())
+        bring_back(self._store, run_id, self._clock.now())
 
     def sweep(self) -> int:
         """Drop the remains of crashes."""
-        return retention.sweep(self._store)
+        return sweep_store(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Write a consistent copy into a new folder, while others write."""

@@ -30,8 +30,8 @@ from leftoff.dialects.protocol import (
     state_at,
     write,
 )
-from leftoff.engine.lifecycle.bulk_import import redacted
-from leftoff.engine.steps.artifacts import hash_file
+from leftoff.engine.lifecycle.imported_runs import redacted_records
+from leftoff.engine.workspace.file_state import hash_file
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.records import decides_step
 from leftoff.engine.write.report import Reported, beat, report
@@ -196,7 +196,7 @@ class DocumentEdit:
         self._apply(edits, stored, changes, self.source.modified or theirs.at)
         current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
         names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
-        self.redacted = redacted(changes)
+        self.redacted = redacted_records(changes)
         number = len([address for address in edits.records if address[1] != AS_WRITTEN]) + len(edits.fields)
         note = f"{self.source.name} was changed: {number} record{'' if number == 1 else 's'}"
         note += f", {len(edits.contradictions)} in conflict" if edits.contradictions else ""

@@ -21,14 +21,14 @@ from leftoff.dialects.draft import Decoded, Source
 from leftoff.dialects.loose_values import Reject, Rejected, Repairs, rejecting, shown
 from leftoff.dialects.protocol import IMPORTED, Dialect, read, run_named
 from leftoff.dialects.registry import dialects, recognise
-from leftoff.engine.lifecycle.bulk_import import (
+from leftoff.engine.lifecycle.imported_runs import (
     ImportedVersion,
     create_runs,
     imported_versions,
-    redacted,
+    redacted_records,
     weight,
 )
-from leftoff.engine.steps.artifacts import relative
+from leftoff.engine.workspace.tracking import relative
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.model.codec import sha256
@@ -346,7 +346,7 @@ class Importer:
             seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
         history = imported_versions(versions, self.scrubber)
-        for name in dict.fromkeys(name for version in history for name in redacted(version.changes)):
+        for name in dict.fromkeys(name for version in history for name in redacted_records(version.changes)):
             each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
         return history
 

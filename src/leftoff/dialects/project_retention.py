@@ -10,9 +10,8 @@ from leftoff.dialects.protocol import Dialect
 from leftoff.dialects.registry import mirrored
 from leftoff.engine.config.project import Project
 from leftoff.engine.retention import run_states
-from leftoff.engine.retention.disk import disk_use, given_back, store_size
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Plan, Policy, Removal, plan, policy
-from leftoff.engine.retention.prune import sweep
+from leftoff.engine.retention.store_sweep import disk_use, given_back, store_size, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
 from leftoff.store.rows import RunRow, Trashed
@@ -69,11 +68,11 @@ class Retention:
         phase_of = self.dialect.phase_of if self.dialect is not None else None
         self.plan = plan(self.store, self.rules, self.now, phase_of)
         all_trash = run_states.in_trash(self.store)
-        self.trash = all_trash if empty else run_states.due(self.store, self.now, self.rules.trash)
+        self.trash = all_trash if empty else run_states.due_trash(self.store, self.now, self.rules.trash)
         self.why = "the trash is emptied" if empty else "its time in the trash is over"
         found = PruneReport(True)
         found.kept = self.plan.kept
-        found.freed = run_states.size(self.store, [each.row for each in self.trash])
+        found.freed = run_states.removal_size(self.store, [each.row for each in self.trash])
         whole = [removal for removal in self.plan.removals if removal.seq is None]
         archived = sum(removal.action == ARCHIVE for removal in whole)
         found.removed = [
@@ -84,7 +83,7 @@ class Retention:
         gone = {each.row.run for each in self.trash}
         rest = [each.row for each in all_trash if each.row.run not in gone]
         rest += [removal.row for removal in whole if removal.action == REMOVE]
-        found.in_trash = run_states.size(self.store, rest)
+        found.in_trash = run_states.removal_size(self.store, rest)
         return found
 
     def carry_out(self) -> PruneReport:
@@ -94,7 +93,7 @@ class Retention:
         before = disk_use(self.project.store_folder)
         for each in self.trash:
             try:
-                done.freed += run_states.remove(self.store, each)
+                done.freed += run_states.remove_for_good(self.store, each)
             except (Conflict, NotFound):
                 continue  # another process was faster
             done.removed.append(self._from_trash(each))
@@ -109,7 +108,7 @@ class Retention:
             done.freed += self.store.prune(run, seqs)
         for row in self._old_archives():
             try:
-                run_states.discard(self.store, row, self.now)
+                run_states.trash_run(self.store, row, self.now)
             except LeftoffError:
                 continue  # another process uses it
             done.removed.append(self._old_archive(row))
@@ -118,7 +117,7 @@ class Retention:
 
     def _archive_or_trash(self, removal: Removal, done: PruneReport) -> bool:
         """Archive a whole run, or move it to the trash. A run that is driven, or has changed since, stays."""
-        move = run_states.archive if removal.action == ARCHIVE else run_states.discard
+        move = run_states.put_in_archive if removal.action == ARCHIVE else run_states.trash_run
         try:
             move(self.store, removal.row, self.now)
         except NotFound:
@@ -131,9 +130,9 @@ class Retention:
     def _sweep(self, before: int, done: PruneReport) -> None:
         """Remove what earlier prunes and crashes left, and measure what all of it gave back."""
         if self.store.exists():
-            done.freed += sweep(self.store, at_once=active_count() == 1)
+            done.freed += sweep_store(self.store, at_once=active_count() == 1)
             in_trash = [each.row for each in run_states.in_trash(self.store)]
-            done.in_trash = run_states.size(self.store, in_trash)
+            done.in_trash = run_states.removal_size(self.store, in_trash)
             done.waiting = disk_use(os.path.join(self.store.folder, "trash"))
         done.freed = given_back(self.store, before, done.freed)
         most = self.rules.max_bytes

@@ -26,8 +26,8 @@ from leftoff.dialects.protocol import Dialect, run_named, same, state_at, write
 from leftoff.dialects.registry import mirrored
 from leftoff.dialects.sync_base import DisplacedFile, Problem, SecretFilter, SyncBase, SyncedFile, digest
 from leftoff.engine.config.settings import Settings
-from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.reported_runs import Ending, end_work
 from leftoff.engine.read.find import SESSION
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.changed_files import add_unreported
-from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
+from leftoff.engine.lifecycle.agent_turns import add_unreported
+from leftoff.engine.lifecycle.rewind import ForkRequest, fork_paused
 from leftoff.engine.read import history as versions_of
 from leftoff.engine.read.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
 from leftoff.engine.read.find import Target

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from leftoff.dialects.project_retention import PruneReport, Retention
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.origin import agree as agree_to_run
+from leftoff.engine.lifecycle.imported_runs import agree as agree_to_run
 from leftoff.engine.read.attention import URGENT, Glance, glance, need_of, unfinished_runs
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.info import info

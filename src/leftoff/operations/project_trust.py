@@ -10,7 +10,7 @@ from leftoff.engine.config import settings as trust
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import Project, open_store, store_home
 from leftoff.engine.config.settings import OPAQUE, Remembered, TrustItem, tables_of
-from leftoff.engine.lifecycle.origin import agree, agreed, disagree, may_run
+from leftoff.engine.lifecycle.imported_runs import agree, agreed, disagree, may_run
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.files import ID_FILE, write_private

@@ -44,7 +44,7 @@ def track_files(project: Project, caller: Caller, paths: list[str], *, git: bool
     """Record files as they are now, in one commit. ``git``: every file that git calls dirty."""
     looked = current_row(project, caller)  # before anything is stored for a run that does not exist
     workspace = project.workspace()
-    found = look_at_git(workspace, looked, always=True) if git else track_given(workspace, looked, paths)
+    found = look_at_git(workspace, looked) if git else track_given(workspace, looked, paths)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         if found.news(Reader(project.store, tx, row.run, row.run_id), row.seq):

@@ -9,18 +9,23 @@ from leftoff.clock import millis
 from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.finish import EndedWork, Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.start import Session, start_run
+from leftoff.engine.lifecycle.reported_runs import EndedWork, Ending, SessionDriver, end_work, start_run
 from leftoff.engine.read.find import Deciding, Fit, Target
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
-from leftoff.engine.steps.approvals import REJECT, Asked, Decision, ask_again, waiting
-from leftoff.engine.steps.approvals import decide as record_decision
+from leftoff.engine.steps.approvals import (
+    REJECT,
+    PendingApproval,
+    StepDecision,
+    ask_again,
+    clear_blocks,
+    record_decision,
+    waiting,
+)
 from leftoff.engine.steps.reports import known_step
-from leftoff.engine.steps.unblock import unblock
 from leftoff.engine.write.audit import Audit
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import refuse_driven
@@ -94,7 +99,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
         return StartedRun(None, report=judged.report)
     need = judged.need if judged is not None else None
     named = wanted.session
-    session = Session(named, wanted.agent or f"session {named}") if named else None
+    session = SessionDriver(named, wanted.agent or f"session {named}") if named else None
     scrubber, now = project.redactor, project.now
     done = usage_errors(
         lambda: start_run(store, opening, now, scrubber=scrubber, resume=need, session=session)
@@ -284,7 +289,7 @@ def decide_step(
         choice = caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])
         seen = seen or (asked.stamp if asked is not None else None)
     masked = project.redactor.mask(note) if note else None
-    said = Decision(choice, user(), project.now, masked, options, seen, audit)
+    said = StepDecision(choice, user(), project.now, masked, options, seen, audit)
     find, guard = this_run(row.run, row.run_id), guard_of(caller)
     done = record_decision(project.store, find, step, said, scrubber=project.redactor, guard=guard)
     say_active_again(project, row)
@@ -299,12 +304,12 @@ def decide_step(
     )
 
 
-def questions_of(project: Project, run: int, run_id: str) -> dict[str, Asked]:
+def questions_of(project: Project, run: int, run_id: str) -> dict[str, PendingApproval]:
     """Return the questions of a run that wait for a decision, by step."""
     return _questions(project, project.store.read(this_run(run, run_id)))
 
 
-def _questions(project: Project, row: RunRow) -> dict[str, Asked]:
+def _questions(project: Project, row: RunRow) -> dict[str, PendingApproval]:
     return project.store.read(lambda view: waiting(project.store, view, row))
 
 
@@ -358,7 +363,7 @@ def _step_path(word: str) -> str:
     return usage_errors(lambda: given_step(word.removeprefix("/")))
 
 
-def _only_step(caller: Caller, row: RunRow, questions: Mapping[str, Asked]) -> str:
+def _only_step(caller: Caller, row: RunRow, questions: Mapping[str, PendingApproval]) -> str:
     """Return the only step of a run that waits for a decision; of several the one that the user picks."""
     if len(questions) == 1:
         return next(iter(questions))
@@ -422,6 +427,7 @@ def unblock_run(
     found = whole_run(project, caller, ref, Deciding(caller, project.now, blocked))
     path = step_named(project, found.row, step) if step else None
     find = this_run(found.row.run, found.row.run_id)
-    done = unblock(project.store, find, path, project.now, seen=seen, scrubber=project.redactor, audit=audit)
+    store, redactor = project.store, project.redactor
+    done, steps = clear_blocks(store, find, path, project.now, seen=seen, scrubber=redactor, audit=audit)
     say_active_again(project, found.row)
-    return UnblockedRun(info_of(project, done.done.row), done.done.version is not None, done.steps)
+    return UnblockedRun(info_of(project, done.row), done.version is not None, steps)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from leftoff.engine.read.find import OPEN_TURN, REPORTS, Which, refuse_archived
 from leftoff.engine.steps.lifecycle import steps_in
-from leftoff.engine.steps.next_step import NextStep, next_step
 from leftoff.engine.steps.reports import (
     StepReport,
     add_output,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
+    from leftoff.engine.steps.next_step import NextStep
     from leftoff.engine.workspace.tracking import Surroundings
     from leftoff.engine.write.audit import Audit
     from leftoff.engine.write.report import Find, Make
@@ -188,7 +188,7 @@ class StepChange:
         self.reopened = known is not None and known[1] == "completed"
         seal = usage_errors(lambda: step_changes(self._store, tx, row, changes, said, self.at))
         if row.card.get(OPEN_TURN) and said.action in ("done", "skip"):
-            from leftoff.engine.lifecycle.turns import close_cut_off
+            from leftoff.engine.lifecycle.agent_turns import close_cut_off
 
             close_cut_off(self._store, tx, row, changes, self.at)
         if seal is not None and self._around is not None:
@@ -207,6 +207,8 @@ def report_step(project: Project, caller: Caller, said: StepReport, outputs: Seq
 
 def find_next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
     """Return the step to do next. ``start``: start it in the same transaction, so that no other agent gets it."""
+    from leftoff.engine.steps.next_step import next_step
+
     store = project.store
 
     def look(view: View, row: RunRow) -> NextStep:
@@ -235,6 +237,7 @@ def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep |
     from leftoff.dialects.protocol import state_at
     from leftoff.dialects.verdict import dialect_of, unapproved
     from leftoff.engine.steps.approvals import how
+    from leftoff.engine.steps.next_step import NextStep
 
     dialect = dialect_of(row, project.folder, project.settings)
     state = state_at(project.store, view, row, dialect) if dialect is not None else None
@@ -338,7 +341,7 @@ def keep_artifact(
     project: Project, caller: Caller, path: str, name: str | None = None, step: str | None = None
 ) -> dict[str, Any]:
     """Store a copy of a file, and record its path, hash and size. ``step``: which wrote it, by default the caller's."""
-    from leftoff.engine.steps.artifacts import capture
+    from leftoff.engine.workspace.tracking import capture
 
     at, wrote = project.now, _step_path(project, caller, step)
     row = current_row(project, caller)  # nothing is stored for a run that does not exist

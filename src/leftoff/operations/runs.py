@@ -196,7 +196,7 @@ def list_project_runs(
     away = [run for run in listed(archived=True) if is_wanted(run)] if archived else []
     taken: dict[str, int] = {}
     if sizes:
-        from leftoff.engine.retention.disk import run_size
+        from leftoff.engine.retention.store_sweep import run_size
 
         taken = {run.run_id: run_size(store, run.row) for run in (*shown, *away)}
     # Asking a server twice is slow, so archived runs are counted there only if no run is listed.
@@ -271,7 +271,7 @@ def status(project: Project, caller: Caller) -> Status:
     from leftoff.engine.lifecycle.spool import Spool
     from leftoff.engine.read.history import latest_checkpoint
     from leftoff.engine.read.show import timing
-    from leftoff.engine.retention.run_states import in_trash, size
+    from leftoff.engine.retention.run_states import in_trash, removal_size
     from leftoff.engine.workspace.restoring import find_half_restored
 
     store = project.store
@@ -301,7 +301,7 @@ def status(project: Project, caller: Caller) -> Status:
         },
         half_restored={run_id: found for run_id, found in cut_short.items() if found},
         problems=store.follower.problems() if store.follower is not None else [],
-        trash=(len(trashed), size(store, trashed)),
+        trash=(len(trashed), removal_size(store, trashed)),
         waiting=len(Spool(project.store_folder).names()),
     )
 

@@ -17,9 +17,8 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.find import Deciding, Fit
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.retention import run_states
-from leftoff.engine.retention.fsck import FsckReport, fsck
 from leftoff.engine.retention.policy import IN_PROGRESS
-from leftoff.engine.retention.prune import refuse_driven, sweep
+from leftoff.engine.retention.store_sweep import FsckReport, fsck, sweep_store
 from leftoff.engine.workspace.project_files import ProjectFiles, write_new
 from leftoff.engine.write.audit import Audit
 from leftoff.engine.write.unmoved import until_unmoved
@@ -123,7 +122,7 @@ def check_store(
     project.store.counted = counted
     found = fsck(project.store, repair=repair)
     if repair:
-        sweep(project.store)
+        sweep_store(project.store)
     return found
 
 
@@ -222,7 +221,7 @@ def archive_run(
         was_archived = row.is_archived  # another process may have been faster
         if not was_archived:
             _refuse_unfinished(row)
-            run_states.archive(project.store, row, project.now)
+            run_states.put_in_archive(project.store, row, project.now)
         return info_of(project, row), was_archived
 
     return until_unmoved(work)
@@ -253,7 +252,7 @@ def remove_run(
                 f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
                 hint=f"`leftoff rm {row.run_id}` removes all of it.",
             )
-        project.store.read(lambda view: refuse_driven(view, row.run, row.run_id, project.now))
+        project.store.read(lambda view: run_states.refuse_active(view, row.run, row.run_id, project.now))
         return discard_run(project, row) if agree(row) else None
 
     return until_unmoved(work)
@@ -261,7 +260,7 @@ def remove_run(
 
 def discard_run(project: Project, row: RunRow) -> dict[str, Any]:
     """Move a run to the trash without a question. Its space is freed when the trash is emptied."""
-    run_states.discard(project.store, row, project.now)
+    run_states.trash_run(project.store, row, project.now)
     return {"removed": [row.run_id], "bytes_freed": 0, "bytes_waiting": 0}
 
 
@@ -272,5 +271,5 @@ def list_trash(project: Project) -> list[dict[str, Any]]:
 
 def undelete_run(project: Project, ref: str) -> RunInfo:
     """Bring a run back from the trash or the archive."""
-    run_id = run_states.undelete(project.store, ref, project.now)
+    run_id = run_states.bring_back(project.store, ref, project.now)
     return info_of(project, project.store.read(lambda view: find(view, run_id)))

@@ -13,8 +13,8 @@ from leftoff import seams
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening, is_taken
+from leftoff.engine.lifecycle.reported_runs import Ending, end_work
 from leftoff.engine.read.find import Deciding, Fit, Target, twins
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import definition_of, read

@@ -18,7 +18,7 @@ from leftoff.dialects.document_text import dump_json
 from leftoff.dialects.loose_values import shown
 from leftoff.dialects.project_retention import PruneReport, prune_project
 from leftoff.engine.config.settings import remembered
-from leftoff.engine.retention.fsck import FsckReport
+from leftoff.engine.retention.store_sweep import FsckReport
 from leftoff.errors import NotFound, Usage
 from leftoff.model.typed import json_value
 from leftoff.operations.bmad_events import parse, take_event

@@ -8,7 +8,6 @@ from __future__ import annotations
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, json_or_file, number, step_path
 from leftoff.engine.read.quoting import named, quoted
-from leftoff.engine.steps.next_step import NextStep
 from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
@@ -23,6 +22,10 @@ from leftoff.operations.run_reports import (
     save_checkpoint,
     set_variables,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.steps.next_step import NextStep
 
 # -- step
 

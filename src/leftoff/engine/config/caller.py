@@ -103,9 +103,9 @@ class Caller:
         """Return the session: as the environment says, or that which the agent's process was last seen with."""
         if self.session or self.agent is None:
             return self.session
-        from leftoff.engine.lifecycle.sessions import session_of
-
-        return session_of(view, self.agent) or self.first_session
+        leases = [lease for _, lease in view.leases() if lease.kind == "session"]
+        driven = [lease.session for lease in leases if lease.process == self.agent]
+        return (driven[-1] if driven else None) or self.first_session
 
     @property
     def first_session(self) -> str | None:

@@ -366,9 +366,9 @@ class Project:
         assert self._store is not None
         folder = self._store.folder
         if os.path.exists(f"{folder}/trash") or is_due(f"{folder}/{SWEPT}", self.now):
-            from leftoff.engine.retention.run_states import tidy
+            from leftoff.engine.retention.run_states import tidy_store
 
-            tidy(self)
+            tidy_store(self)
 
     def update_page(self) -> None:
         """Update the table that `[status] file` names."""

@@ -1,6 +1,9 @@
-"""The life of a run: start, open, settle its status, finish."""
+"""Begin a run, or open one that is there; and set the status of a run."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import compact, iso
 from leftoff.engine.read.find import twins
@@ -9,25 +12,21 @@ from leftoff.engine.write.commit import Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
+from leftoff.host import Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
+from leftoff.model.versions import Version
 from leftoff.model.words import ISSUE, UNFINISHED, in_words
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.follower import Follower
+from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from leftoff.host import Process
     from leftoff.model.changes import Scrubber
-    from leftoff.model.versions import Version
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.follower import Follower
-    from leftoff.store.rows import BlobRow, RunRow
 
 
 class Opening:
-    """What is known of a run before it starts."""
+    """What is known of a run before it starts. ``context``: what the world around it is like."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Opening:
             raise Invalid(f"variables must be a dict, not a {type(variables).__name__}.")
         self.variables = variables or {}
         self.facts = facts or {}
-        self.context = context or {}  # what the world around it is like
+        self.context = context or {}
         self.seen: RunRow | None = None  # the unfinished run of the same work, as it was checked
         names = [name for name, _ in self.steps]
         if len(set(names)) != len(names):
@@ -62,14 +61,14 @@ class Opening:
             raise Invalid(f"The step {twice} is declared twice.")
 
     def mask_names(self, changes: ChangeSet) -> None:
-        """From here on no name in it holds a secret of the workflow."""
+        """Take the secrets of the workflow out of all names."""
         self.workflow, self.branch = changes.name(self.workflow), changes.name(self.branch)
         if self.run_id is not None and changes.name(self.run_id) != self.run_id:
             self.run_id = slug(changes.name(self.run_id))
         self.steps = [(changes.name(name), known) for name, known in self.steps]
 
     def twins(self, view: View, limit: int | None = None) -> list[RunRow]:
-        """The unfinished runs of the same work, latest first."""
+        """Return the unfinished runs of the same work, latest first."""
         return twins(view, self.workflow, self.branch, self.title, self.facts.get("issue"), limit)
 
     def twin(self, view: View) -> RunRow | None:
@@ -77,7 +76,7 @@ class Opening:
 
 
 def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
-    """A step is declared by its path, or by a dict with ``id`` and what is known of it."""
+    """Read a step that is declared by its path, or by a dict with ``id`` and what is known of it."""
     if isinstance(step, str):
         return check_step(step), {}
     if isinstance(step, dict) and isinstance(step.get("id"), str):
@@ -88,7 +87,7 @@ def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
 
 
 def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> ChangeSet:
-    """The records of version 1, with no secret in the names of the opening from here on."""
+    """Return the records of version 1, and mask the names of the opening."""
     changes = ChangeSet(scrubber)
     opening.mask_names(changes)
     facts = {
@@ -111,7 +110,7 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
     return changes
 
 
-def start(
+def start_new_run(
     store: Store,
     opening: Opening,
     at: int,
@@ -119,14 +118,9 @@ def start(
     driver: tuple[Process, str] | None = None,
     scrubber: Scrubber | None = None,
 ) -> tuple[Head, int | None, Version]:
-    """A new run, durable when this returns. ``driver``: the process that takes its lease, and its name."""
-    changes = opening_changes(opening, at, scrubber)
-    changes, blobs = save_blobs(store, changes)
-
-    def work(tx: Tx) -> tuple[Head, int | None, Version]:
-        return start_in(tx, opening, changes, blobs, at, driver)
-
-    return store.write(work)
+    """Start a new run, durable when this returns. ``driver``: the process that takes its lease, and its name."""
+    changes, blobs = save_blobs(store, opening_changes(opening, at, scrubber))
+    return store.write(lambda tx: start_in(tx, opening, changes, blobs, at, driver))
 
 
 def start_in(
@@ -137,14 +131,13 @@ def start_in(
     at: int,
     driver: tuple[Process, str] | None,
 ) -> tuple[Head, int | None, Version]:
-    """The part inside the transaction."""
+    """Start a new run inside a transaction."""
     run_id = free_id(tx, opening, at)
     if tx.follower is not None and not opening.steps and opening.facts.get("total") is None:
         for order, name in enumerate(tx.follower.steps(opening, at)):
             lifecycle.put(changes, name, lifecycle.declare(order))
-    run = tx.add_run(
-        run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=False
-    )
+    workflow, branch = opening.workflow, opening.branch
+    run = tx.add_run(run_id, at, workflow=workflow, branch=branch, status="running", hidden=False)
     epoch = take(tx, run, run_id, driver, at) if driver else None
     head = Head(run, run_id, 0, 0)
     done = commit_in(tx, head, changes, Terms(at, blobs=blobs))
@@ -154,19 +147,25 @@ def start_in(
     return head, epoch, version
 
 
+# -- ids
+
+
 def free_id(tx: Tx, opening: Opening, at: int) -> str:
-    """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
+    """Return the id that was asked for, or one from the workflow's name and the time. Add a suffix if it is taken;
+    raise ``Conflict`` if the run that has the wanted id is unfinished."""
     asked = asked_id(tx.follower, opening, at)
     wanted = asked or (tx.follower.run_id(opening, at) if tx.follower is not None else None)
     wanted = wanted or f"{slug(opening.workflow)}-{compact(at)}"
-    if not is_taken(tx, wanted):
-        return wanted
-    if asked:
-        refuse_taken(tx, wanted)
-    number = 2
-    while is_taken(tx, f"{wanted}-{number}"):
-        number += 1
-    return f"{wanted}-{number}"
+    there = newest_of(tx, wanted) if asked else None
+    if there is not None and there.status in UNFINISHED:
+        raise Conflict(
+            f"Run {there.run_id} already exists, and {in_words(there.status)}.",
+            hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
+        )
+    name, number = wanted, 2
+    while is_taken(tx, name):
+        name, number = f"{wanted}-{number}", number + 1
+    return name
 
 
 def is_taken(view: View, run_id: str) -> bool:
@@ -174,18 +173,8 @@ def is_taken(view: View, run_id: str) -> bool:
     return view.find_run(run_id, hidden=True) is not None
 
 
-def refuse_taken(view: View, run_id: str) -> None:
-    """An error where an unfinished run has this id."""
-    there = newest_of(view, run_id)
-    if there is not None and there.status in UNFINISHED:
-        raise Conflict(
-            f"Run {there.run_id} already exists, and {in_words(there.status)}.",
-            hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
-        )
-
-
 def asked_id(follower: Follower | None, opening: Opening, at: int) -> str | None:
-    """The id that was asked for, or that the protocol of the project always gives to this work."""
+    """Return the id that was asked for, or that the protocol of the project always gives to this work."""
     if opening.run_id is not None or follower is None:
         return opening.run_id
     return follower.run_id(opening, at, again=True)
@@ -200,6 +189,9 @@ def newest_of(view: View, run_id: str) -> RunRow | None:
     return newest
 
 
+# -- runs that are there
+
+
 def find(view: View, run_id: str) -> RunRow:
     row = view.find_run(run_id)
     if row is None:
@@ -210,18 +202,15 @@ def find(view: View, run_id: str) -> RunRow:
 def open_run(
     store: Store, run_id: str, at: int, *, driver: tuple[Process, str] | None = None, take_over: bool = False
 ) -> tuple[Head, int | None]:
-    """An existing run; with ``driver``, its lease under a new epoch."""
+    """Return the head of a run; with ``driver``, take its lease and return the new epoch."""
+    if driver is None:
+        return Head.of(store.read(lambda view: find(view, run_id))), None
 
-    def look(view: View) -> tuple[Head, int | None]:
-        row = find(view, run_id)
-        return Head.of(row), None
-
-    def drive(tx: Tx) -> tuple[Head, int | None]:
-        head, _ = look(tx)
-        assert driver is not None
+    def drive(tx: Tx) -> tuple[Head, int]:
+        head = Head.of(find(tx, run_id))
         return head, take(tx, head.run, run_id, driver, at, take_over=take_over)
 
-    return store.read(look) if driver is None else store.write(drive)
+    return store.write(drive)
 
 
 def status_changes(changes: ChangeSet, status: str, at: int, *, summary: str | None = None) -> None:

@@ -7,34 +7,32 @@ event that is work.
 
 from __future__ import annotations
 
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
 from leftoff import log
+from leftoff.engine.lifecycle.agent_turns import drop_talk
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
-from leftoff.engine.lifecycle.turns import drop_talk
 from leftoff.engine.read.find import SESSION, is_own, is_spent, twins
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import cut_turn, put_back
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import NOBODY, idle, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
-from leftoff.engine.write.report import report_in
+from leftoff.engine.write.report import Reported, report_in
+from leftoff.engine.write.unmoved import Moved, need_unmoved
 from leftoff.errors import LeaseHeld
-from leftoff.host import ALIVE, GONE
+from leftoff.host import ALIVE, GONE, Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
-from leftoff.store.rows import LIMIT_MS, Holder
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import LIMIT_MS, BlobRow, Holder, Lease, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
-    from typing import Any
-
     from leftoff.engine.config.project import Project
-    from leftoff.engine.write.report import Make, Reported
-    from leftoff.host import Process
-    from leftoff.store.base import Tx, View
-    from leftoff.store.rows import BlobRow, Lease, RunRow
+    from leftoff.engine.write.report import Make
 
 _MOST = 200  # unfinished runs that are read for one to offer
 
@@ -59,7 +57,7 @@ class Who(Fields):
 # -- which run
 
 
-def bound_runs(view: View, who: Who) -> list[RunRow]:
+def _bound_runs(view: View, who: Who) -> list[RunRow]:
     """Return all unfinished runs of a session: first the one it was started for, then the newest."""
     rows = view.list_runs({"session": who.session, "status": UNFINISHED})
     given = view.find_run(who.run) if who.run else None
@@ -71,14 +69,14 @@ def bound_runs(view: View, who: Who) -> list[RunRow]:
 def bound_run(view: View, who: Who) -> RunRow | None:
     """Return the unfinished run that a session's events are recorded in: the one it was started for, else its automatic
     one, else one that its agent started by a command."""
-    rows = bound_runs(view, who)
+    rows = _bound_runs(view, who)
     own = [row for row in rows if row.run_id == who.run or is_own(row, who.session)]
     return next(iter(own or rows), None)
 
 
 def told_run(view: View, who: Who) -> RunRow | None:
     """Return the run that a session is briefed on: one that its agent started goes before the automatic one."""
-    rows = bound_runs(view, who)
+    rows = _bound_runs(view, who)
     planned = [row for row in rows if row.run_id == who.run or row.workflow != SESSION]
     return next(iter(planned or rows), None)
 
@@ -91,8 +89,8 @@ def offered_run(view: View, branch: str, now: int, without: Container[str | None
 
 
 def _is_free(view: View, row: RunRow, now: int) -> bool:
-    """Return whether a run has something left to do and neither its driver nor its session lives. The session may be
-    known to live only by another run of it."""
+    """Return whether a run has something left to do and neither its driver nor its session lives. Another run of the
+    session may show that it lives."""
     lease = view.lease(row.run)
     if is_spent(row) or lease_state(lease, now) in (ALIVE, "unknown"):
         return False
@@ -102,12 +100,6 @@ def _is_free(view: View, row: RunRow, now: int) -> bool:
     if any(lease_state(view.lease(one.run), now) == ALIVE for one in others):
         return False
     return (lease is not None and lease.held) or idle(row, lease, now) >= LIMIT_MS
-
-
-def session_of(view: View, process: Process | None) -> str | None:
-    """Return the session that an agent's process drives; ``None`` if it drives none yet."""
-    found = [lease for _, lease in view.leases() if lease.kind == "session" and lease.process == process]
-    return found[-1].session if found and process is not None else None
 
 
 # -- taking, working on, leaving
@@ -148,8 +140,6 @@ def take_run(
     def work(tx: Tx) -> RunRow | None:
         row = own = told_run(tx, who)
         if offered is not None and (own is None or is_spent(own)):
-            from leftoff.engine.write.unmoved import Moved, need_unmoved
-
             need_unmoved(tx, offered)
             if not _is_free(tx, offered, at):
                 raise Moved(f"Somebody works on run {offered.run_id} by now.")
@@ -231,7 +221,7 @@ def end_session(project: Project, who: Who, why: str, last: Make, blobs: list[Bl
 
     def work(tx: Tx) -> list[RunRow]:
         own, done = bound_run(tx, who), []
-        for row in bound_runs(tx, who):
+        for row in _bound_runs(tx, who):
             lease, newest = tx.lease(row.run), tx.version(row.run, row.seq)
             if lease is not None and lease.held:
                 if lease.kind != "session" or _lives_elsewhere(lease, who):

@@ -16,7 +16,7 @@ from typing import Any
 
 from leftoff.clock import iso, millis
 from leftoff.engine.read.state import Reader
-from leftoff.engine.retention.disk import attempts_folder
+from leftoff.engine.retention.store_sweep import attempts_folder
 from leftoff.engine.steps.approvals import is_rejected
 from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.write.head import need_run

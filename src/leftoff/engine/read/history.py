@@ -21,7 +21,7 @@ from leftoff.model.versions import Version
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Attempt, RunRow
 
-_BACK_TO = "back to "  # how the note of a rollback starts, as ``leftoff.engine.lifecycle.rollback`` writes it
+_BACK_TO = "back to "  # how the note of a rollback starts, as ``leftoff.engine.lifecycle.rewind`` writes it
 
 
 # -- checkpoints

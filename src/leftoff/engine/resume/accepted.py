@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.workspace.issue_tracker import put_issue, take_issue
-from leftoff.engine.workspace.tracking import Found, Workspace, files_of, track
+from leftoff.engine.workspace.tracking import Found, Workspace, capture, capture_paths, known_to
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as report_to
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.checks.world import World
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.resume.verdict import Report
-    from leftoff.engine.steps.artifacts import Captured
+    from leftoff.engine.workspace.tracking import Captured
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
@@ -37,7 +36,7 @@ def keep_accepted(project: Project, report: Report, answers: Answers) -> None:
     if any(finding.code == "files.half_restored" for finding in report.findings):
         from leftoff.engine.workspace.restoring import discard_new_files
 
-        discard_new_files(world.project, files_of(world.store, world.row))
+        discard_new_files(world.project, known_to(world.store, world.row))
     kept = [finding for finding in report.findings if answers.keep(finding)]
     if world.is_head and kept:
         _take_in(world, kept, project.now, project.redactor)
@@ -76,7 +75,7 @@ def _tracked(world: World, findings: list[Finding], workspace: Workspace) -> Fou
     paths = [path for finding in findings if finding.code == "files.changed" for path in finding.paths]
     if not paths:
         return Found([], [])
-    return track(workspace, world.row, paths)
+    return capture_paths(workspace, world.row, paths)
 
 
 def _outputs(world: World, findings: list[Finding], workspace: Workspace) -> list[Captured]:

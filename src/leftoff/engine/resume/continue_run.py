@@ -6,8 +6,8 @@ transaction, in which it is also looked at once more whether somebody else drive
 
 from __future__ import annotations
 
-from leftoff.engine.lifecycle.rollback import is_there, rollback_in, save_present
-from leftoff.engine.lifecycle.turns import drop_talk, move_turn
+from leftoff.engine.lifecycle.agent_turns import drop_talk, move_turn
+from leftoff.engine.lifecycle.rewind import is_back_at, rollback_in, save_present
 from leftoff.engine.read.state import Reader, need_version
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.steps import lifecycle
@@ -95,7 +95,7 @@ def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:
     if seal is not None:
         steps = writer.all()
         for path in request.repeated(steps):
-            writer.move(path, lifecycle.once_more(steps[path]))
+            writer.move(path, lifecycle.redo(steps[path]))
     return seal
 
 
@@ -120,7 +120,7 @@ def go_back(
             need_unmoved(tx, decided)
         ours = guard.epoch is not None
         lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
-        if is_there(tx, row, target.seq):
+        if is_back_at(tx, row, target.seq):
             return need_version(tx, row.run, row.run_id, target.seq)
         version = rollback_in(store, tx, Head.of(row), target.seq, at, guard)
         # Into the current schema.

@@ -101,6 +101,6 @@ def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
     """Whoever was at work on a turn is not any more: it was cut off."""
     row = reader.view.run_row(reader.run)
     if row is not None and row.card.get(OPEN_TURN):
-        from leftoff.engine.lifecycle.turns import INTERRUPTED, Turn
+        from leftoff.engine.lifecycle.agent_turns import INTERRUPTED, AgentTurn
 
-        Turn(reader, row, changes, at).end(INTERRUPTED)
+        AgentTurn(reader, row, changes, at).end(INTERRUPTED)

@@ -7,10 +7,10 @@ complete. Leases, attempts and logs belong to a machine and are not copied.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.write.commit import set_card
 from leftoff.engine.write.head import gone
@@ -23,7 +23,7 @@ from leftoff.store.rows import Holder
 from leftoff.store.store_copy import TABLES, RowBatch, RowCopy
 
 if TYPE_CHECKING:
-    from leftoff.engine.lifecycle.origin import Mark
+    from leftoff.engine.lifecycle.imported_runs import Mark
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.bundle import TemporaryStore
     from leftoff.store.rows import RunRow
@@ -32,8 +32,7 @@ IMPORTING = " importing "  # part of no valid run id
 _CHECKPOINT = TABLES["version"][0].index("checkpoint")
 
 
-@dataclass
-class Exported:
+class Exported(NamedTuple):
     """What an export has written."""
 
     path: str
@@ -45,7 +44,7 @@ class Exported:
     bytes: int
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return self._asdict()
 
 
 def export_run(store: Store, row: RunRow, path: str) -> Exported:
@@ -54,7 +53,7 @@ def export_run(store: Store, row: RunRow, path: str) -> Exported:
     with TemporaryDirectory(prefix="leftoff-") as folder:
         bundle, copied = store.read(lambda view: _fill(store, view, row, mkdtemp(dir=folder)))
         try:
-            bundle.write(lambda tx: reveal(tx, copied.run, row.run_id))
+            bundle.write(lambda tx: _reveal(tx, copied.run, row.run_id))
             size = pack_bundle(bundle, full)
         finally:
             bundle.close()
@@ -91,7 +90,7 @@ def copy_run(
     now = view.run_row(row.run)
     if now is None or now.is_gone:
         raise gone(row.run_id)
-    number = target.write(lambda tx: hidden_run(tx, row.run_id, row.created_at, at, driver))
+    number = target.write(lambda tx: _hidden_run(tx, row.run_id, row.created_at, at, driver))
     rows = RowCopy(source, view, target, row.run)
     copied = CopiedRun(number, {"record": 0, "past": 0, "version": 0, "alias": 0})
     try:
@@ -102,7 +101,7 @@ def copy_run(
                     copied.checkpoints += sum(each[_CHECKPOINT] is not None for each in batch.rows)
                 target.write(partial(_add, table, batch, number, row.run_id))
     except BaseException:
-        drop_partial_run(target, number)
+        _drop_partial_run(target, number)
         raise
     copied.counts["blob"] = len(rows.blobs)
     return copied
@@ -120,7 +119,7 @@ def _add(table: str, batch: RowBatch, run: int, run_id: str, tx: Tx) -> None:
         tx.add_version(run, version, token)
 
 
-def hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Process, str]) -> int:
+def _hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Process, str]) -> int:
     """Add a partial run. Its lease keeps ``sweep`` from removing it while its process is alive."""
     name = f"{run_id}{IMPORTING}{os.urandom(6).hex()}"
     run = tx.add_run(name, created_at, workflow="", branch="", status="", hidden=True)
@@ -128,7 +127,7 @@ def hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Proc
     return run
 
 
-def reveal(tx: Tx, run: int, run_id: str) -> None:
+def _reveal(tx: Tx, run: int, run_id: str) -> None:
     """Make a complete partial run visible: with a card, and with no driver."""
     set_card(tx, run, hidden=True)
     lease = tx.lease(run)
@@ -137,7 +136,7 @@ def reveal(tx: Tx, run: int, run_id: str) -> None:
     tx.reveal(run, run_id)
 
 
-def drop_partial_run(store: Store, run: int) -> None:
+def _drop_partial_run(store: Store, run: int) -> None:
     """Remove a partial run, unless it is visible by now: its last commit may have succeeded before an interruption."""
 
     def allowed(view: View) -> None:
@@ -186,42 +185,39 @@ class Bundle:
         self.close()
 
 
-def is_there(view: View, bundle: Bundle) -> bool:
+def _has_run(view: View, bundle: Bundle) -> bool:
     """Return whether the same run is in the store already; raise ``Conflict`` if it is there with other content."""
-    row = view.find_run(bundle.run_id)
-    if row is None and view.find_run(bundle.run_id, hidden=True) is not None:
-        raise not_visible(bundle.run_id)
+    run_id, head = bundle.run_id, bundle.head
+    row = view.find_run(run_id)
+    if row is None and view.find_run(run_id, hidden=True) is not None:
+        raise Conflict(
+            f"Run {run_id} is already here: in the trash, or on its way.",
+            hint=f"`leftoff undelete {run_id}` brings it back; or import this one into another store "
+            "(--store FOLDER).",
+        )
     if row is None:
         return False
-    head = bundle.head
-    theirs = {version.seq: _identity(version) for version in bundle.versions}
-    ours = {version.seq: _identity(version) for version in view.versions(row.run, sealed=False)}
+
+    def identities(versions: list[Version]) -> dict[int, tuple[Any, ...]]:
+        return {
+            v.seq: (v.digest, v.at, v.checkpoint, v.trigger, v.step, v.note, frozenset(v.aliases))
+            for v in versions
+        }
+
+    theirs, ours = identities(bundle.versions), identities(view.versions(row.run, sealed=False))
     differ = [seq for seq in ours.keys() & theirs.keys() if ours[seq] != theirs[seq]]
     if (row.seq, row.digest) == (head.seq, head.digest) and not differ:
         return True
     raise Conflict(
-        f"Run {bundle.run_id} is already here with other content: here at version {row.seq}, "
+        f"Run {run_id} is already here with other content: here at version {row.seq}, "
         f"in {bundle.path} at version {head.seq}.",
-        hint=f"Import it into another store (--store FOLDER), or delete this one first: leftoff rm {bundle.run_id}",
+        hint=f"Import it into another store (--store FOLDER), or delete this one first: leftoff rm {run_id}",
     )
-
-
-def not_visible(run_id: str) -> Conflict:
-    """Return the error for a run that is in the store but not visible."""
-    return Conflict(
-        f"Run {run_id} is already here: in the trash, or on its way.",
-        hint=f"`leftoff undelete {run_id}` brings it back; or import this one into another store (--store FOLDER).",
-    )
-
-
-def _identity(version: Version) -> tuple[Any, ...]:
-    v = version
-    return (v.digest, v.at, v.checkpoint, v.trigger, v.step, v.note, frozenset(v.aliases))
 
 
 def would_import(store: Store, bundle: Bundle) -> bool:
     """Return whether importing would add a run. Nothing is written, not even a store."""
-    return not (store.exists() and store.read(lambda view: is_there(view, bundle)))
+    return not (store.exists() and store.read(lambda view: _has_run(view, bundle)))
 
 
 def import_bundle(
@@ -231,23 +227,22 @@ def import_bundle(
     if not would_import(store, bundle):
         return False
     copied = bundle.store.read(lambda view: copy_run(bundle.store, view, bundle.row, store, at, driver))
+
+    def complete(tx: Tx) -> bool:
+        if _has_run(tx, bundle):  # another process has imported the same meanwhile
+            return False
+        _reveal(tx, copied.run, bundle.run_id)
+        epoch = max(1, *(version.epoch for version in bundle.versions))
+        tx.put_lease(copied.run, epoch, Holder(who=ELSEWHERE, since=at))
+        if mark is not None:
+            mark(tx, copied.run, bundle.run_id)
+        return True
+
     try:
-        new = store.write(lambda tx: _complete(tx, bundle, copied, at, mark))
+        new = store.write(complete)
     except BaseException:
-        drop_partial_run(store, copied.run)
+        _drop_partial_run(store, copied.run)
         raise
     if not new:
-        drop_partial_run(store, copied.run)
+        _drop_partial_run(store, copied.run)
     return new
-
-
-def _complete(tx: Tx, bundle: Bundle, copied: CopiedRun, at: int, mark: Mark | None) -> bool:
-    """Make the run visible, unless another process has imported the same meanwhile."""
-    if is_there(tx, bundle):
-        return False
-    reveal(tx, copied.run, bundle.run_id)
-    epoch = max(1, *(version.epoch for version in bundle.versions))
-    tx.put_lease(copied.run, epoch, Holder(who=ELSEWHERE, since=at))
-    if mark is not None:
-        mark(tx, copied.run, bundle.run_id)
-    return True

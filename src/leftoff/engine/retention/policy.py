@@ -1,24 +1,21 @@
 """What is kept, and for how long: rules as data, and what follows from them for the runs that are here.
 
-Checkpoints are kept by trigger and count (-1: all), per phase where a rule says so; runs that are over by status and
-age; archives by number. Whatever a rule says, a run in progress stays, and so does the newest checkpoint of every run.
+Checkpoints are kept by trigger and count (-1: all), per phase if a rule says so; finished runs by status and age;
+archives by number. Whatever a rule says, a run in progress stays, and so does the newest checkpoint of every run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
+from leftoff.model.versions import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from leftoff.model.versions import Version
-    from leftoff.store.base import Store, View
-    from leftoff.store.rows import RunRow
+from leftoff.store.base import Store, View
+from leftoff.store.rows import RunRow
 
 ALL = -1
 ARCHIVE, REMOVE = "archive", "remove"
@@ -42,7 +39,8 @@ class Keep(Fields):
 
 
 class Policy:
-    """The rules of a project."""
+    """The rules of a project. ``runs``: by status, after how many milliseconds, and what then. ``trash``: how long what
+    was removed can be brought back (``None``: until the user empties the trash)."""
 
     def __init__(
         self,
@@ -55,22 +53,21 @@ class Policy:
         trash: int | None = TRASH_MS,
     ) -> None:
         self.keep = keep or {}
-        self.runs = runs or {}  # by status: after how many milliseconds, and what then
+        self.runs = runs or {}
         self.archives = archives
         self.max_bytes = max_bytes
         self.auto = auto
-        # How long what was removed can be brought back; None: until somebody empties the trash.
         self.trash = trash
 
 
 def kept_for(completed: int, failed: int) -> Policy:
-    """Completed runs are archived after so many days, failed and abandoned ones removed; checkpoints as by default."""
+    """Archive completed runs after so many days, remove failed and abandoned ones; keep checkpoints as by default."""
     runs = {"completed": (completed * DAY_MS, ARCHIVE)}
     runs |= {status: (failed * DAY_MS, REMOVE) for status in ("failed", "abandoned")}
     return Policy(keep=DEFAULT.keep, runs=runs)
 
 
-#: without a dialect, and where a dialect says nothing: milestones stay, what comes by the hundred is thinned out
+#: without a protocol, or if a protocol says nothing: milestones stay, what comes by the hundred is thinned out
 DEFAULT = Policy(
     keep={
         "step_complete": Keep(100),
@@ -87,50 +84,48 @@ DEFAULT = Policy(
 )
 
 
+# -- as leftoff.toml says it
+
+
 def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = False) -> Policy:
-    """The rules that `[retention]` gives, over those of the dialect or the default."""
+    """Return the rules that `[retention]` gives, over those of the protocol or the default."""
     keep, runs = dict(base.keep), dict(base.runs)
     for key in section:
         if key not in (*_KEYS, *RUN_STATUS):
             raise _wrong(key, f"has no key {key!r}", f"Keys: {', '.join((*_KEYS, *RUN_STATUS))}.")
-    for trigger, count in _table(section, "keep").items():
+    table = section.get("keep", {})
+    if not isinstance(table, dict):
+        raise _wrong(
+            "keep", f"keep must be a table, not {table!r}", "For example: keep = {step_complete = 20}"
+        )
+    for trigger, count in table.items():
+        name, old = f"keep.{trigger}", keep.get(trigger)
         if trigger not in TRIGGERS:
-            raise _wrong(
-                f"keep.{trigger}",
-                f"keep: there is no trigger {trigger!r}",
-                f"Triggers: {', '.join(TRIGGERS)}.",
-            )
-        old = keep.get(trigger)
-        keep[trigger] = Keep(_count(count, f"keep.{trigger}"), per_phase=old is not None and old.per_phase)
+            known = f"Triggers: {', '.join(TRIGGERS)}."
+            raise _wrong(name, f"keep: there is no trigger {trigger!r}", known)
+        keep[trigger] = Keep(_count(count, name), per_phase=old is not None and old.per_phase)
     for status in RUN_STATUS:
         if status in section:
-            runs.pop(status, None)
+            action = runs.pop(status, (0, REMOVE))[1]
             age = _age(section[status], status)
             if age is not None:
-                runs[status] = (age, base.runs[status][1] if status in base.runs else REMOVE)
-    said = section.get("auto", auto)
-    if not isinstance(said, bool):
-        raise _wrong("auto", f"auto must be true or false, not {said!r}", "Without quotes: auto = true")
+                runs[status] = (age, action)
+    is_auto = section.get("auto", auto)
+    if not isinstance(is_auto, bool):
+        raise _wrong("auto", f"auto must be true or false, not {is_auto!r}", "Without quotes: auto = true")
     archives = _count(section["archives"], "archives") if "archives" in section else base.archives
     size = _bytes(section["max_size"]) if "max_size" in section else base.max_bytes
-    kept = trash_age(section)
-    return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=said, trash=kept)
+    trash = trash_age(section)
+    return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=is_auto, trash=trash)
 
 
 def trash_age(section: dict[str, Any]) -> int | None:
-    """How long what was removed can be brought back."""
+    """Return for how long what was removed can be brought back."""
     return _age(section["trash"], "trash") if "trash" in section else TRASH_MS
 
 
 def _wrong(key: str, what: str, hint: str) -> Invalid:
     return Invalid(f"[retention] {what}.", path=key, hint=hint)
-
-
-def _table(section: dict[str, Any], key: str) -> dict[str, Any]:
-    found = section.get(key, {})
-    if not isinstance(found, dict):
-        raise _wrong(key, f"{key} must be a table, not {found!r}", "For example: keep = {step_complete = 20}")
-    return found
 
 
 def _count(value: Any, name: str) -> int:
@@ -150,9 +145,9 @@ def _age(value: Any, name: str) -> int | None:
 
 def _bytes(value: Any) -> int:
     text = str(value).strip().lower()
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
-    factor = _SIZES.get(text[len(text.rstrip("abcdefghijklmnopqrstuvwxyz")) :])
-    if isinstance(value, bool) or factor is None or not number.isdecimal():
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    factor = _SIZES.get(text[len(number) :])
+    if isinstance(value, bool) or factor is None or not number.strip().isdecimal():
         raise _wrong("max_size", f"max_size must be a size, not {value!r}", 'For example: "500 MB".')
     return int(number) * factor
 
@@ -161,7 +156,7 @@ def _bytes(value: Any) -> int:
 
 
 class Removal:
-    """One thing that the rules let go, and why."""
+    """One thing that the rules let go, a run or a checkpoint, and why."""
 
     def __init__(
         self, kind: str, row: RunRow, why: str, *, action: str = REMOVE, version: Version | None = None
@@ -176,15 +171,8 @@ class Removal:
         self.checkpoint = version.id if version is not None else None
 
     def to_json(self) -> dict[str, Any]:
-        about: dict[str, Any] = {
-            "kind": self.kind,
-            "run_id": self.run_id,
-            "why": self.why,
-            "action": self.action,
-        }
-        if self.seq is not None:
-            about |= {"seq": self.seq, "checkpoint_id": self.checkpoint}
-        return about
+        about = {"kind": self.kind, "run_id": self.run_id, "why": self.why, "action": self.action}
+        return about if self.seq is None else {**about, "seq": self.seq, "checkpoint_id": self.checkpoint}
 
 
 class Plan:
@@ -215,7 +203,7 @@ def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], st
 
 
 def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:
-    """A run that is over, and old enough."""
+    """Return the removal of a run that is finished, and old enough."""
     rule = rules.runs.get(row.status)
     if rule is None or row.status in IN_PROGRESS or now - row.updated_at <= rule[0]:
         return None
@@ -226,7 +214,7 @@ def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:
 def dropped(
     row: RunRow, versions: list[Version], rules: Policy, phase_of: Callable[[Version], str]
 ) -> list[Removal]:
-    """The checkpoints of a run (newest first) that the rules no longer keep."""
+    """Return the checkpoints of a run (newest first) that the rules no longer keep."""
     seen: dict[tuple[str, str], int] = {}
     out = []
     for number, version in enumerate(versions):
@@ -241,5 +229,5 @@ def dropped(
 
 
 def phase(version: Version) -> str:
-    """The phase that a checkpoint belongs to: the top of its step's path."""
+    """Return the phase that a checkpoint belongs to: the top of its step's path."""
     return (version.step or "").partition("/")[0]

@@ -8,46 +8,60 @@ is removed for good. Ids are unique over all states.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from leftoff import log
 from leftoff.clock import iso
-from leftoff.engine.retention.disk import attempts_folder, disk_use
 from leftoff.engine.retention.policy import trash_age
-from leftoff.engine.retention.prune import refuse_driven, remove_attempts, sweep
+from leftoff.engine.retention.store_sweep import attempts_folder, disk_use, remove_attempts, sweep_store
 from leftoff.engine.write.commit import Seal, Terms, commit_in
 from leftoff.engine.write.head import Head
+from leftoff.engine.write.lease import held, state
 from leftoff.engine.write.unmoved import need_unmoved
-from leftoff.errors import Ambiguous, Conflict, LeftoffError, NotFound
+from leftoff.errors import Ambiguous, Conflict, LeaseHeld, LeftoffError, NotFound
 from leftoff.files import SWEPT, is_due, mark_done
+from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.changes import ChangeSet
-from leftoff.model.ids import parse_ref
+from leftoff.model.ids import parse_ref, shown_step
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import RunRow, Trashed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from leftoff.engine.config.project import Project
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import RunRow, Trashed
 
 
-def archive(store: Store, row: RunRow, now: int) -> None:
+def refuse_active(view: View, run: int, run_id: str, now: int) -> None:
+    """Raise ``LeaseHeld`` if another process drives a run, or one of its steps still runs."""
+    lease = view.lease(run)
+    if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
+        raise held(run_id, lease, now)
+    for attempt in view.attempts(run):
+        process = attempt.process
+        if attempt.ended_at is None and process is not None and process.state() == ALIVE:
+            raise LeaseHeld(
+                f"Step {shown_step(attempt.step)} of run {run_id} is still running ({process}).",
+                hint=f"`leftoff stop {run_id}` ends it.",
+            )
+
+
+def put_in_archive(store: Store, row: RunRow, now: int) -> None:
     """Archive a run. Raise ``Moved`` if it has changed since ``row`` was read, ``LeaseHeld`` if it is being driven."""
 
     def work(tx: Tx) -> None:
         need_unmoved(tx, row)
-        refuse_driven(tx, row.run, row.run_id, now)
+        refuse_active(tx, row.run, row.run_id, now)
         tx.archive(row.run)
 
     store.write(work)
 
 
-def discard(store: Store, row: RunRow, now: int) -> None:
-    """Move a run to the trash, under the same conditions as ``archive``."""
+def trash_run(store: Store, row: RunRow, now: int) -> None:
+    """Move a run to the trash, under the same conditions as ``put_in_archive``."""
 
     def work(tx: Tx) -> None:
         need_unmoved(tx, row)
-        refuse_driven(tx, row.run, row.run_id, now)
+        refuse_active(tx, row.run, row.run_id, now)
         tx.trash(row.run, now)
 
     store.write(work)
@@ -64,7 +78,7 @@ def trashed_to_json(each: Trashed) -> dict[str, Any]:
     return {**about, "removed_at": iso(each.at)}
 
 
-def undelete(store: Store, name: str, now: int) -> str:
+def bring_back(store: Store, name: str, now: int) -> str:
     """Bring a run back from the trash or the archive, named by its id, workflow, title or issue. Return its id.
 
     This commits a checkpoint, so that retention counts the run's age from now on.
@@ -85,20 +99,24 @@ def undelete(store: Store, name: str, now: int) -> str:
 
 def _unlisted(view: View, name: str) -> RunRow:
     """Return the archived or trashed run of that name. An id wins over every other name."""
+
+    def is_called(row: RunRow) -> bool:
+        if name.startswith("#"):
+            return bool(row.issue == name[1:])
+        known = (row.workflow, row.title)
+        return any(isinstance(own, str) and own.casefold() == name.casefold() for own in known)
+
     rows = [*(each.row for each in view.trashed()), *view.archived()]
-    found = [row for row in rows if row.run_id == name] or [row for row in rows if _is_called(row, name)]
+    found = [row for row in rows if row.run_id == name] or [row for row in rows if is_called(row)]
     if len(found) > 1:
         names = ", ".join(row.run_id for row in found)
-        raise Ambiguous(
-            f"{name} names several runs that were removed or archived: {names}.",
-            hint="Give the id of one of them.",
-        )
+        told = f"{name} names several runs that were removed or archived: {names}."
+        raise Ambiguous(told, hint="Give the id of one of them.")
     if found:
         return found[0]
     if view.find_run(name) is not None:
-        raise NotFound(
-            f"Run {name} is neither in the trash nor archived: it is there.", hint=f"leftoff show {name}"
-        )
+        told = f"Run {name} is neither in the trash nor archived: it is there."
+        raise NotFound(told, hint=f"leftoff show {name}")
     raise NotFound(
         f"There is no run {name} in the trash or the archive. A run that was in the trash for too long is gone for "
         "good.",
@@ -106,22 +124,15 @@ def _unlisted(view: View, name: str) -> RunRow:
     )
 
 
-def _is_called(row: RunRow, name: str) -> bool:
-    if name.startswith("#"):
-        return bool(row.issue == name[1:])
-    known = (row.workflow, row.title)
-    return any(isinstance(own, str) and own.casefold() == name.casefold() for own in known)
-
-
 # -- emptying the trash
 
 
-def due(store: Store, now: int, age: int | None) -> list[Trashed]:
+def due_trash(store: Store, now: int, age: int | None) -> list[Trashed]:
     """Return what has been in the trash for longer than ``age``. Without an age, nothing is ever due."""
     return [each for each in in_trash(store) if now - each.at > age] if age is not None else []
 
 
-def remove(store: Store, each: Trashed) -> int:
+def remove_for_good(store: Store, each: Trashed) -> int:
     """Remove a run for good. Return the bytes given back. Raise ``Conflict`` if it was brought back meanwhile."""
 
     def allowed(view: View) -> None:
@@ -131,7 +142,7 @@ def remove(store: Store, each: Trashed) -> int:
     return store.remove(each.row.run, allowed) + remove_attempts(store, each.row.run_id)
 
 
-def size(store: Store, rows: Iterable[RunRow]) -> int:
+def removal_size(store: Store, rows: Iterable[RunRow]) -> int:
     """Return about how many bytes the removal of these runs gives back."""
     rows = list(rows)
     runs = [row.run for row in rows]
@@ -139,7 +150,7 @@ def size(store: Store, rows: Iterable[RunRow]) -> int:
     return inside + sum(disk_use(attempts_folder(store, row.run_id)) for row in rows)
 
 
-def tidy(project: Project) -> None:
+def tidy_store(project: Project) -> None:
     """Remove what is due: blobs after their grace period, and once a day the trash. A failure waits until tomorrow."""
     store, now, stamp = project.store, project.now, os.path.join(project.store_folder, SWEPT)
     try:
@@ -147,11 +158,11 @@ def tidy(project: Project) -> None:
             store.sweep(thorough=False)
             return
         mark_done(stamp, now)
-        for each in due(store, now, trash_age(project.settings.section("retention"))):
+        for each in due_trash(store, now, trash_age(project.settings.section("retention"))):
             try:
-                remove(store, each)
+                remove_for_good(store, each)
             except (Conflict, NotFound):
                 pass  # another process was faster
-        sweep(store, thorough=False)
+        sweep_store(store, thorough=False)
     except (LeftoffError, OSError) as error:
         log.debug("did not sweep: %s", error)

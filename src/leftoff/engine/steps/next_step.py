@@ -1,10 +1,12 @@
 """Which step comes next, and why: the first leaf in declared order that is to be done. No other step is looked at.
 
-In a run that `leftoff run` drives, what is pending is the runner's. There, what comes next is a step that the run waits
-for somebody to do; and one that waits for a decision is named with the command that decides.
+In a run that `leftoff run` drives, what is pending is the runner's. There, the next step is one that the run waits for
+a person to do; a step that waits for a decision is named with the command that decides.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from leftoff.engine.read.info import next_leaf, step_counts
 from leftoff.engine.read.quoting import named, quoted, source_of, word
@@ -13,23 +15,18 @@ from leftoff.engine.steps.approvals import how
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import counts_of
 from leftoff.model.words import FINISHED, in_words
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from leftoff.store.base import Store, View
-    from leftoff.store.rows import RunRow
+from leftoff.store.base import Store, View
+from leftoff.store.rows import RunRow
 
 _SHOWN = 3
-_LOOKED_AT = 100  # steps, until one is found that is anybody's
+_LOOKED_AT = 100  # steps, until one is found that is not the runner's
 _RUNNERS = ("run", "python", "agent", "approval", "manual")  # what a step of a workflow does
-_TOLD = (
-    ("running", "in progress"),
-    ("waiting", "waiting for a person"),
-    ("blocked", "blocked"),
-    ("failed", "failed"),
-)
+_TOLD = {
+    "running": "in progress",
+    "waiting": "waiting for a person",
+    "blocked": "blocked",
+    "failed": "failed",
+}
 
 
 class NextStep:
@@ -51,29 +48,23 @@ class NextStep:
 
 
 def next_step(store: Store, view: View, row: RunRow) -> NextStep:
-    """What to do now."""
-    found = _next_step(store, view, row)
+    """Return what to do now."""
+    if row.status in FINISHED:
+        found = NextStep(row, f"The run {in_words(row.status)}.")
+    else:
+        reader = Reader(store, view, row.run, row.run_id)
+        leaves = view.leaves(row.run, "waiting", _LOOKED_AT)
+        manual = next((path for path in leaves if _record(reader, path).get("kind") == "manual"), None)
+        path = manual or _pending(reader, view, row)
+        found = NextStep(row, _why(reader, view, row, path, manual is not None), path)
+        if path is not None:
+            record, left = _record(reader, path), reader.value("error", path)
+            error = left.plain if left is not None and isinstance(left.plain, dict) else {}
+            told = (record.get("instructions"), error.get("resume_with"))
+            instructions = "\n".join(text for text in told if isinstance(text, str))
+            found = NextStep(row, found.why, path, record.get("title"), instructions)
     found.source = source_of(view, row) or None
     return found
-
-
-def _next_step(store: Store, view: View, row: RunRow) -> NextStep:
-    if row.status in FINISHED:
-        return NextStep(row, f"The run {in_words(row.status)}.")
-    reader = Reader(store, view, row.run, row.run_id)
-    path = _manual(reader, view, row.run)
-    waits = path is not None
-    if path is None:
-        path = _pending(reader, view, row)
-    why = _why(reader, view, row, path, waits)
-    if path is None:
-        return NextStep(row, why)
-    record = _record(reader, path)
-    left = reader.value("error", path)
-    open_error = left.plain if left is not None and isinstance(left.plain, dict) else {}
-    told = (record.get("instructions"), open_error.get("resume_with"))
-    instructions = "\n".join(text for text in told if isinstance(text, str))
-    return NextStep(row, why, path, record.get("title"), instructions)
 
 
 def _record(reader: Reader, path: str) -> dict[str, Any]:
@@ -81,78 +72,64 @@ def _record(reader: Reader, path: str) -> dict[str, Any]:
     return dict(found.plain) if found is not None else {}
 
 
-def _manual(reader: Reader, view: View, run: int) -> str | None:
-    """The first step that the run waits for somebody to do."""
-    for path in view.leaves(run, "waiting", _LOOKED_AT):
-        if _record(reader, path).get("kind") == "manual":
-            return path
-    return None
-
-
 def _pending(reader: Reader, view: View, row: RunRow) -> str | None:
-    """The first step to be done that is not the runner's."""
+    """Return the first step to be done that is not the runner's."""
+
+    def is_runners(path: str) -> bool:
+        record = _record(reader, path)
+        return record.get("kind") in _RUNNERS or "item" in record
+
     first = next_leaf(view, row)
-    if first is None or not _is_runners(reader, first):
+    if first is None or not is_runners(first):
         return first
     others = view.leaves(row.run, "pending", _LOOKED_AT)
-    return next((path for path in others if not _is_runners(reader, path)), None)
-
-
-def _is_runners(reader: Reader, path: str) -> bool:
-    """A step of a workflow, or an item of one."""
-    record = _record(reader, path)
-    return record.get("kind") in _RUNNERS or "item" in record
+    return next((path for path in others if not is_runners(path)), None)
 
 
 def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool) -> str:
     counts, listed = step_counts(row), counts_of(row.counts)
     total, done = counts["total"], counts["completed"] + counts["skipped"]
-    said = []
+    progress = f"{done} of {total} steps are done"
     if path is not None and waits:
-        said.append(f"{done} of {total} steps are done, and the run is waiting for this one.")
+        said = [f"{progress}, and the run is waiting for this one."]
         said.append(f"`leftoff step done {named(step_word(path))}` reports it done.")
     elif path is not None:
         failed = _record(reader, path).get("status") == "failed"
         what = "this one failed, and runs again first" if failed else "this is the first that is pending"
-        said.append(f"{done} of {total} steps are done, and {what}.")
+        said = [f"{progress}, and {what}."]
     elif total == 0:
-        said.append("No steps are declared, and none was reported.")
+        said = ["No steps are declared, and none was reported."]
     elif done == total:
-        said.append(f"All {total} steps are done.")
+        said = [f"All {total} steps are done."]
     elif listed["pending"]:
-        said.append(
-            f"{done} of {total} steps are done. The others are the runner's: `leftoff resume {row.run_id}`."
-        )
+        said = [f"{progress}. The others are the runner's: `leftoff resume {row.run_id}`."]
     elif total > sum(listed.values()):
-        said.append(f"{done} of {total} steps are done; those that are to come have no names yet.")
+        said = [f"{progress}; those that are to come have no names yet."]
     else:
-        said.append(f"{done} of {total} steps are done, and none is pending.")
+        said = [f"{progress}, and none is pending."]
     if row.status != "running":
         said.append(f"The run {in_words(row.status)}.")
-    said += [
-        line
-        for status, is_so in _TOLD
-        if counts[status]
-        for line in _held(reader, view, row, status, is_so, path)
-    ]
+    for status in _TOLD:
+        if counts[status]:
+            said += _held(reader, view, row, status, path)
     return " ".join(said)
 
 
-def _held(reader: Reader, view: View, row: RunRow, status: str, is_so: str, offered: str | None) -> list[str]:
-    """The steps that are not offered, and what is the matter with each."""
+def _held(reader: Reader, view: View, row: RunRow, status: str, offered: str | None) -> list[str]:
+    """Say of the steps that are not offered what is the matter with each."""
     paths = [path for path in view.leaves(row.run, status, _SHOWN + 2) if path != offered]
     out = []
     for path in paths[:_SHOWN]:
         asked = _asked(reader, row.run_id, path) if status == "waiting" else ""
         error = _record(reader, path).get("error")
         message = error.get("message") if isinstance(error, dict) else None
-        said = f"{word(shown_step(path))} {in_words(is_so)}"
+        said = f"{word(shown_step(path))} {in_words(_TOLD[status])}"
         out.append(asked or (f"{said}: {quoted(str(message))}." if message else f"{said}."))
     return [*out, "More are too."] if len(paths) > _SHOWN else out
 
 
 def _asked(reader: Reader, run_id: str, path: str) -> str:
-    """What a step wants to have decided, and how one does that."""
+    """Say what a step wants to have decided, and by which command."""
     found = reader.value("approval", path)
     if found is None or not isinstance(found.plain, dict):
         return ""

@@ -1,43 +1,38 @@
-"""Reports on steps: started, done, failed, blocked, skipped. And which one comes next.
+"""Reports on steps: started, done, failed, blocked, skipped.
 
-A report is about one step, and changes its record from what it is at that moment: whoever reports at the same time on
-another step is not in the way, and of two who ask for the next step each gets another. What becomes of the record is
-in ``lifecycle``. A failed step does not fail the run: whoever drives it decides.
+A report is about one step, and changes its record from what it is at that moment. So parallel reports on different
+steps do not collide, and of two processes that ask for the next step each gets another. ``lifecycle`` says what becomes
+of the record. A failed step does not fail the run: its driver decides.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.lifecycle import Steps, steps_in
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
-from leftoff.model.changes import NOTHING
+from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.fields import Fields
 from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
 from leftoff.model.words import EXPECTED, STEP_ENDED
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.steps.artifacts import Captured
-    from leftoff.engine.workspace.tracking import Workspace
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+if TYPE_CHECKING:  # `set` and `note` import this module, and look at no file
+    from leftoff.engine.workspace.tracking import Captured, Workspace
 
 STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "blocked", "skip": "skipped"}
 _TRIGGER = {"done": "step_complete", "skip": "step_complete", "fail": "error", "block": "error"}
-_NO_REASON = "no reason was given"
 
 
 class StepReport(Fields):
-    """What is said of one step. ``decided``: by a person, whose report is the only one that an approval takes."""
+    """What is said of one step. ``decided``: by a person; an approval takes no other report."""
 
     action: str
     path: str
@@ -54,7 +49,7 @@ class StepReport(Fields):
     missing: NotFound | None = None
 
     def masked(self, redactor: Redactor) -> StepReport:
-        """The same without secrets in what was written for people."""
+        """Leave secrets out of what was written for people."""
         for name in ("error", "note", "resume_with", "title"):
             text = getattr(self, name)
             if text is not None:
@@ -64,7 +59,7 @@ class StepReport(Fields):
 
 
 def known_step(view: View, run: int, path: str) -> str:
-    """The step of a run that is meant by a name: an item may be named as it is shown."""
+    """Return the step of a run that is meant by a name: an item may be named as it is shown."""
     if "[" not in path and "\\" not in path:
         return path
     found = (each for each in step_readings(path) if view.row(run, "step", each) is not None)
@@ -72,9 +67,9 @@ def known_step(view: View, run: int, path: str) -> str:
 
 
 def capture_outputs(workspace: Workspace, report: StepReport, paths: list[str]) -> list[BlobRow]:
-    """Keep the files that a step wrote; the blobs of those that were copied. One that is not there is told later:
-    it does not matter where the step is completed already. A step that starts only declares what it will write."""
-    from leftoff.engine.steps.artifacts import capture, relative
+    """Copy the files that a step wrote. Return the blobs of the copies. A missing file is reported later: it does not
+    matter if the step is completed already. A step that starts only declares what it will write."""
+    from leftoff.engine.workspace.tracking import capture, relative
 
     if report.action == "start":
         report.outputs = [relative(workspace.folder, os.path.abspath(path)) for path in paths]
@@ -90,7 +85,7 @@ def capture_outputs(workspace: Workspace, report: StepReport, paths: list[str]) 
 
 
 def refuse_approval(steps: Steps, run_id: str, path: str) -> None:
-    """An approval takes no report from anybody but who decides."""
+    """Raise ``NeedsPerson`` if a step is an approval: it takes no report."""
     if steps.is_approval(path):
         raise needs_decision(run_id, path)
 
@@ -106,7 +101,7 @@ def needs_decision(run_id: str, path: str) -> NeedsPerson:
 def step_changes(
     store: Store, tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, at: int
 ) -> Seal | None:
-    """Put a report into a change set, inside the transaction that commits it; how to seal it."""
+    """Put a report into a change set, inside the transaction that commits it. Return how to seal it."""
     steps = steps_in(store, tx, row, changes, at)
     report.path = known_step(tx, row.run, report.path)
     found = steps.get(report.path)
@@ -127,36 +122,24 @@ def step_changes(
     return Seal(trigger, report.path, report.error or report.note) if trigger else None
 
 
-def _expect(tx: Tx, row: RunRow, changes: ChangeSet, path: str, record: dict[str, Any], *, new: bool) -> None:
-    """Keep count of the steps that were announced (`total`) below others and are not there yet, by the step that they
-    will be below. A step without any below it is one itself, so the first one takes its place."""
-    known, total = row.card.get(EXPECTED) or {}, record.get("total")
-    expected, above = dict(known), parent_of(path) if new and known else ""
-    while above and not tx.has_below(row.run, above) and tx.row(row.run, "step", above) is None:
-        above = parent_of(above)  # it comes with this one
-    if above in expected and tx.has_below(row.run, above):
-        expected[above] -= 1
-    if isinstance(total, int):
-        below = tx.records(row.run, "step", f"{path}/", f"{path}0")  # behind a slash comes 0
-        there = {each.key[len(path) + 1 :].partition("/")[0] for each in below}
-        expected[path] = total - max(1, len(there)) if record["status"] not in STEP_ENDED else 0
-    left = {step: number for step, number in expected.items() if number > 0}
-    if left != known:
-        changes.put("run", EXPECTED, left) if left else changes.delete("run", EXPECTED)
-
-
 def _record(old: dict[str, Any], report: StepReport, now: str) -> dict[str, Any]:
-    """The step's record after the report."""
+    """Return the step's record after the report."""
+    about = {
+        "type": report.kind or STATUS[report.action],
+        "message": report.error or report.note or "no reason was given",
+        "resume_with": report.resume_with,
+    }
+    error = {key: value for key, value in about.items() if value is not None}
     if report.action == "start":
         record = lifecycle.start(old, now)
     elif report.action == "skip":
         record = lifecycle.skip(old, now)
     elif report.action == "done":
-        record = lifecycle.complete(lifecycle.begun(old, now), now)
+        record = lifecycle.complete(lifecycle.ensure_try(old, now), now)
     elif report.action == "fail":
-        record = lifecycle.fail(lifecycle.begun(old, now), now, _error(report))
+        record = lifecycle.fail(lifecycle.ensure_try(old, now), now, error)
     else:
-        record = lifecycle.block(lifecycle.begun(old, now), _error(report))
+        record = lifecycle.block(lifecycle.ensure_try(old, now), error)
     if report.outputs:
         record["outputs"] = lifecycle.merged(record.get("outputs"), report.outputs)
     if report.result is not NOTHING:
@@ -167,13 +150,22 @@ def _record(old: dict[str, Any], report: StepReport, now: str) -> dict[str, Any]
     return record
 
 
-def _error(report: StepReport) -> dict[str, Any]:
-    about = {
-        "type": report.kind or STATUS[report.action],
-        "message": report.error or report.note or _NO_REASON,
-        "resume_with": report.resume_with,
-    }
-    return {key: value for key, value in about.items() if value is not None}
+def _expect(tx: Tx, row: RunRow, changes: ChangeSet, path: str, record: dict[str, Any], *, new: bool) -> None:
+    """Count the steps that were announced (`total`) below others and are not there yet, by the step that they will be
+    below. A step without any below it is one itself, so the first one takes its place."""
+    known, total = row.card.get(EXPECTED) or {}, record.get("total")
+    expected, above = dict(known), parent_of(path) if new and known else ""
+    while above and not tx.has_below(row.run, above) and tx.row(row.run, "step", above) is None:
+        above = parent_of(above)  # it comes with this one
+    if above in expected and tx.has_below(row.run, above):
+        expected[above] -= 1
+    if isinstance(total, int):
+        below = tx.records(row.run, "step", f"{path}/", f"{path}0")  # 0 is the character after the slash
+        there = {each.key[len(path) + 1 :].partition("/")[0] for each in below}
+        expected[path] = total - max(1, len(there)) if record["status"] not in STEP_ENDED else 0
+    left = {step: number for step, number in expected.items() if number > 0}
+    if left != known:
+        changes.put("run", EXPECTED, left) if left else changes.delete("run", EXPECTED)
 
 
 def put_step(steps: Steps, path: str, value: Any, *, new: bool = False) -> None:
@@ -190,7 +182,7 @@ def put_step(steps: Steps, path: str, value: Any, *, new: bool = False) -> None:
 
 
 def add_output(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, output: str) -> None:
-    """A file that a step wrote is one of its outputs; a step that is not there is not made for it."""
+    """Add a file to the outputs of a step, if that step is there."""
     steps = steps_in(store, tx, row, changes, 0)
     record = steps.get(path)
     if record is not None:

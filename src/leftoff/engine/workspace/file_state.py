@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import stat as bits
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from leftoff.clock import by_time
-from leftoff.engine.workspace.project_files import Place, place
+from leftoff.engine.workspace.project_files import place
 from leftoff.errors import StoreUnavailable
 from leftoff.model.codec import long_sha256 as sha256
 
@@ -30,10 +30,9 @@ COARSE_NS = 2_000_000_000  # the resolution of file systems that store whole sec
 MOST_BYTES = 32 << 20  # that `look_at_files` reads
 MOST_FILES = 2000
 _LINUX_TICK = 5  # CLOCK_REALTIME_COARSE: the clock that the kernel stamps files with
-_TRIES = 2
 
 
-class FileContent(NamedTuple):
+class FileState(NamedTuple):
     """What is, was or shall be at a path: of a file its hash, size and permissions, of a link its target."""
 
     kind: str
@@ -42,7 +41,7 @@ class FileContent(NamedTuple):
     mode: int | None = None
     target: str | None = None
 
-    def same(self, other: FileContent) -> bool:
+    def same(self, other: FileState) -> bool:
         """Return whether both are equal, as far as both are known: git does not know all permissions."""
         if (self.kind, self.hash, self.target) != (other.kind, other.hash, other.target):
             return False
@@ -52,29 +51,26 @@ class FileContent(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-NOTHING_THERE = FileContent(ABSENT)
+NOTHING_THERE = FileState(ABSENT)
 
 
-def link_to(target: str) -> FileContent:
+def link_to(target: str) -> FileState:
     """Return a symbolic link; its hash is that of its target."""
     raw = os.fsencode(target)
-    return FileContent(LINK, f"sha256:{sha256(raw).hexdigest()}", len(raw), target=target)
+    return FileState(LINK, f"sha256:{sha256(raw).hexdigest()}", len(raw), target=target)
 
 
-def recorded(about: Mapping[str, Any]) -> FileContent:
+def recorded(about: Mapping[str, Any]) -> FileState:
     """Return what a record says was there."""
     if about.get("status") == "deleted":
         return NOTHING_THERE
     target = about.get("target")
     if isinstance(target, str):
         return link_to(target)
-    return FileContent(FILE, about.get("hash"), about.get("size") or 0, mode_of(about.get("mode")))
-
-
-def mode_of(text: object) -> int | None:
-    """Return the permissions that a record has as octal digits."""
-    fits = isinstance(text, str) and 1 <= len(text) <= 5 and all(c in "01234567" for c in text)
-    return int(str(text), 8) & PERMISSIONS if fits else None
+    text = about.get("mode")
+    is_mode = isinstance(text, str) and 1 <= len(text) <= 5 and all(c in "01234567" for c in text)
+    mode = int(str(text), 8) & PERMISSIONS if is_mode else None
+    return FileState(FILE, about.get("hash"), about.get("size") or 0, mode)
 
 
 def shown_mode(st_mode: int) -> str:
@@ -93,48 +89,26 @@ def newest_by_path(records: Iterable[object]) -> dict[str, dict[str, Any]]:
     return out
 
 
-def present(project: str, path: str, about: Mapping[str, Any] | None = None) -> FileContent:
+def present(project: str, path: str, about: Mapping[str, Any] | None = None) -> FileState:
     """Return what is there now. ``about``: a record of it, by which an unchanged file need not be read."""
     try:
         at = place(project, path)
     except NotADirectoryError:
-        return NOTHING_THERE
+        at = None
     if at is None:
         return NOTHING_THERE
     with at:
-        return present_at(at, about)
-
-
-def present_at(at: Place, about: Mapping[str, Any] | None = None) -> FileContent:
-    st = at.lstat()
-    if st is None:
-        return NOTHING_THERE
-    if bits.S_ISLNK(st.st_mode):
-        return link_to(os.readlink(at.name, dir_fd=at.folder))
-    if not bits.S_ISREG(st.st_mode):
-        return FileContent(FOLDER if bits.S_ISDIR(st.st_mode) else OTHER)
-    if about is not None and "target" not in about and unchanged(about, st):
-        return FileContent(FILE, about["hash"], st.st_size, st.st_mode & PERMISSIONS)
-    fd = open_file(at.name, folder=at.folder, follow=False)
-    (digest, size), st, _ = take(at.path, hashed, fd=fd)
-    return FileContent(FILE, f"sha256:{digest.hex()}", size, st.st_mode & PERMISSIONS)
-
-
-def is_cut_off(project: str, path: str, among: Collection[str]) -> bool:
-    """Return whether one of these paths is above a path and is not a folder now: then nothing of ours is below it.
-
-    A link that was, or will be, put in a folder's place must not be followed to what was in that folder.
-    """
-    parts = path.split("/")
-    for number in range(1, len(parts)):
-        above = "/".join(parts[:number])
-        try:
-            mode = os.lstat(os.path.join(project, above)).st_mode
-        except OSError:
-            return False
-        if not bits.S_ISDIR(mode):
-            return above in among
-    return False
+        st = at.lstat()
+        if st is None:
+            return NOTHING_THERE
+        if bits.S_ISLNK(st.st_mode):
+            return link_to(os.readlink(at.name, dir_fd=at.folder))
+        if not bits.S_ISREG(st.st_mode):
+            return FileState(FOLDER if bits.S_ISDIR(st.st_mode) else OTHER)
+        if about is not None and "target" not in about and unchanged(about, st):
+            return FileState(FILE, about["hash"], st.st_size, st.st_mode & PERMISSIONS)
+        (digest, size), st, _ = read_steadily(path, hashed, open_regular(at.name, folder=at.folder))
+        return FileState(FILE, f"sha256:{digest.hex()}", size, st.st_mode & PERMISSIONS)
 
 
 def written_at(project: str, path: str) -> int:
@@ -155,7 +129,7 @@ def unchanged(about: Mapping[str, Any], st: os.stat_result) -> bool:
     return seen is not None and now == seen and st.st_size == about["size"]
 
 
-def look(
+def compare_files(
     project: str, entries: Mapping[str, Mapping[str, Any]], *, deep: bool = False, modes: bool = False
 ) -> dict[str, str]:
     """Return what became of files, by path: ``same``, ``changed`` or ``gone``.
@@ -174,45 +148,42 @@ def look(
             dangling = "target" not in about and os.path.islink(full)
             out[path] = SAME if deleted and not dangling else CHANGED if deleted or dangling else GONE
             continue
-        out[path] = SAME if not deep and unchanged(about, st) else _compared(full, about, st)
-        if modes and out[path] == SAME and bits.S_ISREG(st.st_mode):
+        is_same = (not deep and unchanged(about, st)) or (not deleted and _is_same(full, about, st))
+        if is_same and modes and bits.S_ISREG(st.st_mode):
             known = about.get("mode")
-            out[path] = CHANGED if isinstance(known, str) and shown_mode(st.st_mode) != known else SAME
+            is_same = not isinstance(known, str) or shown_mode(st.st_mode) == known
+        out[path] = SAME if is_same else CHANGED
     return out
 
 
-def _compared(full: str, about: Mapping[str, Any], st: os.stat_result) -> str:
+def _is_same(full: str, about: Mapping[str, Any], st: os.stat_result) -> bool:
     """Compare a file that may have changed: its kind, its size, then its content."""
-    if about.get("status") == "deleted":
-        return CHANGED
     if "target" in about:
-        there = bits.S_ISLNK(st.st_mode) and os.readlink(full) == about["target"]
-        return SAME if there else CHANGED
+        return bits.S_ISLNK(st.st_mode) and os.readlink(full) == about["target"]
     if "hash" not in about:
-        return SAME  # only its name is known, and it is there
+        return True  # only its name is known, and it is there
     if not bits.S_ISREG(st.st_mode) or st.st_size != about.get("size"):
-        return CHANGED
+        return False
     if os.path.islink(full) and not about.get("followed"):
-        return CHANGED
+        return False
     try:
-        return SAME if f"sha256:{hash_file(full)[0].hex()}" == about.get("hash") else CHANGED
+        return f"sha256:{hash_file(full)[0].hex()}" == about.get("hash")
     except StoreUnavailable:
-        return CHANGED
+        return False
 
 
-class FilesSeen:
+class FilesSeen(NamedTuple):
     """Paths by what became of them, and how many were not looked at."""
 
-    def __init__(self) -> None:
-        self.changed: list[str] = []
-        self.gone: list[str] = []
-        self.unseen = 0
+    changed: list[str]
+    gone: list[str]
+    unseen: int
 
 
 def look_at_files(project: str, records: Iterable[dict[str, Any]]) -> FilesSeen:
     """Compare files with their records, and read at most ``MOST_BYTES`` of at most ``MOST_FILES`` for it."""
     known = newest_by_path(about for about in records if isinstance(about.get("hash"), str))
-    seen, left = FilesSeen(), MOST_BYTES
+    entries, left = {}, MOST_BYTES
     for number, (path, about) in enumerate(sorted(known.items())):
         try:
             st = os.stat(os.path.join(project, path)) if "target" not in about else None
@@ -220,13 +191,12 @@ def look_at_files(project: str, records: Iterable[dict[str, Any]]) -> FilesSeen:
             st = None
         if st is not None and st.st_size == about.get("size") and not unchanged(about, st):
             if number >= MOST_FILES or st.st_size > left:
-                seen.unseen += 1
                 continue
             left -= st.st_size
-        what = look(project, {path: about})[path]
-        if what != SAME:
-            (seen.changed if what == CHANGED else seen.gone).append(path)
-    return seen
+        entries[path] = about
+    seen = compare_files(project, entries)
+    changed, gone = ([path for path, what in seen.items() if what == wanted] for wanted in (CHANGED, GONE))
+    return FilesSeen(changed, gone, len(known) - len(entries))
 
 
 # -- reading
@@ -247,16 +217,16 @@ def stat_facts(st: os.stat_result, since: int) -> list[int] | None:
     return [st.st_mtime_ns, changed, st.st_ino] if settled < since else None
 
 
-def take(
-    path: str, keep: Callable[[Iterable[bytes]], T], *, fd: int | None = None
+def read_steadily(
+    path: str, keep: Callable[[Iterable[bytes]], T], fd: int | None = None
 ) -> tuple[T, os.stat_result, Any]:
     """Read a regular file to its end: return what ``keep`` makes of it, its stat, and the facts to store.
 
     A file that changes while it is read is read again. If it changes again, there are no facts.
     """
-    fd = open_file(path) if fd is None else fd
+    fd = open_regular(path, follow=True) if fd is None else fd
     try:
-        for left in reversed(range(_TRIES)):
+        for is_last in (False, True):
             before = os.fstat(fd)
             since = tick()
             while before.st_ctime_ns >= since > before.st_ctime_ns - TICK_NS:  # changed in this very tick
@@ -264,19 +234,18 @@ def take(
                 since = tick()
             kept = keep(_chunks(fd, path))
             after = os.fstat(fd)
-            steady = _key(before) == _key(after)
-            if steady or not left:
-                return kept, after, stat_facts(after, since) if steady else None
+            is_steady = all(
+                getattr(before, name) == getattr(after, name)
+                for name in ("st_size", "st_mtime_ns", "st_ctime_ns")
+            )
+            if is_steady or is_last:
+                return kept, after, stat_facts(after, since) if is_steady else None
         raise AssertionError
     finally:
         os.close(fd)
 
 
-def _key(st: os.stat_result) -> tuple[int, int, int]:
-    return st.st_size, st.st_mtime_ns, st.st_ctime_ns
-
-
-def open_file(path: str, *, folder: int | None = None, follow: bool = True) -> int:
+def open_regular(path: str, *, folder: int | None = None, follow: bool = False) -> int:
     """Open a regular file for reading. Anything else is refused without waiting for it."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -315,7 +284,7 @@ def hashed(chunks: Iterable[bytes]) -> tuple[bytes, int]:
 
 def hash_file(path: str) -> tuple[bytes, int]:
     """Return the sha256 of a file, and its length."""
-    fd = open_file(path)
+    fd = open_regular(path, follow=True)
     try:
         return hashed(_chunks(fd, path))
     finally:

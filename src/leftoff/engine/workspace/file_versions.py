@@ -18,7 +18,7 @@ from leftoff.engine.workspace.file_state import (
     LINK,
     NOTHING_THERE,
     OTHER,
-    FileContent,
+    FileState,
     hashed,
     newest_by_path,
     present,
@@ -26,7 +26,7 @@ from leftoff.engine.workspace.file_state import (
     shown_mode,
 )
 from leftoff.engine.workspace.git import repository
-from leftoff.engine.workspace.project_files import check_path, place
+from leftoff.engine.workspace.project_files import check_path, place, read_at
 from leftoff.engine.workspace.tracking import MARK
 from leftoff.errors import Corrupt, NotFound, UnsafePath
 from leftoff.store.base import Store, View
@@ -184,12 +184,13 @@ class FileThen:
 
 @dataclass
 class FileDiff:
-    """What changed in a file: a unified diff, or why that cannot be shown; and how many lines came and went."""
+    """What changed in a file: a unified diff, or why that cannot be shown; and how many lines came and went. ``old``
+    and ``new``: what was there, and what is: kind, hash, size."""
 
     text: str
     added: int = 0
     removed: int = 0
-    old: dict[str, Any] | None = None  # what was there, and what is: kind, hash, size
+    old: dict[str, Any] | None = None
     new: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -206,16 +207,16 @@ class FileSide:
     files: Mapping[str, Any]
     now: bool
 
-    def content(self, path: str) -> FileContent:
+    def content(self, path: str) -> FileState:
         about = self.files.get(path)
         if self.now and not os.path.isabs(path):  # files outside the project are not looked at
             try:
                 return present(self.project, path, about)
             except UnsafePath:  # behind a link by now
-                return FileContent(OTHER)
+                return FileState(OTHER)
         return recorded(about) if about is not None else NOTHING_THERE
 
-    def text(self, path: str, content: FileContent) -> str | None:
+    def text(self, path: str, content: FileState) -> str | None:
         known = self.files.get(path)
         if self.now and (known is None or recorded(known).hash != content.hash):
             return present_text(self.project, path, content)
@@ -229,32 +230,32 @@ def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, Fi
         before, after = old.content(path), new.content(path)
         if before.same(after) or (before.kind == after.kind == FILE and before.hash == after.hash):
             continue
-        out[path] = _file_diff(path, (old, before), (new, after), redactor)
-        out[path].old, out[path].new = _as_recorded(before), _as_recorded(after)
+        sides = ((old, before), (new, after))
+        texts = [
+            side.text(path, content) if not redactor.secret_file(path) else None for side, content in sides
+        ]
+        if redactor.secret_file(path):
+            diff = FileDiff(f"{path} differs; it is a secret file, and is not shown.")
+        elif texts[0] is None or texts[1] is None:
+            sizes = [
+                f"{content.size} bytes" if content.kind == FILE else content.kind for _, content in sides
+            ]
+            why = "it is no text, too long, or its content was not kept"
+            diff = FileDiff(f"{path} differs ({sizes[0]}, {sizes[1]}); {why}.")
+        else:
+            names = [
+                "/dev/null" if content.kind == ABSENT else f"{path}\t({side.name})" for side, content in sides
+            ]
+            text = unified(texts[0], texts[1], *names)
+            marks = [line[:1] for line in text.splitlines()[2:]]
+            diff = FileDiff(redactor.mask(text), marks.count("+"), marks.count("-"))
+        shown = [
+            {**content.to_json(), **({"mode": shown_mode(content.mode)} if content.mode is not None else {})}
+            for _, content in sides
+        ]
+        diff.old, diff.new = shown
+        out[path] = diff
     return out
-
-
-def _as_recorded(content: FileContent) -> dict[str, Any]:
-    mode = {"mode": shown_mode(content.mode)} if content.mode is not None else {}
-    return {**content.to_json(), **mode}
-
-
-def _file_diff(
-    path: str, old: tuple[FileSide, FileContent], new: tuple[FileSide, FileContent], redactor: Redactor
-) -> FileDiff:
-    if redactor.secret_file(path):
-        return FileDiff(f"{path} differs; it is a secret file, and is not shown.")
-    texts, names, sizes = [], [], []
-    for side, content in (old, new):
-        texts.append(side.text(path, content))
-        names.append("/dev/null" if content.kind == ABSENT else f"{path}\t({side.name})")
-        sizes.append(f"{content.size} bytes" if content.kind == FILE else content.kind)
-    if texts[0] is None or texts[1] is None:
-        why = "it is no text, too long, or its content was not kept"
-        return FileDiff(f"{path} differs ({sizes[0]}, {sizes[1]}); {why}.")
-    text = unified(texts[0], texts[1], *names)
-    marks = [line[:1] for line in text.splitlines()[2:]]
-    return FileDiff(redactor.mask(text), marks.count("+"), marks.count("-"))
 
 
 def unified(old: str, new: str, before: str, after: str) -> str:
@@ -279,7 +280,7 @@ def recorded_text(store: Store, about: Mapping[str, Any]) -> str | None:
     return decoded(b"".join(store.load_blob(row.hash, row))) if row is not None else None
 
 
-def present_text(project: str, path: str, content: FileContent) -> str | None:
+def present_text(project: str, path: str, content: FileState) -> str | None:
     """Return what a file holds now; ``None`` if that is no text, or too long."""
     if content.kind == LINK:
         return f"-> {content.target}"
@@ -288,8 +289,8 @@ def present_text(project: str, path: str, content: FileContent) -> str | None:
     at = place(project, path) if content.kind == FILE else None
     if at is None:
         return ""
-    with at, open(os.open(at.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=at.folder), "rb") as file:
-        return decoded(file.read(MOST_BYTES))
+    with at:
+        return decoded(read_at(at) or b"")
 
 
 def decoded(data: bytes) -> str | None:

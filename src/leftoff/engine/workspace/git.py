@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.git_head import git_branch, git_head, is_commit
-from leftoff.engine.workspace.project_files import is_own
+from leftoff.engine.config.git_head import git_branch, git_head, is_commit, upward
+from leftoff.engine.workspace.project_files import is_own_path
 from leftoff.errors import StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.rows import RunRow
@@ -74,14 +74,13 @@ class Repo(NamedTuple):
             one = self._parsed(line)
             if one is not None:
                 before = found.get(one.path)
-                if (
-                    before is not None and before.status == "deleted"
-                ):  # removed from the index, and still there
+                if before is not None and before.status == "deleted":  # only the index has it removed
                     one = Dirty(one.path, "modified", before.staged)
                 found[one.path] = one
         return [found[path] for path in sorted(found)]
 
     def _parsed(self, line: bytes) -> Dirty | None:
+        """Read an entry of `git status`: `? PATH`, `1 XY SUB MODES… PATH`, or `u` for an unmerged file."""
         kind = line[:1]
         try:
             if kind == b"?":
@@ -99,15 +98,16 @@ class Repo(NamedTuple):
         except UnicodeDecodeError:  # a name that no record can have
             return None
         inside = path[len(self.prefix) :] if path.startswith(self.prefix) else ""
-        if not inside or inside.endswith("/") or is_own(inside):
+        if not inside or inside.endswith("/") or is_own_path(inside):
             return None
         return Dirty(inside, status, staged)
 
     def bases(self, commit: str, paths: Iterable[str]) -> dict[str, Base]:
         """Return those of the paths that a commit has."""
         out: dict[str, Base] = {}
-        for some in _some(sorted(paths) if is_commit(commit) else []):
-            names = (self.prefix + path for path in some)
+        asked = sorted(paths) if is_commit(commit) else []
+        for at in range(0, len(asked), _AT_ONCE):
+            names = (self.prefix + path for path in asked[at : at + _AT_ONCE])
             found = _git(self.project, "ls-tree", "-z", "--full-tree", commit, "--", *names)
             for line in found.decode("utf-8", "surrogateescape").split("\0"):
                 about, _, name = line.partition("\t")
@@ -119,9 +119,8 @@ class Repo(NamedTuple):
 
     def ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of the paths that git ignores."""
-        given = b"\0".join(
-            b"./" + os.fsencode(path) for path in paths
-        )  # a colon at the start would mean something
+        # With "./" in front, a colon at the start of a name means nothing to git.
+        given = b"\0".join(b"./" + os.fsencode(path) for path in paths)
         words = ("check-ignore", "--no-index", "-z", "--stdin")
         found = _git(self.project, *words, fine=(0, 1), literal=False, given=given) if given else b""
         return {os.fsdecode(path[2:]) for path in found.split(b"\0") if path}
@@ -140,11 +139,6 @@ class Repo(NamedTuple):
         return _git(self.project, "cat-file", "--filters", f"{commit}:{self.prefix}{base.path}")
 
 
-def _some(paths: list[str]) -> Iterator[list[str]]:
-    for at in range(0, len(paths), _AT_ONCE):
-        yield paths[at : at + _AT_ONCE]
-
-
 def repository(project: str) -> Repo | None:
     """Return the work tree that a project is in; ``None`` if there is none, or no git."""
     if _top(project) is None:
@@ -159,28 +153,21 @@ def repository(project: str) -> Repo | None:
 
 def _top(project: str) -> str | None:
     """Return the nearest folder with a `.git`, from the project upwards."""
-    folder = os.path.realpath(project)
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
-    return folder
+    folders = upward(os.path.realpath(project))
+    return next((folder for folder in folders if os.path.lexists(os.path.join(folder, ".git"))), None)
 
 
 def _is_disguised(project: str) -> bool:
     """Return whether git would take a folder without a `.git` for a repository, or wait for a pipe inside a `.git`."""
-    folder, top = os.path.realpath(project), _top(project)
-    while folder != top:
-        names = (os.path.join(folder, name) for name in ("HEAD", "objects", "commondir"))
-        head, objects, common = map(os.path.lexists, names)
-        if head and (objects or common):
+    top = _top(project)
+    for folder in upward(os.path.realpath(project)):
+        if folder == top:
+            break
+        there = [os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "commondir")]
+        if there[0] and any(there[1:]):
             return True
-        if (above := os.path.dirname(folder)) == folder:
-            return False
-        folder = above
     try:
-        with os.scandir(os.path.join(folder, ".git")) as entries:
+        with os.scandir(os.path.join(top or "", ".git")) as entries:
             others = [each for each in entries if not (each.is_dir() or each.is_file() or each.is_symlink())]
             return any(stat.S_ISFIFO(each.stat().st_mode) for each in others)
     except OSError:  # the `.git` of a linked work tree is a file
@@ -188,7 +175,7 @@ def _is_disguised(project: str) -> bool:
 
 
 def git_command(project: str, *words: str) -> list[str]:
-    """Return a call of git in a project that somebody else may have made; ``FileNotFoundError`` if git must not be
+    """Return a call of git in a project that another user may have made. Raise ``FileNotFoundError`` if git must not be
     asked there."""
     if _is_disguised(project):
         raise FileNotFoundError(f"{project} is in a folder that looks like a repository, and is none.")

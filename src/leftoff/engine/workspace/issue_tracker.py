@@ -5,10 +5,10 @@ The answer of a tracker may be missing, late or of another shape. Then nothing i
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from leftoff.clock import iso
@@ -42,15 +42,13 @@ class Issues:
             if not isinstance(value, wanted) or isinstance(value, bool):
                 raise Invalid(f"[issues] {key} is wrong: {value!r}.", path=key, hint=f'command = "{COMMAND}"')
         self.file: str | None = section.get("file")
-        self.command: str | None = section.get("command", None if self.file else self._default())
+        self.command: str | None = section.get("command")
+        if self.command is None and not self.file:
+            from shutil import which
+
+            self.command = COMMAND if which("gh") else None
         self.update: str | None = section.get("update")
         self.timeout = float(section.get("timeout", SECONDS))
-
-    @staticmethod
-    def _default() -> str | None:
-        import shutil
-
-        return COMMAND if shutil.which("gh") else None
 
     @property
     def known(self) -> bool:
@@ -59,13 +57,8 @@ class Issues:
 
     def fetch(self, project: str, issue: str) -> dict[str, Any]:
         """Return the issue as it is now; raise ``Offline`` if that fails."""
-        import json
-
-        text = (
-            self._read(project, issue)
-            if self.file
-            else self._run(project, str(self.command), {"issue": issue})
-        )
+        words = {"issue": issue}
+        text = self._read(project, issue) if self.file else self.run(project, str(self.command), words)
         try:
             found = json.loads(text)
         except ValueError:
@@ -86,19 +79,12 @@ class Issues:
         except (OSError, ValueError) as error:
             raise Offline(f"{path} cannot be read: {error}") from None
 
-    def set_labels(self, project: str, issue: str, add: Sequence[str], remove: Sequence[str]) -> None:
-        """Change the issue's labels by the command `update`; raise ``Offline`` if that fails."""
-        words = {"issue": issue, "add": ",".join(add), "remove": ",".join(remove)}
-        self._run(project, str(self.update), words)
-
-    def _run(self, project: str, command: str, words: dict[str, str]) -> str:
+    def run(self, project: str, command: str, words: dict[str, str]) -> str:
         """Return what a command prints in which `{issue}` and the like stand for words."""
         import subprocess
 
-        command = _filled(command, words)
-        env = CALLER.environment({"LEFTOFF_ISSUE": words["issue"]})
-        line = ["/bin/sh", "-c", command]
-        nothing = subprocess.DEVNULL
+        line = ["/bin/sh", "-c", _filled(command, words)]
+        env, nothing = CALLER.environment({"LEFTOFF_ISSUE": words["issue"]}), subprocess.DEVNULL
         try:
             done = subprocess.run(
                 line, cwd=project, env=env, stdin=nothing, capture_output=True, timeout=self.timeout
@@ -113,29 +99,25 @@ class Issues:
 
 
 def _filled(command: str, words: dict[str, str]) -> str:
-    """Replace each `{NAME}` of a command by its word. Raise ``Offline`` if the shell, or the command, would take it for
-    more than a word: issues and labels may come from anywhere."""
-    done, *rest = re.split(f"{{({'|'.join(words)})}}", command)
-    for name, behind in zip(rest[::2], rest[1::2], strict=True):
-        word = words[name]
-        try:
-            shlex.split(done)
-            unquoted = not any(mark in done for mark in ("`", "$(", "<<"))
-        except ValueError:  # its quotes are not closed
-            unquoted = False
-        plain = not word or shlex.quote(word) == word
-        if not (unquoted or plain) or not _is_allowed(command, name, word):
-            raise Offline(f"{word!r} cannot be told to the command as {{{name}}}")
-        done += (shlex.quote(word) if unquoted else word) + behind
-    return done
+    """Replace each `{NAME}` of a command by its word.
 
+    Issues and labels may come from anywhere. Raise ``Offline`` if the command would take the word for an option, or if
+    the shell would take it for more than a word and cannot be told better because the command has quotes of its own.
+    """
+    is_plain = not re.search(r"[\"'`\\]|\$\(|<<", command)
 
-def _is_allowed(command: str, name: str, word: str) -> bool:
-    """Return whether a word may be passed on. One that begins with a dash would be an option. And `gh` must not be sent
-    to another host, which would get the user's token."""
-    if command.startswith("gh ") and name == "issue" and "/" in word:
-        return word.startswith(f"https://{CALLER.variable('GH_HOST') or 'github.com'}/")
-    return not word.startswith("-") and "\0" not in word
+    def word_of(match: re.Match[str]) -> str:
+        word = words[match[1]]
+        is_allowed = not word.startswith("-") and "\0" not in word
+        if command.startswith("gh ") and match[1] == "issue" and "/" in word:
+            # `gh` would send the user's token to any host that the word names.
+            is_allowed = word.startswith(f"https://{CALLER.variable('GH_HOST') or 'github.com'}/")
+        quoted = shlex.quote(word) if word or is_plain else ""
+        if not is_allowed or (quoted != word and not is_plain):
+            raise Offline(f"{word!r} cannot be told to the command as {{{match[1]}}}")
+        return quoted
+
+    return re.sub(f"{{({'|'.join(words)})}}", word_of, command)
 
 
 def snapshot(found: dict[str, Any], branch: str | None, at: int) -> dict[str, Any]:
@@ -149,6 +131,17 @@ def snapshot(found: dict[str, Any], branch: str | None, at: int) -> dict[str, An
         "branch": branch,
         "taken_at": iso(at),
     }
+
+
+def _names(things: Any) -> list[str]:
+    """Return labels and assignees, which trackers give as texts or as objects with a name."""
+    out = []
+    for thing in things if isinstance(things, list) else ():
+        if isinstance(thing, dict):
+            thing = thing.get("name") or thing.get("login")
+        if isinstance(thing, str):
+            out.append(thing)
+    return sorted(out)
 
 
 def take_issue(
@@ -181,16 +174,6 @@ def set_state(settings: Settings, project: str, issue: str, wanted: str) -> str 
     there = [label for label in labels if label.startswith(_STATE)]
     if not there or there == [wanted]:
         return None
-    issues.set_labels(project, issue, [wanted], [label for label in there if label != wanted])
+    left = ",".join(label for label in there if label != wanted)
+    issues.run(project, issues.update, {"issue": issue, "add": wanted, "remove": left})
     return ", ".join(there)
-
-
-def _names(things: Any) -> list[str]:
-    """Return labels and assignees, which trackers give as texts or as objects with a name."""
-    out = []
-    for thing in things if isinstance(things, list) else ():
-        if isinstance(thing, dict):
-            thing = thing.get("name") or thing.get("login")
-        if isinstance(thing, str):
-            out.append(thing)
-    return sorted(out)

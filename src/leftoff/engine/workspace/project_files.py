@@ -45,14 +45,14 @@ def check_path(path: object, what: str = "A record") -> str:
         why = "no path"
     elif os.path.isabs(path) or os.path.normpath(path) != path or path.split("/")[0] in ("..", "."):
         why = f"the path {path!r}, which is not inside the project"
-    elif is_own(path):
+    elif is_own_path(path):
         why = f"the path {path!r}, and files of git and leftoff are left alone"
     else:
         return path
     raise Invalid(f"{what} has {why}.", hint="No file was touched.")
 
 
-def is_own(path: str) -> bool:
+def is_own_path(path: str) -> bool:
     """Return whether a path belongs to git or to leftoff, also on a file system that ignores case."""
     return any(part.lower() in _OWN or part.startswith(RESTORE_TEMP) for part in path.split("/"))
 
@@ -83,7 +83,7 @@ def given_path(project: str, given: str) -> str:
         raise Invalid(
             f"{given} is outside the project.", hint=f"The project is {project}. Nothing was changed."
         )
-    if is_own(inside):
+    if is_own_path(inside):
         raise Invalid(f"{given} is left alone: it belongs to git or to leftoff.", hint="Nothing was changed.")
     return inside
 
@@ -155,11 +155,11 @@ def is_behind_link(project: str, path: str) -> bool:
 
 
 def _behind(path: str, hint: str = "") -> UnsafePath:
-    return UnsafePath(
-        f"{path} is, or is behind, a symbolic link, which leftoff does not follow.",
-        hint=hint
-        or "No file was touched. Put a folder in the place of the link, or leave the files behind it alone.",
+    hint = (
+        hint
+        or "No file was touched. Put a folder in the place of the link, or leave the files behind it alone."
     )
+    return UnsafePath(f"{path} is, or is behind, a symbolic link, which leftoff does not follow.", hint=hint)
 
 
 # -- files by their paths
@@ -173,12 +173,15 @@ class ProjectFiles:
 
     def open(self, path: str) -> Place:
         """Return where a file is or will be, and make its folders."""
-        try:
-            at = place(self.root, check_path(path, "What is to be written"), make=True)
-        except NotADirectoryError as error:
-            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
+        at = self._place(path, make=True)
         assert at is not None
         return at
+
+    def _place(self, path: str, *, make: bool) -> Place | None:
+        try:
+            return place(self.root, check_path(path, "What is to be written"), make=make)
+        except NotADirectoryError as error:
+            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
 
     def _look(self, path: str) -> Place | None:
         """Return where a file may be; ``None`` if there is no way to one."""
@@ -221,10 +224,7 @@ class ProjectFiles:
 
     def check(self, path: str, *, write: bool = True) -> None:
         """Raise ``UnsafePath`` if a file cannot be written; without ``write``, only if it is not a plain file."""
-        try:
-            at = place(self.root, check_path(path, "What is to be written"))
-        except NotADirectoryError as error:
-            raise UnsafePath(f"{error.filename} is a file, where a folder is needed.") from None
+        at = self._place(path, make=False)
         if at is not None:
             with at:
                 mode_at(at, write=write)
@@ -332,9 +332,8 @@ def write_new(at: Place, name: str, chunks: Iterable[bytes], mode: int | None, n
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
-            if (
-                mode is not None and os.fstat(fd).st_mode & 0o7777 != mode
-            ):  # some file systems have only one mode
+            # Some file systems have only one mode, and refuse to change it.
+            if mode is not None and os.fstat(fd).st_mode & 0o7777 != mode:
                 os.fchmod(fd, mode)
             sync(fd)
     except BaseException:

@@ -29,7 +29,6 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader, met
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.resume.continue_run import go_back
-from leftoff.engine.steps.artifacts import WITHHELD
 from leftoff.engine.workspace.file_state import (
     ABSENT,
     FILE,
@@ -37,7 +36,7 @@ from leftoff.engine.workspace.file_state import (
     LINK,
     NOTHING_THERE,
     OTHER,
-    FileContent,
+    FileState,
     hashed,
     link_to,
     present,
@@ -69,12 +68,13 @@ from leftoff.engine.workspace.project_files import (
 from leftoff.engine.workspace.tracking import (
     BEFORE,
     BY_GIT,
+    WITHHELD,
     FileTracker,
     Found,
     Workspace,
     changed_by_others,
     dirty_state,
-    files_of,
+    known_to,
     own_files,
 )
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms
@@ -82,15 +82,8 @@ from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import refuse_driven
 from leftoff.engine.write.report import report_in
 from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
-from leftoff.errors import (
-    Conflict,
-    Corrupt,
-    NoCheckpoint,
-    NotFound,
-    StoreUnavailable,
-    UnsafePath,
-)
-from leftoff.files import sync
+from leftoff.errors import Conflict, Corrupt, NoCheckpoint, NotFound, StoreUnavailable, UnsafePath
+from leftoff.files import lock_within, sync
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.ids import as_word
@@ -116,8 +109,8 @@ class PlanEntry:
     path: str
     action: str
     why: str
-    want: FileContent = NOTHING_THERE
-    now: FileContent = NOTHING_THERE
+    want: FileState = NOTHING_THERE
+    now: FileState = NOTHING_THERE
     commit: str = ""  # of git, that has the content; empty: a blob has it
     changed: bool = False  # what is there was never recorded
     lost: bool = False  # it should be as it was, and cannot be
@@ -230,7 +223,7 @@ class RestorePlan:
         known = [*self.then.items(), *self.newest.items()]
         self.withheld = {path for path, about in known if about.get(WITHHELD) is True}
         dirty = old.plain("context").get(DIRTY)
-        self.dirty = [one for one in dirty if isinstance(one, str)] if isinstance(dirty, list) else []
+        self.dirty = dirty if isinstance(dirty, list) else []
         self.commit = complete_at(view, old, run, seq)
         self.complete_now = complete_at(view, new, run, newest.seq) is not None
         self.blobs = {  # hashes of the content that the store has
@@ -304,7 +297,7 @@ class RestorePlan:
         for path, base in (self.repo.bases(commit, paths) if commit and paths else {}).items():
             content = self.repo.content(commit, base)
             digest, size = hashed([content])
-            want = FileContent(FILE, f"sha256:{digest.hex()}", size, 0o755 if base.executable else None)
+            want = FileState(FILE, f"sha256:{digest.hex()}", size, 0o755 if base.executable else None)
             want = link_to(os.fsdecode(content)) if base.link else want
             out[path] = PlanEntry(path, RESTORE, f"as in commit {commit[:12]}", want, commit=commit)
         return out
@@ -315,8 +308,7 @@ class RestorePlan:
         made = status == "created"
         if status is None and path in self.made:
             made = not (self.repo is not None and self.head and self.repo.bases(self.head, [path]))
-        was_dirty = any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.dirty)
-        return made and not was_dirty and written_at(self.project, path) >= self.at - _SLACK_MS
+        return made and path not in self.dirty and written_at(self.project, path) >= self.at - _SLACK_MS
 
     def _entry(self, path: str, entry: PlanEntry | None, gone: set[str]) -> PlanEntry | None:
         """Compare what is wanted with what is there; ``None`` if nothing is to be done."""
@@ -502,22 +494,20 @@ class Restorer:
     def _restore(self, paths: list[str] | None, agree: Agree) -> RestoreOutcome:
         """If another process commits to the run meanwhile, this raises ``Moved`` and is called again: what the user
         agreed to was about another state. Files that are in their place by then need nothing more."""
-        with restore_lock(self.store):
+        with _restore_lock(self.store):
             row = self.store.read(self._free)
             own = {"run_id": row.run_id, "seq": self.target.seq, "paths": paths}
             begun = _restoring(row)
             completed = begun == own and self.saved is None
             if completed:  # remove what the interrupted call left: new files, and folders that it emptied
-                known = files_of(self.store, row)
+                known = known_to(self.store, row)
                 discard_new_files(self.project, known)
                 for path in known:
                     if not os.path.lexists(os.path.join(self.project, path)):
                         _remove_empty(self.project, path)
             plan = self.plan(paths)
-            outcome = RestoreOutcome(self.target.seq, plan, completed)
             if not agree(plan):
-                outcome.done = False
-                return outcome
+                return RestoreOutcome(self.target.seq, plan, completed, done=False)
             # Restoring single files does not close a rollback that was interrupted.
             mark = own if begun in (None, own) or paths is None else None
             if plan.touched:
@@ -530,16 +520,12 @@ class Restorer:
                 gone = [path for path in touched if present(self.project, path).kind == ABSENT]
                 after = [tracker.deleted(path) if path in gone else tracker.capture(path) for path in touched]
                 self._seal(row, Found(after, []), "rollback", mark)
-            outcome.saved = self.saved
-            return outcome
+            return RestoreOutcome(self.target.seq, plan, completed, self.saved)
 
     def _place(self, row: RunRow, plan: RestorePlan, mark: dict[str, Any] | None) -> RunRow:
         """Write the new files, save the present, rename. Return the run as it is then."""
-        found, todo, writer = (
-            self._before(row, plan),
-            plan.touched,
-            _Writer(self.store, self.project, plan.repo),
-        )
+        found, todo = self._before(row, plan), plan.touched
+        writer = _Writer(self.store, self.project, plan.repo)
         try:
             for entry in todo:
                 writer.prepare(entry)
@@ -567,19 +553,18 @@ class Restorer:
 
     def _before(self, row: RunRow, plan: RestorePlan) -> Found:
         """Capture every file that will be touched, and in git every other dirty one."""
-        known = files_of(self.store, row)
+        known = known_to(self.store, row)
         tracker = self._tracker(known, plan.withheld)
-        found = Found([], [])
-        if plan.repo is not None and plan.commit is not None:
-            found = dirty_state(tracker, plan.repo)
+        is_whole = plan.repo is not None and plan.commit is not None
+        found = dirty_state(tracker, plan.repo) if is_whole and plan.repo is not None else Found([], [])
         captured = {got.key: got for got in found.captured}
         for entry in plan.touched:
             path = entry.path
             about = captured[path].about if path in captured else known.get(path, {})
-            given = {name: about.get(name) for name in ("status", "by", "staged")}
             if entry.now.kind in (ABSENT, FOLDER):
-                captured[path] = tracker.deleted(path, by=given["by"])
+                captured[path] = tracker.deleted(path, by=about.get("by"))
                 continue
+            given = {name: about.get(name) for name in ("status", "by", "staged")}
             if given["status"] == "deleted":
                 given["status"] = None
             captured[path] = got = tracker.capture(path, **given)
@@ -623,7 +608,7 @@ class Restorer:
 
 @dataclass
 class HalfRestored:
-    """A rollback, or a restore of single files, that is not complete: it was interrupted, or is at work just now."""
+    """A rollback, or a restore of single files, that is not complete: interrupted, or ``busy`` in another process."""
 
     what: str
     command: str  # that completes it
@@ -647,13 +632,14 @@ def find_half_restored(store: Store, row: RunRow) -> HalfRestored | None:
     else:
         what = f"Restoring files as {ref} has them"
         command = f"leftoff restore {ref} {' '.join(as_word(path) for path in paths)}"
+    busy = False
     try:
-        with restore_lock(store):
-            busy = False
+        with _restore_lock(store):
+            pass
     except Conflict:
         busy = True
     except OSError:  # a read-only disk
-        busy = False
+        pass
     return HalfRestored(what, command, busy)
 
 
@@ -668,16 +654,13 @@ def _restoring(row: RunRow) -> dict[str, Any] | None:
 
 
 @contextmanager
-def restore_lock(store: Store) -> Iterator[None]:
+def _restore_lock(store: Store) -> Iterator[None]:
     """Let one process at a time restore files; raise ``Conflict`` if another one does."""
     os.makedirs(store.folder, mode=0o700, exist_ok=True)
     fd = os.open(os.path.join(store.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            hint = "Wait for it, then try again."
-            raise Conflict("Somebody else is restoring files here.", hint=hint) from None
+        if not lock_within(fd, fcntl.LOCK_EX, 0):
+            raise Conflict("Somebody else is restoring files here.", hint="Wait for it, then try again.")
         yield
     finally:
         os.close(fd)
@@ -687,28 +670,25 @@ def restore_lock(store: Store) -> Iterator[None]:
 
 
 class Interrupted(Exception):
-    """A file could not be put in its place, and why; or somebody ``changed`` it just now."""
+    """A file could not be put in its place, and why; or another process ``changed`` it just now."""
 
     def __init__(self, path: str, why: str, *, changed: bool = False) -> None:
         super().__init__(path, why)
-        self.path = path
-        self.why = why
-        self.changed = changed
+        self.path, self.why, self.changed = path, why, changed
 
 
 class _Writer:
     """Writes new files near their places, and renames them."""
 
     def __init__(self, store: Store, project: str, repo: Repo | None) -> None:
-        self.store = store
-        self.project = project
-        self.repo = repo
+        self.store, self.project, self.repo = store, project, repo
         self._new: dict[str, str] = {}  # path -> the new file that is to be renamed to it
 
     def prepare(self, entry: PlanEntry) -> None:
         """Write the new file or link of a path, if it needs one, in the nearest folder above that is there."""
         want, now, path = entry.want, entry.now, entry.path
-        if want.kind == ABSENT or _only_mode(now, want):
+        only_mode = now.kind == want.kind == FILE and now.hash == want.hash and want.mode is not None
+        if want.kind == ABSENT or only_mode:
             return
         above, at = path, None
         while at is None:
@@ -773,11 +753,6 @@ def put_in_place(writer: _Writer, entries: list[PlanEntry]) -> None:
     """Delete, then rename, each file atomically. A folder whose last file is deleted makes room for a file."""
     for entry in sorted(entries, key=lambda entry: entry.want.kind != ABSENT):
         writer.put(entry)
-
-
-def _only_mode(now: FileContent, want: FileContent) -> bool:
-    """Return whether a file only needs other permissions."""
-    return now.kind == want.kind == FILE and now.hash == want.hash and want.mode is not None
 
 
 def put_file_back(store: Store, project: str, path: str, about: dict[str, Any]) -> None:

@@ -1,7 +1,11 @@
-"""Track files: record what they are, with a copy of their content in the store.
+"""Capture files: record what they are, with a copy of their content in the store.
 
 A run knows a file by one record, `file/PATH`: its hash, size and mode (or the target of a link), what became of it
-(created, modified, deleted), and a blob. So each version of a run is also a manifest of its files.
+(created, modified, deleted), and a blob. So each version of a run is also a manifest of its files. What a step produced
+is a record `artifact/NAME`. An artifact may be anywhere, and a symbolic link to it is followed.
+
+Files are read before the transaction that records them, and a copy is durable before any record refers to it. A file
+that holds a secret is hashed and never copied.
 """
 
 from __future__ import annotations
@@ -11,32 +15,38 @@ import stat as bits
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leftoff.clock import iso
+from leftoff.clock import by_time, iso
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.settings import Capture
 from leftoff.engine.read.state import Reader
 from leftoff.engine.redaction.redactor import Redactor
-from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.file_state import (
     ABSENT,
     FOLDER,
     SAME,
+    compare_files,
     hashed,
     link_to,
-    look,
-    open_file,
+    open_regular,
     present,
+    read_steadily,
     recorded,
     shown_mode,
-    take,
     unchanged,
     written_at,
 )
 from leftoff.engine.workspace.git import Dirty, Repo, dirty_paths, remember_git, repository
-from leftoff.engine.workspace.project_files import given_path, is_behind_link, place, refuse_store
-from leftoff.errors import Invalid, NotFound, StoreUnavailable
-from leftoff.model.changes import ChangeSet
-from leftoff.store.base import Store, View
+from leftoff.engine.workspace.project_files import (
+    given_path,
+    is_behind_link,
+    is_own_path,
+    place,
+    refuse_store,
+)
+from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, Usage
+from leftoff.model.changes import ChangeSet, blob_stored
+from leftoff.model.codec import long_sha256 as sha256
+from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
 if TYPE_CHECKING:
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
 
 DELETED = "deleted"
 WAS = "was"  # of a deleted file: its status before
+WITHHELD = "withheld"  # of a record about a file that holds a secret: it is never copied
 MARK = "workspace"  # a key of `context`: which version has every dirty file, and of which commit
 BEFORE = "before "  # and a path, a key of `context`: the file as it was before the run first changed it
 BY_GIT = {"by": "git"}  # of a file that is known only because git calls it dirty
@@ -64,10 +75,114 @@ class Workspace(NamedTuple):
     say: Callable[[str], None] | None = None  # reports to the user
 
 
+class Captured(NamedTuple):
+    """A file as it was when it was looked at: what its record says, and the blob that holds its content."""
+
+    key: str
+    about: dict[str, Any]
+    blob: BlobRow | None = None
+
+    def put(self, changes: ChangeSet, collection: str = "artifact") -> None:
+        """Add the record to a change set, whose commit must have the blob's row, too. A file whose name holds a secret
+        of the workflow is not recorded: another name would be another file."""
+        if changes.name(self.key) != self.key:
+            return
+        if self.blob is None:
+            changes.put(collection, self.key, self.about)
+        else:
+            changes.put_stored(collection, self.key, blob_stored(self.blob.hash, self.about))
+
+
+def _contents(path: str, fd: int, save: Save | None) -> tuple[dict[str, Any], os.stat_result, BlobRow | None]:
+    """Read a file: return what a record says of its content. ``save``: stores a copy of it."""
+    if save is not None:
+        row, st, seen = read_steadily(path, save, fd)
+        digest, size = row.hash, row.size
+    else:
+        (digest, size), st, seen = read_steadily(path, hashed, fd)
+    mode, captured = shown_mode(st.st_mode), save is not None
+    about = {"hash": f"sha256:{digest.hex()}", "size": size, "mode": mode, "seen": seen, "captured": captured}
+    return about, st, row if captured else None
+
+
+# -- artifacts
+
+
+def relative(project: str, path: str) -> str:
+    """Return how records name a file: relative to the project if it is inside, also if one of both is named through a
+    link."""
+    full = os.path.normpath(path) if os.path.isabs(path) else os.path.abspath(os.path.join(project, path))
+    inside = os.path.relpath(full, project)
+    if _leads_out(inside):
+        folder, name = os.path.split(full)
+        inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(project))
+    return full if _leads_out(inside) else inside
+
+
+def _leads_out(path: str) -> bool:
+    return path == ".." or path.startswith("../")
+
+
+def capture(workspace: Workspace, path: str, *, step: str | None = None, name: str | None = None) -> Captured:
+    """Hash what a step produced, and keep a copy unless it holds a secret or is outside the project.
+
+    A file is judged by what it is, not by the name of a link to it: a link to `.env` is `.env`.
+    """
+    redactor = workspace.redactor
+    try:
+        full = os.path.join(os.getcwd() if not os.path.isabs(path) else "", path)
+    except OSError:
+        hint = "Nothing was recorded. Name the file by its whole path."
+        raise NotFound("The current folder is gone.", hint=hint) from None
+    if not os.path.isfile(full):
+        what = f"There is no file {path}"
+        if os.path.exists(full):
+            what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"{path} is no plain file"
+        raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
+    shown = relative(workspace.folder, full)
+    if redactor.name(shown) != shown:
+        hint = "Nothing was recorded. Give it another name."
+        raise Usage("The name of a file holds a secret of the workflow.", hint=hint)
+    fd = open_regular(full, follow=True)
+    real = _real_name(workspace, full, fd)
+    secret = redactor.in_file(fd)
+    elsewhere = os.path.isabs(real) and not os.path.isabs(shown)
+    if elsewhere and workspace.say is not None:
+        workspace.say(
+            f"leftoff: {shown} leads out of the project, to {real}: it is hashed, but no copy is kept."
+        )
+    withheld = secret or elsewhere or redactor.secret_file(shown) or redactor.secret_file(real)
+    read, _, row = _contents(full, fd, None if withheld else workspace.store.save_blob)
+    name = redactor.name(name) if name else None
+    about = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at), **read}
+    about["followed"] = True if os.path.islink(full) else None
+    about[WITHHELD] = secret or None
+    return Captured(name or shown, {key: value for key, value in about.items() if value is not None}, row)
+
+
+def _real_name(workspace: Workspace, full: str, fd: int) -> str:
+    """Return how records name what was opened; raise ``Usage`` if it belongs to git or to the store."""
+    try:
+        found = os.readlink(f"/proc/self/fd/{fd}")  # of the very file: a link may lead elsewhere by now
+    except OSError:
+        found = os.path.realpath(full)
+    real = relative(os.path.realpath(workspace.folder), found)
+    is_stores = found.startswith(os.path.join(os.path.realpath(workspace.store.folder), ""))
+    if is_stores or is_own_path(real):
+        os.close(fd)
+        what = "leftoff's store" if is_stores else "what git or leftoff keep"
+        raise Usage(f"{full} is part of {what}.", hint="Nothing was recorded. Name files of your work.")
+    return real
+
+
+# -- files of the project
+
+
 class FileTracker:
     """Captures files of a project. ``known``: the records that a run has of them.
 
-    ``withheld``: paths that are known to hold a secret, whose value may not be known here.
+    ``withheld``: paths that are known to hold a secret, whose value may not be known here. ``until``: nanoseconds; the
+    content of a file that was changed later is not captured.
     """
 
     def __init__(
@@ -75,16 +190,14 @@ class FileTracker:
         workspace: Workspace,
         known: Mapping[str, Mapping[str, Any]] | None = None,
         withheld: Collection[str] = (),
+        until: int | None = None,
     ) -> None:
         self.workspace = workspace
         self.project = workspace.folder
-        self.store = workspace.store
         self.save: Save = workspace.store.save_blob
         self.known = known or {}
         self.withheld = withheld
-        self.until: int | None = (
-            None  # nanoseconds: the content of a file that was changed later is not captured
-        )
+        self.until = until
         self._most: int | None = None
         self._left: int | None = None
 
@@ -109,53 +222,56 @@ class FileTracker:
             at = place(self.project, path)
         except NotADirectoryError:
             at = None
-        missing = NotFound(
-            f"There is no file {path}.", hint="Nothing was recorded. Write the file before you record it."
-        )
-        if at is None:
-            raise missing
-        with at:
-            st = at.lstat()
-            if st is None:
-                raise missing
-            if bits.S_ISDIR(st.st_mode):
-                hint = "Nothing was recorded. Name the files in it."
-                raise NotFound(f"{path} is a folder, not a file.", hint=hint)
-            if bits.S_ISLNK(st.st_mode):
-                link = link_to(os.readlink(at.name, dir_fd=at.folder))
-                try:
-                    str(link.target).encode()
-                except UnicodeEncodeError:
-                    message = f"{path} points to a name that is not UTF-8."
-                    raise Invalid(message, hint="Nothing was recorded.") from None
-                about = {"target": link.target, "hash": link.hash, "size": link.size, "captured": True}
-                return self._made(path, {**given, **about})
-            known = self.known.get(path)
-            if known is not None and known.get("captured") and unchanged(known, st):
-                hash = bytes.fromhex(known["hash"].partition(":")[2])
-                row = self.store.read(lambda view: view.blob(hash))
-                if row is not None and self._allows(row.size):
-                    same = {name: known[name] for name in ("hash", "size", "captured", "seen")}
-                    return self._made(path, {**given, **same, "mode": shown_mode(st.st_mode)}, row)
-            fd = open_file(at.name, folder=at.folder, follow=False)
-        return self._read(path, fd, st.st_size, given)
+        st, fd = None, -1
+        if at is not None:
+            with at:
+                st = at.lstat()
+                if st is not None and bits.S_ISLNK(st.st_mode):
+                    return self._link(path, os.readlink(at.name, dir_fd=at.folder), given)
+                if st is not None and not bits.S_ISDIR(st.st_mode):
+                    got = self._unread_again(path, st, given)
+                    if got is not None:
+                        return got
+                    fd = open_regular(at.name, folder=at.folder)
+        if st is None:
+            hint = "Nothing was recorded. Write the file before you record it."
+            raise NotFound(f"There is no file {path}.", hint=hint)
+        if fd < 0:
+            hint = "Nothing was recorded. Name the files in it."
+            raise NotFound(f"{path} is a folder, not a file.", hint=hint)
+        return self._file(path, fd, st.st_size, given)
 
-    def _read(self, path: str, fd: int, size: int, given: dict[str, Any]) -> Captured:
+    def _link(self, path: str, target: str, given: dict[str, Any]) -> Captured:
+        link = link_to(target)
+        try:
+            target.encode()
+        except UnicodeEncodeError:
+            message = f"{path} points to a name that is not UTF-8."
+            raise Invalid(message, hint="Nothing was recorded.") from None
+        about = {"target": target, "hash": link.hash, "size": link.size, "captured": True}
+        return self._made(path, {**given, **about})
+
+    def _unread_again(self, path: str, st: os.stat_result, given: dict[str, Any]) -> Captured | None:
+        """Return a file that is as its record says, and that the store has; ``None`` if it must be read."""
+        known = self.known.get(path)
+        if known is None or not known.get("captured") or not unchanged(known, st):
+            return None
+        hash = bytes.fromhex(known["hash"].partition(":")[2])
+        row = self.workspace.store.read(lambda view: view.blob(hash))
+        if row is None or not self._allows(row.size):
+            return None
+        same = {name: known[name] for name in ("hash", "size", "captured", "seen")}
+        return self._made(path, {**given, **same, "mode": shown_mode(st.st_mode)}, row)
+
+    def _file(self, path: str, fd: int, size: int, given: dict[str, Any]) -> Captured:
         redactor = self.workspace.redactor
         held = path in self.withheld or self.known.get(path, {}).get(WITHHELD) is True
         secret = held or redactor.in_file(fd)
-        row: BlobRow | None = None
-        if not secret and not redactor.secret_file(path) and self._allows(size):
-            saved, st, seen = take(path, self.save, fd=fd)
-            row, digest, size = saved, saved.hash, saved.size
-        else:
-            (digest, size), st, seen = take(path, hashed, fd=fd)
+        copied = not secret and not redactor.secret_file(path) and self._allows(size)
+        about, st, row = _contents(path, fd, self.save if copied else None)
         if self.until is not None and st.st_ctime_ns > self.until:
             return self.unread(path, **given)
-        about = {"hash": f"sha256:{digest.hex()}", "size": size, "mode": shown_mode(st.st_mode), "seen": seen}
-        return self._made(
-            path, {**given, **about, "captured": row is not None, WITHHELD: secret or None}, row
-        )
+        return self._made(path, {**given, **about, WITHHELD: secret or None}, row)
 
     def deleted(self, path: str, **given: Any) -> Captured:
         """Record that a file is not there any more, and whether the run had created it."""
@@ -175,8 +291,41 @@ class FileTracker:
         others = {name: value for name, value in known.items() if name not in _FOUND}
         return Captured(path, {"path": path, "captured_at": iso(self.workspace.at), **others, **about}, row)
 
+    def capture_dirty(self, one: Dirty, **given: Any) -> Captured:
+        """Capture a file that git calls dirty; it may have been removed since git looked."""
+        given["staged"] = one.staged
+        try:
+            if one.status != DELETED:
+                return self.capture(one.path, status=one.status, **given)
+        except NotFound:
+            pass
+        return self.deleted(one.path, **given)
 
-def next_status(about: Mapping[str, Any] | None, changed: bool, fresh: bool) -> str | None:
+    def capture_other(self, path: str, clean: bool, since: int) -> Captured:
+        """Capture a file that git does not call dirty, or that is in no repository. ``since``: when the run began."""
+        known = self.known.get(path)
+        now = present(self.project, path, known)
+        if now.kind in (ABSENT, FOLDER) and known is not None:
+            return self.deleted(path)
+        if clean:
+            return self.capture(path)
+        is_changed = known is not None and not now.same(recorded(known))
+        is_fresh = written_at(self.project, path) >= since
+        return self.capture(path, status=_next_status(known, is_changed, is_fresh))
+
+    def capture_edit(self, path: str, status: str | None = None) -> Captured | None:
+        """Capture a file that an agent's tool may have changed; ``None`` if it is not there, or cannot be read."""
+        try:
+            return self.capture(path, status=status)
+        except NotFound:
+            return None
+        except LeftoffError as error:
+            if "cannot be read" not in error.message:
+                raise
+            return None
+
+
+def _next_status(about: Mapping[str, Any] | None, changed: bool, fresh: bool) -> str | None:
     """Return what became of a tracked file if git cannot tell: made since the run began, or changed since."""
     if about is None:
         return "created" if fresh else None
@@ -214,7 +363,7 @@ class Found(NamedTuple):
 
     def news(self, reader: Reader, seq: int) -> bool:
         """Return whether version ``seq`` does not know all this already."""
-        known, mark = known_files(reader), reader.plain("context").get(MARK)
+        known, mark = _known_files(reader), reader.plain("context").get(MARK)
         same = all(known.get(got.key) == got.about for got in self.captured) and not self.dropped
         return not (same and (self.commit is None or mark == self._mark(seq)))
 
@@ -226,34 +375,35 @@ def still_complete(reader: Reader, changes: ChangeSet, seq: int) -> None:
         changes.put("context", MARK, {**mark.plain, "seq": seq})
 
 
-# -- what a run knows
+# -- what runs know
 
 
-def files_of(store: Store, row: RunRow) -> dict[str, dict[str, Any]]:
-    """Return the `file` records of a run's newest version."""
-    return store.read(lambda view: known_files(Reader(store, view, row.run, row.run_id)))
+def known_to(
+    store: Store, row: RunRow | None, paths: Collection[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the `file` records of a run's newest version (or those of some paths), by path."""
+
+    def read(view: View) -> dict[str, dict[str, Any]]:
+        assert row is not None
+        reader = Reader(store, view, row.run, row.run_id)
+        if paths is None:
+            return _known_files(reader)
+        found = {path: reader.value("file", path) for path in paths}
+        return {path: value.plain for path, value in found.items() if value is not None}
+
+    return store.read(read) if row is not None else {}
 
 
-def known_files(reader: Reader) -> dict[str, dict[str, Any]]:
-    """Return the `file` records of a version, by path."""
+def _known_files(reader: Reader) -> dict[str, dict[str, Any]]:
     return {key: about for key, about in reader.plain("file").items() if isinstance(about, dict)}
 
 
-def withheld_outputs(store: Store, row: RunRow) -> set[str]:
+def _withheld_outputs(store: Store, row: RunRow | None) -> set[str]:
     """Return the outputs of steps that hold a secret of the workflow."""
-
-    def read(view: View) -> set[str]:
-        found = Reader(store, view, row.run, row.run_id).plain("artifact").values()
-        return {about["path"] for about in found if isinstance(about, dict) and about.get(WITHHELD) is True}
-
-    return store.read(read)
-
-
-def tracked_of(workspace: Workspace, row: RunRow | None) -> FileTracker:
-    """Return a tracker that knows the files of a run, if there is one yet."""
     if row is None:
-        return FileTracker(workspace)
-    return FileTracker(workspace, files_of(workspace.store, row), withheld_outputs(workspace.store, row))
+        return set()
+    found = store.read(lambda view: Reader(store, view, row.run, row.run_id).plain("artifact").values())
+    return {about["path"] for about in found if isinstance(about, dict) and about.get(WITHHELD) is True}
 
 
 def own_files(store: Store) -> frozenset[str]:
@@ -276,16 +426,6 @@ def changed_by_others(view: View, run: int, paths: list[str], since: int) -> dic
     return out
 
 
-def keep_first(changes: ChangeSet, got: Captured, *, known: bool = False) -> None:
-    """Record a file as it is before the run first changes it, for rollbacks to versions that do not know it yet.
-
-    That record stays while later ones of the file come and go. ``known``: there is a later one.
-    """
-    if not known:
-        got.put(changes, "file")
-    Captured(BEFORE + got.key, got.about, got.blob).put(changes, "context")
-
-
 # -- looking
 
 
@@ -293,12 +433,15 @@ def track_given(workspace: Workspace, row: RunRow, given: list[str]) -> Found:
     """Capture files that the user names from the current folder, for the next commit of a run."""
     paths = list(dict.fromkeys(given_path(workspace.folder, path) for path in given))
     refuse_store(workspace.folder, workspace.store.folder, paths)
-    return track(workspace, row, paths)
+    return capture_paths(workspace, row, paths)
 
 
-def track(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
+def capture_paths(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
     """Capture files by their paths in the project, for the next commit of a run."""
-    tracker, repo = tracked_of(workspace, row), repository(workspace.folder)
+    if not paths:
+        return Found([], [])
+    store, repo = workspace.store, repository(workspace.folder)
+    tracker = FileTracker(workspace, known_to(store, row), _withheld_outputs(store, row))
     tracker.limit(about for path, about in tracker.known.items() if path not in paths)
     dirty = {one.path: one for one in repo.dirty(paths)} if repo is not None else {}
     commit = repo.head if repo is not None else None
@@ -306,43 +449,37 @@ def track(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
     out = []
     for path in paths:
         if path in dirty:
-            out.append(_capture_dirty(tracker, dirty[path]))
+            out.append(tracker.capture_dirty(dirty[path]))
         else:
-            out.append(_capture_other(tracker, path, path in clean, row.created_at))
+            out.append(tracker.capture_other(path, path in clean, row.created_at))
     return Found(out, [])
 
 
-def look_at_git(
-    workspace: Workspace, row: RunRow | None, *, always: bool = False, until: int | None = None
-) -> Found:
-    """Capture all dirty files, if the settings say so (or ``always``), for the next checkpoint of a run, which may not
-    have begun."""
-    if not always and not (workspace.capture is not None and workspace.capture.git):
-        return Found([], [])
-    repo = repository(workspace.folder)
+def look_at_git(workspace: Workspace, row: RunRow | None, until: int | None = None) -> Found:
+    """Capture all dirty files, for the next checkpoint of a run, which may not have begun; raise ``NotFound`` outside
+    of a repository. ``until``: the content of what was changed later, in nanoseconds, is left out."""
+    store, repo = workspace.store, repository(workspace.folder)
     if repo is None:
-        if always:
-            raise NotFound("This is not a git repository.", hint="Name the files: leftoff track PATH…")
-        return Found([], [])
-    tracker = tracked_of(workspace, row)
-    tracker.until = until
+        raise NotFound("This is not a git repository.", hint="Name the files: leftoff track PATH…")
+    tracker = FileTracker(workspace, known_to(store, row), _withheld_outputs(store, row), until)
     tracker.limit(about for about in tracker.known.values() if about.get("by") != "git")
     return dirty_state(tracker, repo)
 
 
 def dirty_state(tracker: FileTracker, repo: Repo) -> Found:
     """Capture each dirty file. Those that were known only as dirty, and are clean again, are dropped."""
+    store = tracker.workspace.store
 
     def work(save: Save) -> Found:
         tracker.save = save
         commit = repo.head or ""
-        captured, own = [], own_files(tracker.store)
+        captured, own = [], own_files(store)
         for one in repo.dirty():
             if one.path in own:
                 continue
             by = "git" if tracker.known.get(one.path, BY_GIT).get("by") == "git" else None
             try:
-                captured.append(_capture_dirty(tracker, one, by=by))
+                captured.append(tracker.capture_dirty(one, by=by))
             except StoreUnavailable as error:
                 if "cannot be read" not in error.message:
                     raise
@@ -352,49 +489,27 @@ def dirty_state(tracker: FileTracker, repo: Repo) -> Found:
         return Found(captured, [path for path in only_dirty if path not in paths], commit)
 
     try:
-        return tracker.store.save_together(work)
+        return store.save_together(work)
     finally:
-        tracker.save = tracker.store.save_blob
-
-
-def _capture_dirty(tracker: FileTracker, one: Dirty, **given: Any) -> Captured:
-    given["staged"] = one.staged
-    try:
-        if one.status != DELETED:
-            return tracker.capture(one.path, status=one.status, **given)
-    except NotFound:
-        pass  # it was removed since git looked
-    return tracker.deleted(one.path, **given)
-
-
-def _capture_other(tracker: FileTracker, path: str, clean: bool, since: int) -> Captured:
-    """Capture a file that git does not call dirty, or that is in no repository."""
-    known = tracker.known.get(path)
-    now = present(tracker.project, path, known)
-    if now.kind in (ABSENT, FOLDER) and known is not None:
-        return tracker.deleted(path)
-    if clean:
-        return tracker.capture(path)
-    fresh = written_at(tracker.project, path) >= since
-    changed = known is not None and not now.same(recorded(known))
-    return tracker.capture(path, status=next_status(known, changed, fresh))
+        tracker.save = store.save_blob
 
 
 def for_checkpoint(workspace: Workspace, row: RunRow) -> Found:
     """Capture what changed of the files that a run knows; with `[capture] git`, all that is dirty."""
-    if workspace.capture is not None and workspace.capture.git:
-        return look_at_git(workspace, row)
-    return look_at_known(workspace, row)
+    if workspace.capture is None or not workspace.capture.git:
+        return _look_at_known(workspace, row)
+    return look_at_git(workspace, row) if repository(workspace.folder) is not None else Found([], [])
 
 
-def look_at_known(workspace: Workspace, row: RunRow) -> Found:
+def _look_at_known(workspace: Workspace, row: RunRow) -> Found:
     """Capture the files that differ from what a run knows of them."""
-    known = files_of(workspace.store, row)
+    known = known_to(workspace.store, row)
     entries = {path: about for path, about in known.items() if "hash" in about or "target" in about}
-    seen = look(workspace.folder, entries, modes=True)
+    seen = compare_files(workspace.folder, entries, modes=True)
     changed = [path for path, what in seen.items() if what != SAME]
-    paths = [path for path in changed if not is_behind_link(workspace.folder, path)]
-    return track(workspace, row, paths) if paths else Found([], [])
+    return capture_paths(
+        workspace, row, [path for path in changed if not is_behind_link(workspace.folder, path)]
+    )
 
 
 class Surroundings(NamedTuple):
@@ -429,3 +544,115 @@ def look_around(project: Project, row: RunRow, *, dirty: bool = False, issue: bo
         dirty_paths(project.folder) if dirty else None,
         project.issue_snapshot(row.issue, row.card.get("git_branch")) if issue else {},
     )
+
+
+# -- files that an agent's tool edits: as they are before it first changes them, and after each change
+
+
+def edited_paths(folder: str, paths: list[str]) -> list[str]:
+    """Return those of the paths that are the project's own, and not the store's, as records name them.
+
+    A tool that writes to a link writes to its target, so that is one of them, too.
+    """
+    top, found = os.path.realpath(folder), []
+    for path in paths:
+        above, name = os.path.split(path)
+        real = os.path.join(os.path.realpath(above), name)
+        found += [real, os.path.realpath(real)] if os.path.islink(real) else [real]
+    names = dict.fromkeys(relative(top, path) for path in found)
+    return [name for name in names if not os.path.isabs(name) and not is_own_path(name)]
+
+
+class Peeked(NamedTuple):
+    """A file as it was at a moment, in memory: its record, and its content if that is to be stored."""
+
+    path: str
+    about: dict[str, Any]
+    data: bytes | None
+
+
+def peek(workspace: Workspace, paths: list[str]) -> list[Peeked]:
+    """Return the files as they are, without the store. A file that is not there counts as deleted."""
+    contents: dict[bytes, bytes] = {}
+
+    def keep(chunks: Iterable[bytes]) -> BlobRow:
+        data = b"".join(chunks)
+        row = BlobRow(sha256(data).digest(), len(data), 0, "raw")
+        contents[row.hash] = data
+        return row
+
+    tracker = FileTracker(workspace)
+    tracker.limit()
+    tracker.save = keep
+    found = [tracker.capture_edit(path) or tracker.deleted(path) for path in paths]
+    return [
+        Peeked(got.key, got.about, contents[got.blob.hash] if got.blob is not None else None) for got in found
+    ]
+
+
+def store_first(workspace: Workspace, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:
+    """Store the content of those files that a run knows nothing of yet, and return them."""
+    store = workspace.store
+    known = known_to(store, row, [one.path for one in peeked])
+    fresh = [one for one in peeked if one.path not in known or _is_later(known[one.path], one.about)]
+    withheld = _withheld_outputs(store, row) if fresh else ()
+    for number, one in enumerate(fresh):
+        if one.path in withheld:
+            fresh[number] = one._replace(about={**one.about, "captured": False}, data=None)
+
+    def work(save: Save) -> list[Captured]:
+        rows = [save([one.data]) if one.data is not None else None for one in fresh]
+        return [Captured(one.path, one.about, row) for one, row in zip(fresh, rows, strict=True)]
+
+    return store.save_together(work) if fresh else []
+
+
+def put_first(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: list[Captured]) -> None:
+    """Record files as they were before the run first changed them, unless it knows that already.
+
+    That record stays while later ones of the file come and go. A rollback to a version that does not know the file yet
+    needs it.
+    """
+    reader = Reader(store, tx, row.run, row.run_id)
+    for got in found:
+        there = reader.value("file", got.key)
+        first = tx.row(row.run, "context", BEFORE + got.key)
+        if there is None or (first is None and _is_later(there.plain, got.about)):
+            if there is None:
+                got.put(changes, "file")
+            got._replace(key=BEFORE + got.key).put(changes, "context")
+
+
+def _is_later(about: dict[str, Any], than: dict[str, Any]) -> bool:
+    """Return whether a record was made after another one: a hook that waited may commit after a later hook."""
+    return by_time(about.get("captured_at")) > by_time(than.get("captured_at"))
+
+
+def capture_edits(workspace: Workspace, row: RunRow | None, paths: list[str]) -> list[Captured]:
+    """Capture the files as they are now, and what became of them."""
+    store = workspace.store
+    tracker = FileTracker(workspace, known_to(store, row, paths), _withheld_outputs(store, row))
+    tracker.limit()
+    out = []
+    for path in paths:
+        known = tracker.known.get(path)
+        got = tracker.capture_edit(path, _next_status(known, True, False))
+        if got is not None or known is not None:
+            out.append(got or tracker.deleted(path))
+    return out
+
+
+def is_news(reader: Reader, got: Captured) -> bool:
+    """Return whether a file differs from what a run knows: a tool that failed may have left it as it was."""
+    known = reader.value("file", got.key)
+    return known is None or not recorded(known.plain).same(recorded(got.about))
+
+
+def changed_in_turn(workspace: Workspace, row: RunRow | None, until: int | None) -> Found | None:
+    """Capture all that git calls dirty; outside of a repository, what changed of the files that the run knows.
+
+    ``until``: what was changed later, in nanoseconds, is left out.
+    """
+    if repository(workspace.folder) is not None:
+        return look_at_git(workspace, row, until)
+    return _look_at_known(workspace, row) if row is not None else None

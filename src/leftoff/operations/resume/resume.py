@@ -10,9 +10,8 @@ from shlex import quote
 
 from leftoff.dialects.protocol import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
-from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.start import start_run, unfinished
+from leftoff.engine.lifecycle.reported_runs import Ending, end_work, start_run, unfinished
 from leftoff.engine.read.find import RESUMES, Target
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import met, read
@@ -369,10 +368,10 @@ def carry_out(
             )
         answerer.restored(paths)
     if answers.unblock:
-        from leftoff.engine.steps.unblock import unblock
+        from leftoff.engine.steps.approvals import clear_blocks
 
         find, seen = this_run(target.row.run, target.row.run_id), report.world.row.seq
-        unblock(project.store, find, None, project.now, seen=seen, scrubber=project.redactor)
+        clear_blocks(project.store, find, None, project.now, seen=seen, scrubber=project.redactor)
     if project.store.follower is not None and any(
         found.code == "mirror.deleted" for found in report.findings
     ):
@@ -403,8 +402,10 @@ def _approve(project: Project, target: Target, approved: dict[str, str], dialect
     for phase, choice in approved.items():
         options = dialect.options(phase, state_of(project.store, target, dialect), project.folder)
         if choice in options:
-            said = approvals.Decision(choice, user(), project.now, options=options)
-            done = approvals.decide(project.store, unmoved_run(row), phase, said, scrubber=project.redactor)
+            said = approvals.StepDecision(choice, user(), project.now, options=options)
+            done = approvals.record_decision(
+                project.store, unmoved_run(row), phase, said, scrubber=project.redactor
+            )
             row = done.left
 
 

@@ -18,12 +18,12 @@ from leftoff.workflow.definition.parse_steps import (
     ENV_NAME,
     ENV_NAMES,
     STAND_IN,
-    Draft,
-    Steps,
-    Values,
-    shown,
+    StepDraft,
+    StepReader,
+    ValueReader,
+    one_line,
 )
-from leftoff.workflow.definition.source import MOST_BYTES, Node, Problems, nearest, position, read
+from leftoff.workflow.definition.source import MOST_BYTES, Node, Problems, nearest, position, read_yaml
 from leftoff.workflow.template.template_check import check_templates, mentioned_anywhere
 from leftoff.workflow.template.templates import RESERVED, Site
 
@@ -98,16 +98,16 @@ def _read_file(path: str) -> str:
 
 
 def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> Workflow:
-    root = read(text, problems)
+    root = read_yaml(text, problems)
     if root is None or root.kind != "map":
         empty = root is None or root.kind == "null"
         what = "nothing is in it" if empty else "a workflow is a mapping of keys to values"
         line, column = (root.line, root.column) if root else (1, 1)
         raise problems.fatal(line, column, what, "It begins with `name: …` and `steps:`.")
-    values = Values(problems)
+    values = ValueReader(problems)
     top = values.mapping(root, "", KEYS)
     fields = _top(top, values, path)
-    steps, drafts = Steps(values), list[Draft]()
+    steps, drafts = StepReader(values), list[StepDraft]()
     if "steps" in top:
         drafts = steps.all(top["steps"], steps.defaults(top.get("defaults")))
     else:
@@ -129,7 +129,7 @@ def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> 
     return workflow
 
 
-def _top(top: dict[str, Node], values: Values, path: str) -> dict[str, Any]:
+def _top(top: dict[str, Node], values: ValueReader, path: str) -> dict[str, Any]:
     """Read what is said once, for the whole workflow."""
     name = os.path.splitext(os.path.basename(path))[0] or "workflow"
     fields: dict[str, Any] = {"name": name, "max_parallel": MAX_PARALLEL}
@@ -155,7 +155,7 @@ def _top(top: dict[str, Node], values: Values, path: str) -> dict[str, Any]:
     return fields
 
 
-def _vars(node: Node, values: Values) -> dict[str, Any]:
+def _vars(node: Node, values: ValueReader) -> dict[str, Any]:
     if node.kind != "map":
         values.wrong(node, "vars", "a mapping of names to values", "For example: vars: {topic: whales}")
         values.unsure = True
@@ -169,7 +169,7 @@ def _vars(node: Node, values: Values) -> dict[str, Any]:
     return out
 
 
-def _env_names(node: Node, what: str, values: Values) -> tuple[str, ...]:
+def _env_names(node: Node, what: str, values: ValueReader) -> tuple[str, ...]:
     """Read names of environment variables."""
     found = values.texts(node, what)
     for entry, name in zip(values.entries(node, what), found, strict=True):
@@ -177,11 +177,11 @@ def _env_names(node: Node, what: str, values: Values) -> tuple[str, ...]:
             hint = "A secret is named here, never written: its value comes from the environment."
             hint = hint if what == "secrets" else ENV_NAMES
             name = f"{name.partition('=')[0]}=…" if "=" in name else name  # what follows may be the secret
-            values.problems.add(entry, f"`{shown(name)}` cannot name an environment variable", hint)
+            values.problems.add(entry, f"`{one_line(name)}` cannot name an environment variable", hint)
     return found
 
 
-def _sites(drafts: list[Draft]) -> Iterator[Site]:
+def _sites(drafts: list[StepDraft]) -> Iterator[Site]:
     """Yield all templates. What a phase hands down is checked in the steps that it contains."""
     for draft in drafts:
         phase = draft.fields["kind"] == "phase"
@@ -196,21 +196,21 @@ class _Needs:
     the one before it in the same list.
     """
 
-    def __init__(self, values: Values, drafts: list[Draft]) -> None:
+    def __init__(self, values: ValueReader, drafts: list[StepDraft]) -> None:
         self.values = values
         self.paths: dict[str, None] = {}
         self.ids: dict[str, list[str]] = {}
         self.places: dict[tuple[str, str], Node] = {}  # where a step says that it waits for another
         self._collect(drafts)
 
-    def _collect(self, drafts: list[Draft]) -> None:
+    def _collect(self, drafts: list[StepDraft]) -> None:
         for draft in drafts:
             if STAND_IN not in draft.path:
                 self.paths[draft.path] = None
                 self.ids.setdefault(draft.id, []).append(draft.path)
             self._collect(draft.children)
 
-    def steps(self, drafts: list[Draft]) -> tuple[Step, ...]:
+    def steps(self, drafts: list[StepDraft]) -> tuple[Step, ...]:
         """Return the steps of one list."""
         out: list[Step] = []
         siblings = {draft.id: draft.path for draft in drafts if STAND_IN not in draft.path}
@@ -227,7 +227,7 @@ class _Needs:
             out.append(Step(**draft.fields, needs=tuple(dict.fromkeys(needs)), steps=steps))
         return tuple(out)
 
-    def _path(self, draft: Draft, node: Node, siblings: dict[str, str]) -> str:
+    def _path(self, draft: StepDraft, node: Node, siblings: dict[str, str]) -> str:
         """Return the path of what a step waits for; empty if it is wrong."""
         name, wrong = self.values.text(node, "needs"), self.values.problems.add
         if not name:
@@ -242,7 +242,7 @@ class _Needs:
         elif not found:
             known = f"The steps are {', '.join([*self.paths][:12])}{' …' if len(self.paths) > 12 else ''}."
             hint = nearest(name, [*siblings, *self.paths, *self.ids]) or known
-            wrong(node, f"`needs` names a step that is not there: `{shown(name)}`", hint)
+            wrong(node, f"`needs` names a step that is not there: `{one_line(name)}`", hint)
         elif found[0] == draft.path:
             wrong(node, f"`{name}` waits for itself", "Leave it out of its own `needs`.")
         elif draft.path.startswith(f"{found[0]}/"):

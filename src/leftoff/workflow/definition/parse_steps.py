@@ -1,7 +1,7 @@
 """Read the steps of a workflow file: their own words, and what they take over from `defaults` and their phases.
 
 Whatever does not fit is noted with its place, and reading continues, so that one look at a file shows all of it. A step
-is a ``Draft`` until every step is known, since only then can its ``needs`` be looked up.
+is a ``StepDraft`` until every step is known, since only then can its ``needs`` be looked up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ON_FAILURE = ("stop", "continue", "ask")
 _WORKING = ("run", "python", "agent")
 _HANDED_DOWN = ("on_failure", "env", "cwd", "shell", "save", "persist")
 
-# How a key is read: the field of the step, the reader in ``Values``, its options.
+# How a key is read: the field of the step, the reader in ``ValueReader``, its options.
 _PLAIN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "title": ("title", "text", {}),
     "type": ("label", "text", {}),
@@ -85,13 +85,13 @@ _CALLED = {
 }
 
 
-def shown(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a text as a message can hold it: one line, not endless."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}…"
 
 
-class Values:
+class ValueReader:
     """Readers for every type of value. Each returns a value of that type, whatever it finds."""
 
     def __init__(self, problems: Problems) -> None:
@@ -99,7 +99,7 @@ class Values:
         self.unsure = False  # something is missing that variables or steps may depend on
 
     def wrong(self, node: Node, what: str, form: str, hint: str = "") -> None:
-        there = f"`{shown(node.text)}`" if node.scalar and node.text else _CALLED[node.kind]
+        there = f"`{one_line(node.text)}`" if node.scalar and node.text else _CALLED[node.kind]
         self.problems.add(node, f"`{what}` must be {form}, not {there}", hint)
 
     def mapping(self, node: Node, what: str, known: Collection[str], hint: str = "") -> dict[str, Node]:
@@ -112,7 +112,7 @@ class Values:
             if name in known:
                 out[name] = value
             else:
-                message = f"unknown key `{shown(name)}`" + (f" in `{what}`" if what else "")
+                message = f"unknown key `{one_line(name)}`" + (f" in `{what}`" if what else "")
                 self.problems.add(key, message, nearest(name, known) or f"Its keys are {', '.join(known)}.")
         return out
 
@@ -208,7 +208,7 @@ class Values:
         return value
 
 
-class Draft:
+class StepDraft:
     """What was read of a step so far: the fields of the ``Step``, and its templates (``sites``)."""
 
     def __init__(self, node: Node, path: str, kind: str) -> None:
@@ -216,7 +216,7 @@ class Draft:
         self.path = path
         self.fields: dict[str, Any] = {"path": path, "kind": kind, "line": node.line, "column": node.column}
         self.needs: Node | None = None
-        self.children: list[Draft] = []
+        self.children: list[StepDraft] = []
         self.sites: list[Site] = []
 
     @property
@@ -246,29 +246,29 @@ class Inherited(Fields):
     fields: dict[str, Any]
     sites: dict[str, list[Site]]
 
-    def below(self, draft: Draft) -> Inherited:
+    def below(self, draft: StepDraft) -> Inherited:
         """Return the same for what is inside a phase."""
         passed = {name: draft.fields[name] for name in ("on_failure", *_PLACE) if name in draft.fields}
         return Inherited({**self.fields, **passed}, {**self.sites, **draft.sites_of(*_PLACE)})
 
 
-class Steps:
+class StepReader:
     """Reads steps. The drafts are in the order of the file."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: ValueReader) -> None:
         self.values = values
         self.problems = values.problems
 
     def defaults(self, node: Node | None) -> Inherited:
         if node is None:
             return Inherited({}, {})
-        draft = Draft(node, "", "run")
+        draft = StepDraft(node, "", "run")
         self._read(draft, self.values.mapping(node, "defaults", DEFAULTS))
         for name in ("path", "kind", "line", "column"):
             del draft.fields[name]
         return Inherited(draft.fields, draft.sites_of())
 
-    def all(self, node: Node, inherited: Inherited, parent: str = "") -> list[Draft]:
+    def all(self, node: Node, inherited: Inherited, parent: str = "") -> list[StepDraft]:
         """Return the steps of a list, and those inside them."""
         if node.kind != "list":
             self.values.wrong(node, "steps", "a list of steps", _A_STEP)
@@ -276,7 +276,7 @@ class Steps:
             return []
         if not node.value:
             self.problems.add(node, "`steps` is empty", "A workflow, and a phase, has at least one step.")
-        drafts: list[Draft] = []
+        drafts: list[StepDraft] = []
         seen: dict[str, Node] = {}
         for entry in node.value:
             if entry.kind == "map":
@@ -286,10 +286,10 @@ class Steps:
                 self.values.unsure = True
         return drafts
 
-    def _one(self, node: Node, inherited: Inherited, parent: str, seen: dict[str, Node]) -> Draft:
+    def _one(self, node: Node, inherited: Inherited, parent: str, seen: dict[str, Node]) -> StepDraft:
         kind = self._kind(node)
         name = self._id(node, seen)
-        draft = Draft(node, f"{parent}/{name}" if parent else name, kind)
+        draft = StepDraft(node, f"{parent}/{name}" if parent else name, kind)
         draft.fields.update(id=name, parent=parent)
         given = self._given(node, kind)
         names = _HANDED_DOWN if kind != "phase" else ("on_failure", *_PLACE)
@@ -350,7 +350,7 @@ class Steps:
             return name
         if "/" in name or not name.isprintable() or name != name.strip():
             what = "a slash" if "/" in name else "a character that cannot be seen, or a blank at an end"
-            message = f"the id `{shown(name)}` has {what} in it"
+            message = f"the id `{one_line(name)}` has {what} in it"
             self.problems.add(there, message, "For example: build, or task-001.")
             return name.replace("/", "-")
         try:
@@ -375,12 +375,12 @@ class Steps:
                 known = ALL if kind == "manual" else KEYS[kind]
                 others = [word for word in known if word not in node.value]
                 hint = nearest(name, others) or nearest(name, ALL) or f"Its keys are {', '.join(known)}."
-                self.problems.add(key, f"unknown key `{shown(name)}`", hint)
+                self.problems.add(key, f"unknown key `{one_line(name)}`", hint)
         return out
 
     # -- keys
 
-    def _read(self, draft: Draft, given: dict[str, Node]) -> None:
+    def _read(self, draft: StepDraft, given: dict[str, Node]) -> None:
         """Read the keys that mean the same in every kind of step."""
         for key, node in given.items():
             if key in _PLAIN:
@@ -395,33 +395,33 @@ class Steps:
             elif key in _OWN_READER:
                 getattr(self, f"_{key}")(draft, node)
 
-    def _template(self, draft: Draft, node: Node, key: str, mode: str) -> str:
+    def _template(self, draft: StepDraft, node: Node, key: str, mode: str) -> str:
         text = self.values.text(node, key)
         draft.site(key, key, node, text, mode)
         return text
 
-    def _when(self, draft: Draft, node: Node) -> None:
+    def _when(self, draft: StepDraft, node: Node) -> None:
         text = self._template(draft, node, "when", TEST)
         draft.fields["when"] = text if is_template(text) else f"{{{{ {text} }}}}"
 
-    def _env(self, draft: Draft, node: Node) -> None:
+    def _env(self, draft: StepDraft, node: Node) -> None:
         env = self.values.text_map(node, "env")
         for name in env:
             key, value = node.value[name]
             if not ENV_NAME.fullmatch(name):
-                self.problems.add(key, f"`{shown(name)}` cannot name an environment variable", ENV_NAMES)
+                self.problems.add(key, f"`{one_line(name)}` cannot name an environment variable", ENV_NAMES)
             elif name.startswith("LEFTOFF_"):
                 self.problems.add(key, f"`{name}` is set by leftoff itself", "Choose another name.")
             draft.drop_site(f"env.{name}")
             draft.site("env", f"env.{name}", value, env[name], TEXT)
         draft.fields["env"] = {**draft.fields.get("env", {}), **env}
 
-    def _shell(self, draft: Draft, node: Node) -> None:
+    def _shell(self, draft: StepDraft, node: Node) -> None:
         read = self.values.texts if node.kind == "list" else self.values.text
         found = read(node, "shell")
         draft.fields["shell"] = list(found) if node.kind == "list" else found
 
-    def _checkpoint(self, draft: Draft, node: Node) -> None:
+    def _checkpoint(self, draft: StepDraft, node: Node) -> None:
         fields, values = draft.fields, self.values
         if node.kind == "bool":
             fields["save"] = bool(node.value)
@@ -433,7 +433,7 @@ class Steps:
         if "variables_to_persist" in given:
             fields["persist"] = values.texts(given["variables_to_persist"], "variables_to_persist")
 
-    def _retries(self, draft: Draft, node: Node) -> None:
+    def _retries(self, draft: StepDraft, node: Node) -> None:
         values = self.values
         if node.kind != "map":
             draft.fields["retries"] = Retries(values.whole(node, "retries", least=0, default=0))
@@ -453,14 +453,14 @@ class Steps:
             found["jitter"] = values.flag(given["jitter"], "jitter", default=True)
         draft.fields["retries"] = Retries(**found)
 
-    def _criteria(self, draft: Draft, node: Node) -> None:
+    def _criteria(self, draft: StepDraft, node: Node) -> None:
         draft.fields["criteria"] = self.values.text_map(node, "criteria")
         for name, text in draft.fields["criteria"].items():
             draft.site("criteria", f"criteria.{name}", node.value[name][1], text, SHELL)
 
     # -- items
 
-    def _foreach(self, draft: Draft, given: dict[str, Node]) -> None:
+    def _foreach(self, draft: StepDraft, given: dict[str, Node]) -> None:
         fields = draft.fields
         if "matrix" in given:
             self._matrix(draft, given)
@@ -482,20 +482,20 @@ class Steps:
         if "as" in given:
             fields["item_name"] = name = self.values.text(given["as"], "as", default="item")
             if not _NAME.fullmatch(name):
-                message = f"`{shown(name)}` cannot name a variable"
+                message = f"`{one_line(name)}` cannot name a variable"
                 self.problems.add(given["as"], message, "Letters, digits and _, like `as: pdf`.")
             elif name in RESERVED:
                 message = f"`{name}` is a name that templates have already"
                 self.problems.add(given["as"], message, "Choose another name.")
         self._limit(draft, given)
 
-    def _limit(self, draft: Draft, given: dict[str, Node]) -> None:
+    def _limit(self, draft: StepDraft, given: dict[str, Node]) -> None:
         """Read how many may run at once: of the items of a `foreach`, of the steps in a phase."""
         if "max_parallel" in given:
             limit = self.values.whole(given["max_parallel"], "max_parallel", least=1, default=1)
             draft.fields["max_parallel"] = limit
 
-    def _matrix(self, draft: Draft, given: dict[str, Node]) -> None:
+    def _matrix(self, draft: StepDraft, given: dict[str, Node]) -> None:
         """Read lists by name. The item is called `matrix`."""
         node = given["matrix"]
         if "foreach" in given:
@@ -508,14 +508,14 @@ class Steps:
         axes: dict[str, Any] = {}
         for name, (key, value) in node.value.items():
             if not _NAME.fullmatch(name):
-                self.problems.add(key, f"`{shown(name)}` cannot name a variable", "Letters, digits and _.")
+                self.problems.add(key, f"`{one_line(name)}` cannot name a variable", "Letters, digits and _.")
             if (value.kind == "list" and value.value) or value.kind == "text":
                 axes[name] = self._items(draft, value).value
             else:
                 self.values.wrong(value, name, "a list", _A_MATRIX)
         draft.fields["foreach"] = Foreach("matrix", axes)
 
-    def _items(self, draft: Draft, node: Node) -> Foreach:
+    def _items(self, draft: StepDraft, node: Node) -> Foreach:
         if node.kind == "list":
             for entry in node.value:
                 if entry.kind == "text":
@@ -543,13 +543,13 @@ class Steps:
 
     # -- actions
 
-    def _python(self, draft: Draft, node: Node) -> None:
+    def _python(self, draft: StepDraft, node: Node) -> None:
         name = draft.fields["python"] = self.values.text(node, "python")
         if name and not _FUNCTION.fullmatch(name):
-            message = f"`{shown(name)}` does not name a function"
+            message = f"`{one_line(name)}` does not name a function"
             self.problems.add(node, message, "Write module:function, like tools.index:build.")
 
-    def _with(self, draft: Draft, node: Node) -> None:
+    def _with(self, draft: StepDraft, node: Node) -> None:
         if node.kind != "map":
             example = "For example: with: {folder: out}"
             self.values.wrong(node, "with", "a mapping of arguments", example)
@@ -557,7 +557,7 @@ class Steps:
         draft.fields["args"] = self.values.json(node, "with") or {}
         self._arguments(draft, node, "with")
 
-    def _arguments(self, draft: Draft, node: Node, name: str) -> None:
+    def _arguments(self, draft: StepDraft, node: Node, name: str) -> None:
         """Note every text in the arguments of a function as a template."""
         if node.kind == "map":
             for key, (_, value) in node.value.items():
@@ -568,7 +568,7 @@ class Steps:
         elif node.kind == "text":
             draft.site("with", name, node, node.text, TEXT)
 
-    def _agent(self, draft: Draft, given: dict[str, Node]) -> None:
+    def _agent(self, draft: StepDraft, given: dict[str, Node]) -> None:
         values, problems = self.values, self.problems
         names = [name for name in ("agent", *AGENT) if name in given]
         draft.fields["agent"] = {name: values.json(given[name], name) for name in names}
@@ -607,7 +607,7 @@ class Steps:
         if "tools" in given:
             values.texts(given["tools"], "tools")
 
-    def _approval(self, draft: Draft, node: Node) -> None:
+    def _approval(self, draft: StepDraft, node: Node) -> None:
         if node.kind != "map":
             draft.fields["approval"] = Approval(self._template(draft, node, "approval", TEXT))
             return

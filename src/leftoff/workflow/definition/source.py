@@ -167,7 +167,7 @@ class Node:
         return pair[1] if pair else None
 
 
-def read(text: str, problems: Problems) -> Node | None:
+def read_yaml(text: str, problems: Problems) -> Node | None:
     """Return the tree of a text; None if it is empty. Raise ``BadDefinition`` if it is not YAML at all."""
     if text.startswith("\ufeff"):
         text = " " + text[1:]  # a byte order mark is no content; every column stays as it is

@@ -45,23 +45,23 @@ _CODE = (
 )
 
 
-class Event(Fields):
+class _Event(Fields):
     token: str
 
 
-class Ready(Event):
+class Ready(_Event):
     """The shim of a job waits for the word to go."""
 
     process: Process
 
 
-class Ended(Event):
+class Ended(_Event):
     """A job ended, and nothing of it runs any more."""
 
     exit: Exit
 
 
-class Lost(Event):
+class LostJob(_Event):
     """Nothing of a job runs any more, and it left no exit. ``told``: its shim had been sent the word to go."""
 
     why: str
@@ -156,7 +156,7 @@ class Launcher:
         self._open()
 
     def start(self, job: Job) -> None:
-        """Give a job to a shim. ``Ready`` or ``Lost`` follows."""
+        """Give a job to a shim. ``Ready`` or ``LostJob`` follows."""
         log.debug("starts attempt %s", job.token)
         while self._free:
             shim = self._free.pop()
@@ -175,7 +175,7 @@ class Launcher:
         if shim is None:
             return
         job, shim.unsent = shim.job if shim.unsent else None, False
-        if shim.send(GO if job is None else framed(job.pack()) + GO):  # else `Lost` follows
+        if shim.send(GO if job is None else framed(job.pack()) + GO):  # else `LostJob` follows
             shim.told = monotonic()
 
     def watch(
@@ -186,7 +186,7 @@ class Launcher:
         until: float | None = None,
         why: str = "its shim was killed",
     ) -> None:
-        """Follow an attempt from outside until ``Ended`` or ``Lost``. Kill it after ``until`` if its shim is dead."""
+        """Follow an attempt from outside until its end. Kill it after ``until`` if its shim is dead."""
         watched = self._watched[token] = _Watched(process, folder, until, why)
         if watched.fd is not None:
             self._selector.register(watched.fd, selectors.EVENT_READ, watched)
@@ -209,7 +209,7 @@ class Launcher:
         known, self._known = self._known, []
         return [event for event in known if event.token in self._shims]
 
-    def events(self, timeout: float | None = 0.0) -> list[Ready | Ended | Lost]:
+    def events(self, timeout: float | None = 0.0) -> list[Ready | Ended | LostJob]:
         """Return the events in order. Wait up to ``timeout`` seconds for one (None: without limit)."""
         until = None if timeout is None else monotonic() + timeout
         known = self.known()
@@ -219,7 +219,7 @@ class Launcher:
             left = None if until is None else max(0.0, until - monotonic())
             if self._watched:
                 left = LOOK_S if left is None else min(left, LOOK_S)
-            found: list[Ready | Ended | Lost] = []
+            found: list[Ready | Ended | LostJob] = []
             for key, _ in self._selector.select(left):
                 if isinstance(key.data, _Watched):
                     self._look_away(key.data)
@@ -231,7 +231,7 @@ class Launcher:
                 if watched.is_over():
                     self.drop(token)
                     exit = watched.folder.exit()
-                    found.append(Ended(token, exit) if exit else Lost(token, watched.why, True))
+                    found.append(Ended(token, exit) if exit else LostJob(token, watched.why, True))
             if found or (until is not None and monotonic() >= until):
                 return found
 
@@ -335,14 +335,14 @@ class Launcher:
             os.close(watched.fd)
             watched.fd = None
 
-    def _hear(self, shim: _Shim) -> list[Ready | Ended | Lost]:
+    def _hear(self, shim: _Shim) -> list[Ready | Ended | LostJob]:
         try:
             data = shim.channel.recv(65536, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return []
         except OSError:
             data = b""
-        found: list[Ready | Ended | Lost] = []
+        found: list[Ready | Ended | LostJob] = []
         *lines, shim.heard = (shim.heard + data).split(b"\n")
         for line in lines:
             event = self._understand(shim, line)
@@ -389,7 +389,7 @@ class Launcher:
         else:
             self._hang_up(shim)
 
-    def _died(self, shim: _Shim) -> Lost | None:
+    def _died(self, shim: _Shim) -> LostJob | None:
         """Handle the end of a channel: its shim is dead. The command may still run."""
         self._hang_up(shim)
         job = shim.job
@@ -400,7 +400,7 @@ class Launcher:
         if shim.ended:
             return None
         if shim.told is None:
-            return Lost(job.token, shim.why, False)
+            return LostJob(job.token, shim.why, False)
         assert shim.process is not None
         until = None if job.timeout is None else shim.told + job.timeout + job.grace
         self.watch(job.token, shim.process, AttemptFolder(job.folder), until, shim.why)

@@ -1,8 +1,8 @@
 """``python -m leftoff.workflow.processes.python_step MODULE:FUNCTION``: the process of a ``python:`` step.
 
-The function is called with the arguments in LEFTOFF_ARGS (a JSON object, or ``@FILE`` with one in it). What it returns
-is kept in the file that LEFTOFF_RESULT names, as the JSON that comes nearest: templates and other steps read it. What
-the function raises is shown as Python would, from its own frames on; what is wrong with the call itself takes one line.
+The function is called with the arguments in LEFTOFF_ARGS (a JSON object, or ``@FILE`` with one in it). Its return value
+is written to the file that LEFTOFF_RESULT names, as the nearest JSON, so that templates and other steps can read it. An
+exception is shown as Python shows it, from the function's own frames on. A wrong call is one line.
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ def main() -> None:
     sys.argv = [target]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    for place in (
-        os.getcwd(),
-        os.environ.get("LEFTOFF_PROJECT"),
-    ):  # whose modules come first, for the user's own code
+    for place in (os.getcwd(), os.environ.get("LEFTOFF_PROJECT")):  # for the user's own modules
         if place and place not in sys.path:
             sys.path.insert(0, place)
-    function = find(target)
+    function = find_function(target)
     _keep(_call(function, target, _arguments()), target)
 
 
-def find(target: str) -> Callable[..., Any]:
-    """The function that ``module:function`` names; a class's is ``module:Class.method``."""
+def find_function(target: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` or ``module:Class.method`` names."""
     from importlib import import_module
 
     name, _, path = target.partition(":")
@@ -48,15 +45,18 @@ def find(target: str) -> Callable[..., Any]:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             _show(error)  # of another module, that this one wanted
             sys.exit(FAILED)
-        _refuse(
-            NOT_FOUND, f"there is no module {error.name!r} (for {target}); looked in {', '.join(_places())}."
-        )
+        places = ", ".join(place or "." for place in sys.path[:3])
+        _refuse(NOT_FOUND, f"there is no module {error.name!r} (for {target}); looked in {places}.")
     except Exception as error:
         _show(error)
         sys.exit(FAILED)
     for part in path.split("."):
         if not hasattr(found, part):
-            _refuse(NOT_FOUND, f"{target}: {_described(found)} has no {part!r}.{_nearest(part, found)}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(part, [word for word in dir(found) if not word.startswith("__")], 1)
+            hint = f" Is {near[0]!r} meant?" if near else ""
+            _refuse(NOT_FOUND, f"{target}: {_described(found)} has no {part!r}.{hint}")
         found = getattr(found, part)
     if not callable(found):
         _refuse(NOT_FOUND, f"{target} is {_described(found)}, which cannot be called.")
@@ -99,7 +99,7 @@ def _call(function: Callable[..., Any], target: str, arguments: dict[str, Any]) 
 
 
 def _keep(result: Any, target: str) -> None:
-    """Write the result, durable and whole, where there is one."""
+    """Write the result, if there is one, durably and as a whole."""
     path = os.environ.get("LEFTOFF_RESULT")
     if result is None or not path:
         return
@@ -121,7 +121,7 @@ def _keep(result: Any, target: str) -> None:
 
 
 def _as_json(value: Any) -> Any:
-    """What templates and other steps can use, whole: a value that has no JSON of its own stays, and is refused."""
+    """Return a value as JSON. One that has none stays as it is, and is refused."""
     if isinstance(value, dict):
         return {key: _as_json(item) for key, item in value.items()}
     if isinstance(value, (set, frozenset)):
@@ -139,7 +139,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _told(result: Any) -> str:
-    """A value as text, if it says anything of itself; not without end."""
+    """Return a value as text of limited length."""
     try:
         said = repr(result)
     except Exception as error:
@@ -148,7 +148,7 @@ def _told(result: Any) -> str:
 
 
 def _show(error: BaseException) -> None:
-    """The traceback, without the frames of this module and of the import system above the user's own."""
+    """Print the traceback, without the frames of this module and of the import system above the user's own."""
     import traceback
 
     at = error.__traceback__
@@ -165,17 +165,6 @@ def _described(found: Any) -> str:
     name = getattr(found, "__name__", None)
     kind = type(found).__name__
     return f"the {kind} {name}" if name else f"a {kind}"
-
-
-def _nearest(name: str, found: Any) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, [word for word in dir(found) if not word.startswith("__")], 1)
-    return f" Is {near[0]!r} meant?" if near else ""
-
-
-def _places() -> list[str]:
-    return [place or "." for place in sys.path[:3]]
 
 
 def _refuse(code: int, why: str) -> NoReturn:

@@ -1,8 +1,8 @@
-"""Secrets taken out of a stream of bytes that arrives in arbitrary pieces.
+"""Mask secrets in a stream of bytes that arrives in arbitrary pieces, and write it to the log of an attempt.
 
 Masking needs context: a token may be cut in two by the pipe, a private key runs over many lines. So whole lines are
-masked together, and of a line that is not finished what was shown so far is remembered: more of it is masked with what
-came before, and only what follows the part that is still the same is shown. What is not UTF-8 passes unchanged.
+masked together. Of an unfinished line, the part that was shown is remembered: the line is masked again with what came
+since, and only what follows the part that is still the same is shown. What is not UTF-8 passes unchanged.
 """
 
 from __future__ import annotations
@@ -24,24 +24,19 @@ _HEADERS = (b"Proc-Type:", b"DEK-Info:", b"Comment:", b"Version:")
 
 
 class Censor:
-    """``redactor`` is None where a project has redaction switched off; ``secrets`` go in any case."""
+    """Masks a stream. Without a ``redactor``, because the project switched it off, only the ``secrets`` are masked."""
 
     def __init__(self, redactor: Redactor | ByLine | None, secrets: Iterable[bytes]) -> None:
         self._redactor = redactor
         self._needles = _needles(secrets)
         self._line = b""  # the unfinished line, or its end where it is long
         self._shown = b""  # what was given of it, masked
-        self._fresh = False  # something in it was not looked at
+        self.pending = False  # something in it was not shown: `pause` returns it
         self._key = 0  # lines of a private key that are still to be dropped, at most
         self._indent = 0  # what each of them may have in front
 
-    @property
-    def pending(self) -> bool:
-        """Whether there is something that ``pause`` would give."""
-        return self._fresh
-
     def feed(self, data: bytes) -> bytes:
-        """What can be shown now that this arrived: whole lines."""
+        """Return what can be shown now that this arrived: whole lines."""
         block = self._line + data if self._line else data
         cut = block.rfind(b"\n") + 1
         out = b""
@@ -51,20 +46,19 @@ class Censor:
             self._shown = b""
             block = block[cut:]
         self._line = block
-        self._fresh = bool(block)
+        self.pending = bool(block)
         return out if len(block) < LONGEST else out + self._shorten()
 
     def pause(self) -> bytes:
-        """What can be shown of the unfinished line, as nothing more of it came for a while."""
-        self._fresh = False
-        held = self._held(self._line)
-        masked = self._masked(self._line[: len(self._line) - held], whole=False)
+        """Return what can be shown of the unfinished line, when nothing more of it came for a while."""
+        self.pending = False
+        masked = self._masked_safely()
         out = self._beyond(masked)
         self._shown = masked
         return out
 
     def end(self) -> bytes:
-        """The rest."""
+        """Return the rest."""
         out = self._beyond(self._masked(self._line, whole=True))
         self.clear()
         return out
@@ -72,28 +66,29 @@ class Censor:
     def clear(self) -> None:
         """Forget what is held back."""
         self._line = self._shown = b""
-        self._fresh = False
+        self.pending = False
 
     def _shorten(self) -> bytes:
+        """Show a long line in pieces. Keep only its end for context."""
         out = self.pause()
-        held = self._held(self._line)
-        self._line = self._line[-CONTEXT - held :]
-        self._shown = self._masked(self._line[: len(self._line) - held], whole=False)
+        self._line = self._line[-CONTEXT - self._held() :]
+        self._shown = self._masked_safely()
         return out
 
     def _beyond(self, masked: bytes) -> bytes:
-        """What a masked line has beyond what was shown of it."""
-        shown = self._shown
-        if not shown:
-            return masked
-        if masked.startswith(shown):
-            return masked[len(shown) :]
-        same = next((at for at, (a, b) in enumerate(zip(shown, masked, strict=False)) if a != b), len(masked))
-        return masked[same:]
+        """Return what a masked line has beyond what was shown of it."""
+        if masked.startswith(self._shown):
+            return masked[len(self._shown) :]
+        pairs = enumerate(zip(self._shown, masked, strict=False))
+        return masked[next((at for at, (old, new) in pairs if old != new), len(masked)) :]
 
-    def _held(self, line: bytes) -> int:
-        """The length of what may be the beginning of a secret, at the end of an unfinished line."""
-        longest = 0
+    def _masked_safely(self) -> bytes:
+        """Return the unfinished line, masked, without what may be the beginning of a secret."""
+        return self._masked(self._line[: len(self._line) - self._held()], whole=False)
+
+    def _held(self) -> int:
+        """Return the length of what may be the beginning of a secret, at the end of the unfinished line."""
+        line, longest = self._line, 0
         for needle in self._needles:
             for size in range(min(len(needle) - 1, len(line)), longest, -1):
                 if line.endswith(needle[:size]):
@@ -114,7 +109,7 @@ class Censor:
         return block if masked is text else masked.encode("utf-8", "surrogateescape")
 
     def _without_keys(self, block: bytes, whole: bool) -> bytes:
-        """The lines without private keys; a key that goes on in the next lines is remembered."""
+        """Return the lines without private keys. A key that continues in the next lines is remembered."""
         out = []
         left, indent = self._key, self._indent
         for line in block.splitlines(keepends=True):
@@ -134,7 +129,7 @@ class Censor:
 
 
 class ByLine:
-    """A redactor whose patterns are a project's own: they were written for one line, with a beginning and an end."""
+    """Masks line by line, for the patterns of a project, which may name the beginning and the end of a line."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -148,7 +143,7 @@ class ByLine:
         return text if masked == lines else "\n".join(masked)
 
 
-class Log:
+class StepLog:
     """Appends redacted output to a file, which it creates for the first line.
 
     Bytes that cannot be written are counted and reported at the end of the log if possible.
@@ -209,14 +204,14 @@ class Log:
 
 
 def _needles(secrets: Iterable[bytes]) -> list[bytes]:
-    """Each secret in all its forms; the longest first, as one may be part of another."""
+    """Return each secret in all its forms, the longest first, since one may be part of another."""
     texts = [secret.decode("utf-8", "surrogateescape") for secret in secrets]
     found = {form.encode("utf-8", "surrogateescape") for text in texts for form in forms_of(text)}
     return sorted((needle for needle in found if needle.strip()), key=len, reverse=True)
 
 
 def _mask(redactor: Redactor | ByLine, text: str) -> str:
-    """Mask what is suspicious, and look closely at nothing else; the same object where there is nothing to mask."""
+    """Mask what is suspicious, and look closely at nothing else. Return the same object if nothing is masked."""
     if len(text) <= SMALL:
         return redactor.mask(text)
     if not redactor.suspicious("", text):
@@ -230,7 +225,7 @@ def _mask(redactor: Redactor | ByLine, text: str) -> str:
 
 
 def _begins(line: bytes) -> bool:
-    """Whether a key begins after ``-----BEGIN``, and goes on in the next line."""
+    """Return whether a key begins after ``-----BEGIN`` and continues in the next line."""
     kind, mark, after = line.partition(b"-----")
     return bool(mark) and b"PRIVATE KEY" in kind and not after.strip()
 
@@ -240,7 +235,7 @@ def _ends(line: bytes) -> bool:
 
 
 def _of_key(line: bytes) -> bool:
-    """Whether a line may be one of a private key, perhaps with something in front (a time, a name)."""
+    """Return whether a line may be one of a private key, perhaps with something in front (a time, a name)."""
     words = line.split()
     if not words or line.lstrip().startswith(_HEADERS):
         return True

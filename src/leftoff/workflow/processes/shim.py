@@ -48,7 +48,7 @@ from leftoff.workflow.processes.attempt_folder import (
     receive,
 )
 from leftoff.workflow.processes.groups import just_made, members, recent, signal_all
-from leftoff.workflow.processes.redacting_stream import ByLine, Log
+from leftoff.workflow.processes.redacting_stream import ByLine, StepLog
 
 RETRY_S = 1.0
 KEEP_TRYING_S = 60.0  # to write the exit after the driver is gone
@@ -120,7 +120,7 @@ def live(channel: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
         packed = receive(channel)
         if packed is None:
             break
-        say(channel, b"%s %d\n" % (READY, os.getpid()))
+        send_line(channel, b"%s %d\n" % (READY, os.getpid()))
         if not wait_for_go(channel):
             break
         bell.idle = False
@@ -147,51 +147,53 @@ def attempt(order: Order, channel: int, bell: Bell, redactor: Redactor | ByLine 
     """Run one job and report it. Return whether this process can take another one."""
     folder = os.fsdecode(order.folder)
     try:
-        begin(folder)
+        create_exit(folder)
     except OSError as error:
         exit = Exit(NOT_EXECUTABLE, at=now(), error=f"{folder} cannot be written to: {error.strerror}")
-        record(exit, folder, channel, free=False)
+        record_exit(exit, folder, channel, free=False)
         return False
-    log = Log(f"{folder}/log", redactor, order.secrets)
+    log = StepLog(f"{folder}/log", redactor, order.secrets)
     course = Course(order, log, bell)
     try:
         exit = course.run()
     finally:
         log.close()
     free = not bell.stop and not course.left
-    record(exit, folder, channel, free)
+    record_exit(exit, folder, channel, free)
     if course.left:
         os.killpg(0, signal.SIGKILL)
     return free
 
 
-def begin(folder: str) -> None:
+def create_exit(folder: str) -> None:
     """Create the empty exit file. If it is missing, resume concludes that the command did not run."""
     os.close(os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
-def record(exit: Exit, folder: str, channel: int, free: bool) -> None:
+def record_exit(exit: Exit, folder: str, channel: int, free: bool) -> None:
     """Write the exit and report it. Sync it if there is no driver or if this process takes no other job."""
     exit.left = AttemptFolder(folder).hashes()
     line = exit.line(os.path.basename(folder))
-    failure = write(line, folder)
-    failure = failure or (0 if free and not gone(channel) else sync_exit(folder))
-    heard = say(channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line))
+    failure = write_exit(line, folder)
+    failure = failure or (0 if free and not hung_up(channel) else sync_exit(folder))
+    heard = send_line(
+        channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line)
+    )
     if free and not heard and not failure:
         failure = sync_exit(folder)
     until = None
     while failure and failure != errno.ENOENT:  # without the folder there is nothing to write to
         time.sleep(RETRY_S)
-        failure = write(line, folder) or sync_exit(folder)
+        failure = write_exit(line, folder) or sync_exit(folder)
         if not failure:
-            say(channel, b"%s%s\n" % (WRITTEN, FREE if free else LEAVING))
-        elif gone(channel):
+            send_line(channel, b"%s%s\n" % (WRITTEN, FREE if free else LEAVING))
+        elif hung_up(channel):
             until = until or monotonic() + KEEP_TRYING_S
             if monotonic() > until:
                 return
 
 
-def write(line: bytes, folder: str) -> int:
+def write_exit(line: bytes, folder: str) -> int:
     """Write the exit. Return 0 or the error number."""
     try:
         fd = os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -229,7 +231,7 @@ def keep(path: str) -> None:
         os.close(fd)
 
 
-def say(channel: int, line: bytes) -> bool:
+def send_line(channel: int, line: bytes) -> bool:
     """Send a line. Return False if the driver is gone."""
     try:
         os.write(channel, line)
@@ -238,7 +240,7 @@ def say(channel: int, line: bytes) -> bool:
     return True
 
 
-def gone(channel: int) -> bool:
+def hung_up(channel: int) -> bool:
     """Return whether the driver closed its side or died."""
     poll = select.poll()
     poll.register(channel, 0)
@@ -248,7 +250,7 @@ def gone(channel: int) -> bool:
 class Course:
     """One command, from its start until nothing of it is left: output, timeout, end. It fills the shim's session."""
 
-    def __init__(self, order: Order, log: Log, bell: Bell) -> None:
+    def __init__(self, order: Order, log: StepLog, bell: Bell) -> None:
         self._order = order
         self._log = log
         self._bell = bell
@@ -503,7 +505,7 @@ def launch(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | 
         if os.fork() == 0:
             shim(channel, driver, bell, redactor)
     except OSError as error:
-        say(channel, b"%s %s\n" % (FAILED, os.strerror(error.errno or 0).encode()))
+        send_line(channel, b"%s %s\n" % (FAILED, os.strerror(error.errno or 0).encode()))
     os.close(channel)
 
 
@@ -513,6 +515,8 @@ def shim(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | No
         os.close(driver)  # so that the driver notices the launcher's end
         live(channel, bell, redactor)
     except BaseException as error:
-        say(channel, b"%s %s\n" % (FAILED, repr(error).encode("utf-8", "replace").replace(b"\n", b" ")[:500]))
+        send_line(
+            channel, b"%s %s\n" % (FAILED, repr(error).encode("utf-8", "replace").replace(b"\n", b" ")[:500])
+        )
     finally:
         os._exit(0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import millis
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.lifecycle.origin import may_run
+from leftoff.engine.lifecycle.imported_runs import may_run
 from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
 from leftoff.engine.resume.plan import make_plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.settings import outside
-from leftoff.engine.lifecycle.origin import source_of
+from leftoff.engine.read.quoting import source_of
 from leftoff.engine.read.state import definition_of, read
 from leftoff.errors import Corrupt, Unsupported
 

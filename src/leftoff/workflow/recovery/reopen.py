@@ -117,7 +117,7 @@ class Reopening(Entry):
     # -- once more
 
     def _anew(self, path: str, record: Record) -> Record:
-        again = lifecycle.once_more(record)
+        again = lifecycle.redo(record)
         if not self._contains_first(path):
             again.pop("items", None)  # they are looked for again: what comes before may leave others
         return again

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
+from leftoff.engine.lifecycle.imported_runs import agree, may_run
 from leftoff.engine.lifecycle.opening import open_run
-from leftoff.engine.lifecycle.origin import agree, may_run
 from leftoff.engine.resume.finding import ASK as ASK_LEVEL
 from leftoff.engine.resume.finding import REFUSE, WARN, levelled
 from leftoff.engine.resume.plan import make_plan

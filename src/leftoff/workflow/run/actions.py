@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.steps.artifacts import Captured
-from leftoff.engine.workspace.tracking import Found
+from leftoff.engine.workspace.tracking import Captured, Found
 from leftoff.errors import Invalid, LeftoffError, Unsupported
 from leftoff.host import Process, python
 from leftoff.model.changes import NOTHING, ChangeSet
@@ -89,7 +88,7 @@ class LiveAttempt:
 
 
 @dataclass
-class Left:
+class StepLeft:
     """What a step that ended well has left, to be committed with its completion."""
 
     outputs: list[str]

@@ -12,7 +12,7 @@ from leftoff.errors import Invalid, LeftoffError
 from leftoff.host import Process
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
-from leftoff.model.ids import ancestors, shown_step, step_word
+from leftoff.model.ids import ancestors, shown_step
 from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import ITEMS, AttemptFolder
 from leftoff.workflow.run.actions import (
@@ -25,7 +25,7 @@ from leftoff.workflow.run.actions import (
     script,
 )
 from leftoff.workflow.run.entries import AttemptBegins, StepsSkipped, StepWaits
-from leftoff.workflow.run.outcome import NOT_ITS_FAULT, declare, expect, failed, reused
+from leftoff.workflow.run.outcome import NOT_ITS_FAULT, declare_items, expect, failed, reused
 from leftoff.workflow.run.reuse import wanted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _begin(driver: Driver, unit: str, leaf: str) -> None:
         return
     item = NOTHING
     try:
-        item = item_of(driver, step, unit) if unit != leaf else NOTHING
+        item = item_value(driver, step, unit) if unit != leaf else NOTHING
         if not _admitted(driver, step, unit, item):
             return
         if step.kind in ("approval", "manual"):
@@ -92,15 +92,14 @@ def _admitted(driver: Driver, step: Step, unit: str, item: Any) -> bool:
     """Return whether the `when` of the unit and of its phases let it run. Else skip it."""
     for path in ancestors(step.path):
         if not _phase_runs(driver, path):
-            _skip_phase(driver, path)
             return False
     if not step.when:
         return True
-    if step.foreach is not None:
-        # A condition that names the item is tested for each item, any other once for the whole.
-        for_item = step.item_name in driver.templates.names(step.when)
-        if for_item != (item is not NOTHING):
-            return True
+    # A condition that names the item is tested for each item, any other once for the whole.
+    if step.foreach is not None and (step.item_name in driver.templates.names(step.when)) != (
+        item is not NOTHING
+    ):
+        return True
     if driver.templates.test(step.when, driver.state.values(step, item), f"{step.path}: when"):
         return True
     driver.add(StepsSkipped([unit], f"when: {step.when}", step.save))
@@ -109,23 +108,20 @@ def _admitted(driver: Driver, step: Step, unit: str, item: Any) -> bool:
 
 
 def _phase_runs(driver: Driver, path: str) -> bool:
-    phase = driver.scheduler.steps[path]
-    if not phase.when:
-        return True
-    if path not in driver.decided:
+    """Return whether the `when` of a phase lets it run. It is tested once. Else skip everything in the phase."""
+    phase, status = driver.scheduler.steps[path], driver.scheduler.status
+    if phase.when and path not in driver.decided:
         begun = driver.state.status(path) not in ("pending", "skipped")
         values = driver.state.values(phase)
         driver.decided[path] = begun or driver.templates.test(phase.when, values, f"{path}: when")
-    return driver.decided[path]
-
-
-def _skip_phase(driver: Driver, path: str) -> None:
-    phase, status = driver.scheduler.steps[path], driver.scheduler.status
+    if not phase.when or driver.decided[path]:
+        return True
     leaves = [step.path for step in phase.walk() if step.kind != "phase"]
     open_ones = [leaf for leaf in leaves if status[leaf] in ("pending", "running")]
     driver.add(StepsSkipped(open_ones, f"when of {path}: {phase.when}"))
     for leaf in open_ones:
         driver.follow(leaf, driver.scheduler.ended(leaf, leaf, "skipped"))
+    return False
 
 
 # -- people
@@ -134,31 +130,24 @@ def _skip_phase(driver: Driver, path: str) -> None:
 def _wait(driver: Driver, step: Step) -> None:
     """Ask for an approval, or for a step that a person does by hand. The rest of the run continues."""
     values, approval, path = driver.state.values(step), step.approval, step.path
-    told: dict[str, Any] = {"kind": step.kind}
     instructions, question = "", None
     if step.instructions:
         instructions = driver.templates.render(step.instructions, values, f"{path}: instructions")
         instructions = driver.redactor.mask(instructions)
     if approval is not None:
         now = driver.clock.now()
-        ask = driver.templates.render(approval.ask, values, f"{path}: ask")
         question = {
             "step": path,
-            "ask": driver.redactor.mask(ask),
+            "ask": driver.redactor.mask(driver.templates.render(approval.ask, values, f"{path}: ask")),
             "options": list(approval.options),
             "status": "waiting",
             "asked_at": iso(now),
         }
         if step.timeout:
             question["deadline"] = iso(now + int(step.timeout * 1000))
-        told.update({key: question[key] for key in ("ask", "options", "deadline") if key in question})
-        told["how"] = f"leftoff approve {driver.run_id} {step_word(path)}"
-    else:
-        told["ask"] = instructions or step.title or path
-        told["how"] = f"leftoff step done {step_word(path)} --run {driver.run_id}"
     driver.scheduler.wait(path)
     driver.start_batch(path)
-    facts = {**driver.step_facts(step, path), **told}
+    facts = driver.waiting_facts(step, question, instructions)
     driver.add(StepWaits(step, instructions, question, tell=("waiting", facts)))
 
 
@@ -176,10 +165,10 @@ def _expand(driver: Driver, step: Step) -> None:
     if found is None:
         _launch(driver, step, step.path, NOTHING, expands=True)
     else:
-        declare(driver, step, found)
+        declare_items(driver, step, found)
 
 
-def item_of(driver: Driver, step: Step, unit: str) -> Any:
+def item_value(driver: Driver, step: Step, unit: str) -> Any:
     """Return the value of an item. If a secret in it was redacted in the record, find the item again."""
     state = driver.state
     item = state.item(unit)

@@ -21,7 +21,7 @@ from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.settings import Redaction
 from leftoff.engine.lifecycle.opening import Opening, open_run, opening_changes, start_in
-from leftoff.engine.lifecycle.rollback import rollback
+from leftoff.engine.lifecycle.rewind import rollback_to
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.steps.lifecycle import why_failed
@@ -42,7 +42,7 @@ from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
 from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower
-from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready
+from leftoff.workflow.processes.client import Ended, Launcher, LostJob, Ready
 from leftoff.workflow.run import begin, outcome
 from leftoff.workflow.run.actions import CHECKING, RUNNING, STARTING, LiveAttempt
 from leftoff.workflow.run.entries import (
@@ -323,7 +323,7 @@ class Driver:
         """Roll the run back to the version of the state, if that is not the head."""
         seq, self.state.seq = self.state.seq, None
         if seq is not None:
-            rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
+            rollback_to(self.store, self._head, seq, self.clock.now(), guard=self._guard)
 
     def _look_at_head(self) -> Any:
         """Return the head. Raise ``Rewound`` if it lacks what was acknowledged to us."""
@@ -351,15 +351,18 @@ class Driver:
         waiting = [path for path in state.graph.leaves if state.status(path) == "waiting"]
         asked = state.read("approval") if waiting else {}
         for path in waiting:
-            step, approval = self.scheduler.steps[path], asked.get(path)
-            told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
-            if approval:
-                told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-                told["how"] = how(self.run_id, path)
-            else:
-                told["ask"] = state.steps[path].get("instructions") or step.title or path
-                told["how"] = f"leftoff step done {step_word(path)} --run {self.run_id}"
-            self.tell("waiting", **self.step_facts(step, path), **told)
+            instructions = state.steps[path].get("instructions") or ""
+            facts = self.waiting_facts(self.scheduler.steps[path], asked.get(path), instructions)
+            self.tell("waiting", **facts)
+
+    def waiting_facts(self, step: Step, approval: dict[str, Any] | None, instructions: str) -> dict[str, Any]:
+        """Return what to report of a step that waits for a person, and how the person answers."""
+        facts = {**self.step_facts(step, step.path), "kind": "approval" if approval else "manual"}
+        if approval:
+            facts.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
+            return {**facts, "how": how(self.run_id, step.path)}
+        command = f"leftoff step done {step_word(step.path)} --run {self.run_id}"
+        return {**facts, "ask": instructions or step.title or step.path, "how": command}
 
     def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
         record = self.state.steps.get(unit, {})
@@ -539,7 +542,7 @@ class Driver:
 
     # -- processes
 
-    def _launched(self, event: Ready | Ended | Lost) -> None:
+    def _launched(self, event: Ready | Ended | LostJob) -> None:
         live = self.attempts.get(event.token)
         if live is None:
             if isinstance(event, Ready):
@@ -574,7 +577,7 @@ class Driver:
         self.scheduler.put_back(live.unit, live.leaf)
         live.folder.remove()
 
-    def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
+    def _was_lost(self, live: LiveAttempt, lost: LostJob) -> None:
         """The shim died, and nothing of the attempt runs. Start it again if nothing had begun."""
         tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
         more = tries < LOST_TRIES and live.stopped is None

@@ -25,7 +25,7 @@ from leftoff.store.base import Tx
 from leftoff.store.rows import BlobRow, RunRow
 from leftoff.workflow.definition.model import Graph, Step, Workflow
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.run.actions import RUNNING, Left, LiveAttempt
+from leftoff.workflow.run.actions import RUNNING, LiveAttempt, StepLeft
 from leftoff.workflow.run.run_state import RunState
 
 if TYPE_CHECKING:
@@ -160,14 +160,14 @@ class StepCompletes(Entry):
 
     path: str
     token: str
-    left: Left
+    left: StepLeft
     why: str | None
     save: bool
 
     def write(self, page: Page) -> Seal | None:
         left, before = self.left, page.step(self.path)
         if not self.token:
-            before = lifecycle.begun(before, page.steps.now)
+            before = lifecycle.ensure_try(before, page.steps.now)
             for outer in ancestors(self.path):
                 page.enter(outer)
         record = lifecycle.complete(before, page.steps.now, left.result)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
-from leftoff.engine.steps.artifacts import WITHHELD, Captured, capture, relative
-from leftoff.engine.workspace.tracking import Workspace
+from leftoff.engine.workspace.tracking import WITHHELD, Captured, Workspace, capture, relative
 from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
@@ -21,8 +20,8 @@ from leftoff.workflow.processes.attempt_folder import ITEMS, Exit
 from leftoff.workflow.run.actions import (
     CHECKING,
     RUNNING,
-    Left,
     LiveAttempt,
+    StepLeft,
     action_of,
     error_about,
     error_of,
@@ -150,11 +149,11 @@ def _found_items(driver: Driver, live: LiveAttempt) -> None:
         return
     found = lines_of(live.folder.file(ITEMS), "what the command printed", f"{live.unit}: foreach")
     driver.attempts.pop(live.token, None)
-    declare(driver, live.step, found)  # until they are committed, they are in a file of this attempt
+    declare_items(driver, live.step, found)  # until they are committed, they are in a file of this attempt
     driver.add(AttemptEnds(live.token, 0, tidy=live.folder))
 
 
-def declare(driver: Driver, step: Step, found: list[Any]) -> None:
+def declare_items(driver: Driver, step: Step, found: list[Any]) -> None:
     """Record the items of a `foreach`, some hundreds in a commit. The last commit has their number."""
     state = driver.state
     named = state.name_items(step, found, driver.redactor)
@@ -210,7 +209,7 @@ def _complete(driver: Driver, live: LiveAttempt) -> None:
     step = live.step
     variables = live.folder.variables()
     outputs, captured = _outputs(driver, live)
-    left = Left(outputs, captured, action_of(step).result(live.folder.path), variables)
+    left = StepLeft(outputs, captured, action_of(step).result(live.folder.path), variables)
     left.check(live.unit)
     if step.persist is not None:
         left.variables = {key: value for key, value in variables.items() if key in step.persist}
@@ -242,7 +241,7 @@ def reused(driver: Driver, live: LiveAttempt, earlier: Earlier, why: str) -> Non
     """Take a step from an earlier run, with everything that it left there."""
     driver.reuse.bring_back(earlier)
     outputs, captured = _outputs(driver, live)
-    left = Left(outputs, captured, earlier.record.get("result", NOTHING), earlier.variables)
+    left = StepLeft(outputs, captured, earlier.record.get("result", NOTHING), earlier.variables)
     left.cache = earlier.record["cache"]
     _take_in(driver, live, left)
     driver.start_batch(live.leaf)
@@ -263,7 +262,7 @@ def reused(driver: Driver, live: LiveAttempt, earlier: Earlier, why: str) -> Non
     driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, "completed"))
 
 
-def _take_in(driver: Driver, live: LiveAttempt, left: Left) -> None:
+def _take_in(driver: Driver, live: LiveAttempt, left: StepLeft) -> None:
     """Add the state of git and of the tracked files to what a step left, and remember its variables and outputs."""
     driver.reuse.know(got.about for got in left.captured)
     driver.state.overlay.update(left.variables)

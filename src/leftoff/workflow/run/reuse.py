@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.lifecycle.origin import may_run
+from leftoff.engine.lifecycle.imported_runs import may_run
 from leftoff.engine.read.state import Reader
 from leftoff.engine.redaction.redactor import Redactor
-from leftoff.engine.workspace.file_state import hash_file, look
+from leftoff.engine.workspace.file_state import compare_files, hash_file
 from leftoff.engine.workspace.file_versions import has_copy
 from leftoff.engine.workspace.restoring import put_file_back
 from leftoff.errors import Invalid, LeftoffError
@@ -32,7 +32,7 @@ from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Step
 from leftoff.workflow.processes.attempt_folder import AttemptFolder
 from leftoff.workflow.run.actions import Command, LiveAttempt, action_of, outputs_of, own_environment
-from leftoff.workflow.run.run_state import RunState, files_of
+from leftoff.workflow.run.run_state import RunState, input_files
 
 RUN, SKIP, ASK = "run", "skip", "ask"
 EVERY_TIME = "every run does it; `cache: true` or --reuse takes it from an earlier one"
@@ -54,7 +54,7 @@ class Earlier(Fields):
         return found
 
 
-class Decision(Fields):
+class ReuseDecision(Fields):
     """Whether a step is taken from an ``earlier`` run, and why or why not."""
 
     why: str
@@ -99,7 +99,7 @@ class Reuse:
         values = self._state.values(step, live.item)
         for text in step.inputs:
             pattern = self._state.templates.render(text, values, f"{step.path}: inputs")
-            for path in files_of(project, pattern, step.path):
+            for path in input_files(project, pattern, step.path):
                 yield path, _file_hash(project, path)
         if step.python:
             module = step.python.partition(":")[0].replace(".", "/")
@@ -122,7 +122,7 @@ class Reuse:
 
     # -- earlier runs
 
-    def judge(self, unit: str, parts: dict[str, Any]) -> Decision:
+    def judge(self, unit: str, parts: dict[str, Any]) -> ReuseDecision:
         """Decide whether an earlier run has this step with these parts, and outputs that exist or can be restored."""
         latest: dict[str, Any] | None = None
         for row in self._others():
@@ -133,8 +133,8 @@ class Reuse:
             if record["cache"].get("parts") == parts:
                 return self._with_outputs(row, record)
         if latest is None:
-            return Decision("it has not been done before")
-        return Decision(_difference(latest["cache"].get("parts") or {}, parts))
+            return ReuseDecision("it has not been done before")
+        return ReuseDecision(_difference(latest["cache"].get("parts") or {}, parts))
 
     def _completed(self, row: RunRow, unit: str) -> dict[str, Any] | None:
         """Return the record of a completed step with its parts; None if something in it was redacted."""
@@ -163,27 +163,27 @@ class Reuse:
             self._runs = [row for row in others if trusted or may_run(self._store, row)]
         return self._runs
 
-    def _with_outputs(self, row: RunRow, record: dict[str, Any]) -> Decision:
+    def _with_outputs(self, row: RunRow, record: dict[str, Any]) -> ReuseDecision:
         def read(view: View) -> dict[str, dict[str, Any]]:
             reader = Reader(self._store, view, row.run, row.run_id)
             found = {path: reader.value("artifact", path) for path in record.get("outputs") or ()}
             return {path: value.plain if value is not None else {} for path, value in found.items()}
 
         outputs = self._store.read(read)
-        became = look(self._state.project, outputs)
+        became = compare_files(self._state.project, outputs)
         changed = [path for path, state in became.items() if state == "changed"]
         missing = [path for path, state in became.items() if state == "gone"]
         lost = [path for path in missing if not has_copy(self._store, outputs[path], whole=True)]
         if changed:
-            return Decision(f"{changed[0]} is not as it was left")
+            return ReuseDecision(f"{changed[0]} is not as it was left")
         if lost:
-            return Decision(f"{lost[0]} is missing, and no copy of it is kept")
+            return ReuseDecision(f"{lost[0]} is missing, and no copy of it is kept")
         why = f"as in {row.run_id}"
         if missing:
             why += f"; {missing[0]} is brought back" + (
                 f", and {len(missing) - 1} more" if missing[1:] else ""
             )
-        return Decision(why, Earlier(row.run_id, record, outputs, missing))
+        return ReuseDecision(why, Earlier(row.run_id, record, outputs, missing))
 
     def know(self, artifacts: Iterable[dict[str, Any]]) -> None:
         """Remember the hashes of outputs of this run, so that they need not be read again."""

@@ -57,8 +57,8 @@ class RunState:
         self._variables: dict[str, Any] | None = None
         self._below: dict[str, list[str]] = {}  # the items of each `foreach`, in their order
         self._items: dict[str, Any] = {}  # their values; in the records, secrets in them are redacted
-        self._outputs = Outputs(self)
-        self._results = Results(self)
+        self._outputs = StepOutputs(self)
+        self._results = StepResults(self)
         # Secrets go to the processes of steps only: a template would put them on a command line.
         self._env = {key: value for key, value in CALLER.environment().items() if key not in workflow.secrets}
 
@@ -322,7 +322,7 @@ class _OfSteps:
         raise NotImplementedError
 
 
-class Outputs(_OfSteps):
+class StepOutputs(_OfSteps):
     """``outputs.research[0]``: the files that a step wrote; for a phase or a `foreach`, those of all its steps."""
 
     def _get(self, path: str) -> list[str]:
@@ -330,7 +330,7 @@ class Outputs(_OfSteps):
         return [o for p in self._state.at_or_below(path) for o in steps.get(p, {}).get("outputs") or ()]
 
 
-class Results(_OfSteps):
+class StepResults(_OfSteps):
     """``results.count``: what a step returned; for a `foreach`, a list."""
 
     def _get(self, path: str) -> Any:
@@ -374,7 +374,7 @@ def check_first(store: Store, workflow: Workflow, variables: dict[str, Any], pro
                 state.find_items(step, variables)
             for text in step.inputs if step.foreach is None else ():
                 pattern = state.templates.render(text, variables, f"{step.path}: inputs")
-                files_of(project, pattern, step.path)
+                input_files(project, pattern, step.path)
         except BadTemplate:
             pass  # it needs to know more than the variables
         except Invalid as error:
@@ -382,7 +382,7 @@ def check_first(store: Store, workflow: Workflow, variables: dict[str, Any], pro
             raise BadDefinition(f"{place}: {error.message}", hint=error.hint) from None
 
 
-def files_of(project: str, pattern: str, step: str) -> list[str]:
+def input_files(project: str, pattern: str, step: str) -> list[str]:
     """Return the files that an input stands for. Raise ``Invalid`` if there are none."""
     found = [pattern]
     if not os.path.lexists(os.path.join(project, pattern)):

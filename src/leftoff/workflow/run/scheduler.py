@@ -10,7 +10,7 @@ holds for everything that runs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from leftoff.model.ids import ancestors
@@ -24,15 +24,13 @@ ROOT, ALL = "", "*"  # scopes: the workflow, and every single unit
 class Fan:
     """The items of one `foreach`."""
 
-    __slots__ = ("failed", "left", "queue", "stuck", "total")
+    __slots__ = ("failed", "left", "queue", "stuck")
 
     def __init__(self, items: Iterable[tuple[str, str]]) -> None:
-        known = list(items)
-        self.total = len(known)
-        self.queue = deque(path for path, status in known if status not in ("completed", "skipped"))
-        self.left = len(self.queue)
+        self.queue = deque(path for path, status in items if status not in DONE)
+        self.left = len(self.queue)  # that have not ended
         self.failed = 0
-        self.stuck = 0  # wait for a person: they are left, and do not run
+        self.stuck = 0  # of those left: they wait for a person, and do not run
 
 
 class Scheduler:
@@ -53,11 +51,12 @@ class Scheduler:
         for path in graph.leaves:
             for needed in graph.before[path]:
                 self._after[needed].append(path)
-        self._limits = self._scopes(most)
+        self._limits = {ROOT: most or workflow.max_parallel, **({ALL: most} if most else {})}
+        for step in workflow.walk():
+            if step.max_parallel and (step.steps or step.foreach):
+                self._limits[step.path] = min(step.max_parallel, most) if most else step.max_parallel
         self._used = dict.fromkeys(self._limits, 0)
-        self._places: dict[
-            str, list[str]
-        ] = {}  # where each unit holds a place; an expanded `foreach` is not taken
+        self._places: dict[str, list[str]] = {}  # the scopes in which each unit holds a place
         self._ready: list[tuple[int, str]] = []  # leaves, in document order
         self._fans: dict[str, Fan] = {}
         self._delayed: list[tuple[float, str, str]] = []  # when, unit, leaf
@@ -71,22 +70,15 @@ class Scheduler:
                 self._phases.setdefault(phase, []).append(path)
         self._phase_open = {phase: len(inside) for phase, inside in self._phases.items()}
 
-    def _scopes(self, most: int | None) -> dict[str, int]:
-        limits = {ROOT: most or self.workflow.max_parallel, **({ALL: most} if most else {})}
-        for step in self.workflow.walk():
-            if step.max_parallel and (step.steps or step.foreach):
-                limits[step.path] = min(step.max_parallel, most) if most else step.max_parallel
-        return limits
-
     # -- what is known from before
 
     def restore(self, statuses: dict[str, str]) -> list[tuple[str, str]]:
-        """Leaves that ended in an earlier life of the run; failed ones are to be done again. The phases that ended."""
+        """Take in how leaves ended before. Failed ones are done again. Return the phases that ended."""
         self._wait_beyond(statuses)
         ended: list[tuple[str, str]] = []
         for path in self.graph.leaves:
             status = statuses.get(path, "pending")
-            if status in ("completed", "skipped"):
+            if status in DONE:
                 ended += self._end(path, status)
             elif status in ("waiting", "blocked"):
                 self.status[path] = status
@@ -96,39 +88,40 @@ class Scheduler:
         return ended
 
     def _wait_beyond(self, statuses: dict[str, str]) -> None:
-        """What is to be done once more goes before everything that needs it, whatever between them is done already."""
+        """Let what is done once more go before everything that needs it, whatever between them is done already."""
         passed: dict[str, frozenset[str]] = {}  # what each leaf that is done would wait for, were it not
+        will_run = {  # now, without a person
+            path
+            for path in self.graph.leaves
+            if (self.only is None or path in self.only)
+            and statuses.get(path, "pending") not in (*DONE, "waiting", "blocked")
+        }
         for path in sorted(self.graph.leaves, key=self.graph.level.__getitem__):
             before = self.graph.before[path]
             beyond = frozenset().union(*{passed[other] for other in before if passed.get(other)})
             if statuses.get(path) in DONE:
-                passed[path] = beyond.union(other for other in before if self._will_run(other, statuses))
+                passed[path] = beyond.union(before & will_run)
             else:
                 self._left[path] |= beyond
                 for other in beyond:
                     self._after[other].append(path)
 
-    def _will_run(self, path: str, statuses: dict[str, str]) -> bool:
-        """Whether it is to be done now, without a person."""
-        asked = self.only is None or path in self.only
-        return asked and statuses.get(path, "pending") not in (*DONE, "waiting", "blocked")
-
     def expand(self, path: str, items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The items of a `foreach`, each with its status. What ended thereby, as ``ended`` gives it."""
+        """Take in the items of a `foreach`, each with its status. Return what ended thereby, as ``ended`` does."""
         fan = self._fans[path] = Fan(items)
-        if path in self._limits:  # its places in other scopes are taken while its items run
+        if path in self._limits:  # its places in the scopes above are taken while its items run
             self.taken.pop(path, None)
-            self._leave(path, ALL)
+            if ALL in self._places.get(path, ()):
+                self._places[path].remove(ALL)
+                self._used[ALL] -= 1
         else:
             self._free(path)
-        if fan.left == 0:
-            return self._fan_ended(path, fan)
-        return []
+        return self._fan_ended(path, fan) if fan.left == 0 else []
 
     # -- asking
 
     def due(self, now: float) -> list[str]:
-        """Units to begin now; they hold their places from now on."""
+        """Return the units to begin now. They hold their places from now on."""
         while self._delayed and self._delayed[0][0] <= now:
             _, unit, leaf = heappop(self._delayed)
             self._again.append((unit, leaf))
@@ -137,12 +130,12 @@ class Scheduler:
         return [*self._take_again(), *self._take_leaves(), *self._take_items()]
 
     def next_time(self) -> float | None:
-        """When the next delayed unit is due."""
+        """Return when the next delayed unit is due."""
         return self._delayed[0][0] if self._delayed and self.halted is None else None
 
     @property
     def over(self) -> bool:
-        """Nothing runs, and nothing can start before a person or another life of the run does something."""
+        """Return whether nothing runs, and nothing can start before a person or another driver does something."""
         if self.taken:
             return False
         if self.halted is not None:
@@ -152,7 +145,7 @@ class Scheduler:
         return not (leaves or items or self._again or self._delayed)
 
     def of(self, status: str) -> list[str]:
-        """The leaves of a status, in the order of the file. Those that wait for a person are asked for all the time."""
+        """Return the leaves of a status, in the order of the file. Those that wait for a person are asked for often."""
         if status not in ("waiting", "blocked"):
             return [path for path in self.graph.leaves if self.status[path] == status]
         found = [path for path in self.asked if self.status[path] == status]
@@ -164,33 +157,34 @@ class Scheduler:
     # -- telling
 
     def wait(self, leaf: str) -> None:
-        """It waits for a person, and holds no place meanwhile."""
+        """Let a leaf wait for a person. It holds no place meanwhile."""
         self.status[leaf] = "waiting"
         self.asked.add(leaf)
         self._free(leaf)
 
     def later(self, unit: str, leaf: str, at: float) -> None:
-        """It will be tried again."""
+        """Try a unit again at that time."""
         self._free(unit)
         heappush(self._delayed, (at, unit, leaf))
 
     def put_back(self, unit: str, leaf: str) -> None:
-        """It did not end, and is to be done by a later life of the run."""
+        """Leave a unit that did not end to a later driver."""
         self._free(unit)
         if unit == leaf:
             self.status[leaf] = "pending"
 
     def block(self, unit: str, leaf: str) -> None:
-        """It cannot go on without a person."""
+        """Note that a unit cannot continue without a person."""
         self._free(unit)
         if unit == leaf:
             self.status[leaf] = "blocked"
             self.asked.add(leaf)
         else:
-            self._stick(leaf)
+            self._fans[leaf].stuck += 1
+            self._let_go(leaf)
 
     def ended(self, unit: str, leaf: str, status: str) -> list[tuple[str, str]]:
-        """A unit ended. What else ended thereby: a `foreach`, then phases, from the inside out."""
+        """Take in the end of a unit. Return what else ended thereby: a `foreach`, then phases, from the inside out."""
         self._free(unit)
         policy = self.steps[leaf].on_failure
         if status == "failed" and policy == "stop":
@@ -199,10 +193,13 @@ class Scheduler:
             fan = self._fans[leaf]
             fan.failed += status == "failed"
             if status == "failed" and policy != "continue":
-                self._stick(leaf)
-                return []
-            fan.left -= 1
-            return self._fan_ended(leaf, fan) if fan.left == 0 else self._let_go(leaf, fan)
+                fan.stuck += 1
+            else:
+                fan.left -= 1
+            if fan.left == 0:
+                return self._fan_ended(leaf, fan)
+            self._let_go(leaf)
+            return []
         if status == "failed" and policy != "continue":
             self.status[leaf] = "failed"
             return []
@@ -211,7 +208,7 @@ class Scheduler:
     # -- places
 
     def _holders(self, unit: str, leaf: str) -> list[str]:
-        """The scopes in which a unit takes a place."""
+        """Return the scopes in which a unit takes a place."""
         everything = [ALL] if ALL in self._limits else []
         if unit != leaf and leaf in self._limits:
             return [leaf, *everything]
@@ -219,10 +216,10 @@ class Scheduler:
 
     def _take(self, unit: str, leaf: str) -> bool:
         scopes = self._holders(unit, leaf)
-        if self._full(*scopes):
-            return False
-        self._hold(unit, leaf, scopes)
-        return True
+        if not self._full(*scopes):
+            self._hold(unit, leaf, scopes)
+            return True
+        return False
 
     def _full(self, *scopes: str) -> bool:
         return any(self._used.get(scope, 0) >= self._limits.get(scope, 1) for scope in scopes)
@@ -238,26 +235,14 @@ class Scheduler:
         for scope in self._places.pop(unit, ()):
             self._used[scope] -= 1
 
-    def _leave(self, unit: str, scope: str) -> None:
-        """One of its places."""
-        if scope in self._places.get(unit, ()):
-            self._places[unit].remove(scope)
-            self._used[scope] -= 1
-
-    def _stick(self, leaf: str) -> None:
-        """An item waits for a person: the whole does not end."""
+    def _let_go(self, leaf: str) -> None:
+        """Free the place of a `foreach` of which nothing can run any more, though it did not end."""
         fan = self._fans[leaf]
-        fan.stuck += 1
-        self._let_go(leaf, fan)
-
-    def _let_go(self, leaf: str, fan: Fan) -> list[tuple[str, str]]:
-        """A `foreach` of which nothing can run any more needs no place; nothing ended."""
         if fan.left == fan.stuck:
             self._free(leaf)
-        return []
 
     def claim(self, unit: str, leaf: str) -> None:
-        """A unit that runs already, from an earlier life of the run: it holds its places whatever the limits."""
+        """Take in a unit that runs already, under an earlier driver. It holds its places whatever the limits."""
         self._hold(unit, leaf, self._holders(unit, leaf))
         fan = self._fans.get(leaf)
         if fan is not None and unit != leaf:
@@ -314,29 +299,23 @@ class Scheduler:
                 heappush(self._ready, (self._place[path], path))
 
     def _end(self, leaf: str, status: str) -> list[tuple[str, str]]:
-        """A leaf ended: what needed it comes nearer, and what contains it may have ended too."""
+        """End a leaf. What needed it comes nearer. Return the phases that ended with it, from the inside out."""
         self.status[leaf] = status
         self._offered.add(leaf)
         self._open[self.graph.level[leaf]] -= 1
         for path in self._after[leaf]:
             self._left[path].discard(leaf)
         self._offer(self._after[leaf])
-        return list(self._phases_ended(leaf))
-
-    def _phases_ended(self, leaf: str) -> Iterator[tuple[str, str]]:
+        ended = []
         for phase in reversed(ancestors(leaf)):
             self._phase_open[phase] -= 1
             if self._phase_open[phase] == 0:
-                yield phase, _together([self.status[path] for path in self._phases[phase]])
+                inside = {self.status[path] for path in self._phases[phase]}
+                together = "failed" if "failed" in inside else "completed"
+                ended.append((phase, "skipped" if inside == {"skipped"} else together))
+        return ended
 
     def _fan_ended(self, leaf: str, fan: Fan) -> list[tuple[str, str]]:
         self._free(leaf)
         status = "failed" if fan.failed else "completed"
         return [(leaf, status), *self._end(leaf, status)]
-
-
-def _together(statuses: list[str]) -> str:
-    """What several steps amount to."""
-    if "failed" in statuses:
-        return "failed"
-    return "skipped" if all(status == "skipped" for status in statuses) else "completed"

@@ -95,11 +95,14 @@ def takes_json(shell: str | Sequence[str] | None) -> bool:
     return _EXPANDING.isdisjoint(word.rstrip("0123456789.-") for word in _program_names(shell))
 
 
-def other_language_hint(shell: str | Sequence[str] | None) -> str:
-    """Return how a value gets into a script that is not for a shell."""
-    if not takes_json(shell):
-        return "Hand it over in `env:` and read that variable in the script."
-    return "Hand it over in `env:`, write {{ x | tojson }} for a literal, or {{ x | raw }} for the bare text."
+def only_shells(shell: str | Sequence[str] | None) -> tuple[str, str]:
+    """Return the error and the hint for a value in a script that is not for a shell."""
+    name = shell if isinstance(shell, str) else " ".join(shell or ())
+    if takes_json(shell):
+        hint = "Hand it over in `env:`, write {{ x | tojson }} for a literal, or {{ x | raw }} for the bare text."
+    else:
+        hint = "Hand it over in `env:` and read that variable in the script."
+    return f"leftoff hands values to shells only, not to `{name}`", hint
 
 
 def _program_names(shell: str | Sequence[str] | None) -> list[str]:

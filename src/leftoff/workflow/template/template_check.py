@@ -18,7 +18,7 @@ from leftoff.workflow.template.shell_values import (
     ScriptValue,
     ShellScript,
     is_shell,
-    other_language_hint,
+    only_shells,
     takes_json,
 )
 from leftoff.workflow.template.templates import (
@@ -193,10 +193,8 @@ class _Checker:
         for expression in expressions(site.text):
             literal = expression.last_filter == "tojson" and takes_json(step.shell)
             if not expression.block and expression.last_filter != "raw" and not literal:
-                shell = step.shell if isinstance(step.shell, str) else " ".join(step.shell or ())
-                message = f"leftoff hands values to shells only, not to `{shell}`"
-                hint = other_language_hint(step.shell)
-                self._add(site, expression.start, _opening(site.text, expression), message, hint)
+                opening = _opening(site.text, expression)
+                self._add(site, expression.start, opening, *only_shells(step.shell))
 
     def _stand_in(self, expression: Expression) -> ScriptValue:
         """Return what is known of a value before the run: whether it is a number or a list."""

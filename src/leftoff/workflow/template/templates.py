@@ -1,4 +1,12 @@
-"""Render the templates of a workflow, and split them into words with their places."""
+"""Render the templates of a workflow (``{{ … }}``) when a step starts, and split them into words with their places.
+
+minijinja renders them strictly: a name that is not defined is an error. Values print as ``leftoff get`` prints them:
+text bare, anything else as JSON. Values in a script go into the environment instead; see ``shell_values``. For that a
+script is rendered with a mark in the place of each value. The mark cannot be guessed by the author of a value.
+
+minijinja reports which names a template uses, but not where. Messages need the place, so the expressions of a template
+are split into words here.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +28,10 @@ from leftoff.workflow.template.shell_values import (
     ScriptValue,
     ShellScript,
     is_shell,
-    other_language_hint,
+    only_shells,
     shell_quote,
     takes_json,
 )
-
-# ==== template/template_words
 
 # The names that every template knows besides the variables.
 RESERVED = ("outputs", "results", "failed", "completed", "skipped", "status", "choice", "run", "env")
@@ -56,6 +62,14 @@ _TOKEN = re.compile(
     r"""|(?P<name>[^\W\d]\w*)|(?P<number>\d[\w.]*)|(?P<sign>==|!=|<=|>=|//|\*\*|.)""",
     re.DOTALL,
 )
+
+
+# How a template is used: as text, as a script, as a condition, as one expression.
+TEXT, SHELL, TEST, EXPRESSION = "text", "shell", "test", "expression"
+_FALSE = frozenset(("", "false", "no", "off", "0", "none", "null", "[]", "{}"))
+_SINK = "\0sink"  # a rendering finds its sink under this name, which no variable can have
+_BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
+_WHOLE = re.compile(r"[-+]?[0-9]{1,4000}")
 
 
 @dataclass(slots=True)
@@ -187,10 +201,6 @@ def unused_character(text: str) -> str:
     return next(chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in text)
 
 
-# How a template is used: as text, as a script, as a condition, as one expression.
-TEXT, SHELL, TEST, EXPRESSION = "text", "shell", "test", "expression"
-
-
 @dataclass(slots=True)
 class Site:
     """A template, its step, and the key of the step that holds it. ``name`` is for messages, like ``env.SITE``.
@@ -221,14 +231,6 @@ class Site:
         while 0 <= at < start and found >= 0:
             at, found = self.text.find(snippet, at + 1), span.find(snippet, found + 1)
         return self.node.start + max(found, 0)
-
-
-# ==== template/templates
-
-_FALSE = frozenset(("", "false", "no", "off", "0", "none", "null", "[]", "{}"))
-_SINK = "\0sink"  # a rendering finds its sink under this name, which no variable can have
-_BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
-_WHOLE = re.compile(r"[-+]?[0-9]{1,4000}")
 
 
 class Templates:
@@ -294,7 +296,9 @@ class Templates:
             return error
         return None
 
-    def _render(self, text: str, values: Mapping[str, Any], where: str, sink: _Sink | None) -> str:
+    def _render(
+        self, text: str, values: Mapping[str, Any], where: str, sink: _OneValue | _ScriptValues | None
+    ) -> str:
         context: dict[str, Any] = {**values, _SINK: sink}
         context.pop("self", None)  # minijinja does not take a value of that name
         try:
@@ -318,14 +322,9 @@ def _place(text: str, refused: RefusedValue) -> str:
 # -- where values go
 
 
-class _Sink:
-    """Takes the values of a rendering. ``put`` returns what is written into the text for a value."""
+class _OneValue:
+    """Takes the value of an expression."""
 
-    def put(self, value: Any) -> str:
-        raise NotImplementedError
-
-
-class _OneValue(_Sink):
     value: Any = None
 
     def put(self, value: Any) -> str:
@@ -333,7 +332,7 @@ class _OneValue(_Sink):
         return ""
 
 
-class _ScriptValues(_Sink):
+class _ScriptValues:
     """Keeps the values of a script, and leaves a mark for each."""
 
     def __init__(self, shell: str | Sequence[str] | None) -> None:
@@ -349,10 +348,8 @@ class _ScriptValues(_Sink):
             if value.filter == "raw" or as_literal:
                 return value.text
         if not self.is_shell:
-            name = self.shell if isinstance(self.shell, str) else " ".join(self.shell or ())
-            raise BadTemplate(
-                f"leftoff hands values to shells only, not to `{name}`", hint=other_language_hint(self.shell)
-            )
+            message, hint = only_shells(self.shell)
+            raise BadTemplate(message, hint=hint)
         self.values.append(self._kept(value))
         return f"\ue000{self.key}:{len(self.values) - 1}\ue001"
 
@@ -458,22 +455,6 @@ def _explained(error: Any, text: str, values: Mapping[str, Any], where: str) -> 
 # -- filters
 
 
-def _stem(value: Any) -> str:
-    return os.path.splitext(os.path.basename(_path(value)))[0]
-
-
-def _basename(value: Any) -> str:
-    return os.path.basename(_path(value))
-
-
-def _dirname(value: Any) -> str:
-    return os.path.dirname(_path(value)) or "."
-
-
-def _ext(value: Any) -> str:
-    return os.path.splitext(_path(value))[1]
-
-
 def _path(value: Any) -> str:
     if isinstance(value, (list, tuple, dict)):
         hint = "Take one entry, as in files[0], or apply it to each: files | map('stem')."
@@ -513,10 +494,10 @@ def _int(value: Any) -> int:
 
 _FILTERS = {
     "int": _int,
-    "stem": _stem,
-    "basename": _basename,
-    "dirname": _dirname,
-    "ext": _ext,
+    "stem": lambda value: os.path.splitext(os.path.basename(_path(value)))[0],
+    "basename": lambda value: os.path.basename(_path(value)),
+    "dirname": lambda value: os.path.dirname(_path(value)) or ".",
+    "ext": lambda value: os.path.splitext(_path(value))[1],
     "raw": _raw,
     "quote": _quote,
     "tojson": _tojson,

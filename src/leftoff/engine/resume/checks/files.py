@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.workspace.file_state import CHANGED, GONE, look, newest_by_path
+from leftoff.engine.workspace.file_state import CHANGED, GONE, compare_files, newest_by_path
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ def _look_closer(world: World, doubtful: list[str], out: Outputs) -> None:
     wrote = {path: step for step in world.leaves() for path in _outputs(steps[step]) if path in some}
     known = newest_by_path(world.artifact_records().values())
     entries = {path: known[path] for path in wrote if "hash" in known.get(path, ())}
-    seen = look(world.project, entries, deep=world.deep)
+    seen = compare_files(world.project, entries, deep=world.deep)
     for path, step in wrote.items():
         if path not in seen:  # nothing but its name is known
             if not os.path.lexists(os.path.join(world.project, path)):
@@ -141,7 +141,7 @@ def look_at_tracked(world: World) -> Tracked:
         and path not in others
         and ("hash" in about or "target" in about or about.get("status"))
     }
-    seen = look(world.project, entries, deep=world.deep, modes=True)
+    seen = compare_files(world.project, entries, deep=world.deep, modes=True)
     paths = [path for path, what in seen.items() if what in (CHANGED, GONE)]
     return Tracked(paths, _diff(world, paths) if paths else "")
 

@@ -1,4 +1,4 @@
-"""Turns of a session: what the user asked, what the agent did, where it stopped.
+"""Turns of a session: what the user asked, what the agent did, where it stopped, and which files changed.
 
 A prompt opens a turn. It ends well, or with an error of the agent's service, or is interrupted. If its session dies, it
 stays open. Each turn is a record of the run. The run's own record names the last one while there is something to
@@ -7,10 +7,17 @@ continue (`open_turn`): the last turn did not end well, or an earlier one did no
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.lifecycle.spool import Spool
 from leftoff.engine.read.find import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.read.state import Reader
+from leftoff.engine.workspace.file_state import look_at_files
+from leftoff.engine.workspace.git import uncommitted
+from leftoff.engine.workspace.tracking import changed_by_others, own_files
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.lease import NOBODY
 from leftoff.engine.write.lease import state as lease_state
@@ -21,19 +28,17 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
 from leftoff.model.versions import counts_of
 from leftoff.model.words import UNFINISHED
-from leftoff.store.rows import Holder
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import Holder, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from leftoff.engine.config.project import Project
     from leftoff.engine.lifecycle.sessions import Who
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import RunRow
 
 RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
 _MOST_FILES = 200  # names that are stored of a turn; the rest are counted
 _MOST_FAILURES = 20
+_OTHERS = 200  # runs that are read for other sessions that are at work
 _LAST = "\U0010ffff"  # after every key
 
 
@@ -44,7 +49,7 @@ class Unclaimed(Fields):
     others: int
 
 
-class Turn:
+class AgentTurn:
     """The last turn of a run, while something is open. The methods put its record into a change set.
 
     ``record`` is ``None`` if there is no such turn.
@@ -67,9 +72,6 @@ class Turn:
         """The key of the first turn that is open, which a new turn continues; empty if there is none."""
         return (self.record or {}).get("continues") or self.key
 
-    def _put(self) -> None:
-        self._changes.put("turn", self.key, self.record)
-
     def open(self, who: Who, prompt: str, transcript: str = "", git_head: str | None = None) -> None:
         """Begin the next turn. One that has not ended was interrupted. ``transcript``: the file in which the agent
         writes what it says, if that is known. ``git_head``: the commit that is checked out."""
@@ -89,7 +91,7 @@ class Turn:
             self.record["transcript"] = transcript
         if git_head is not None:
             self.record["git_head"] = git_head
-        self._put()
+        self._changes.put("turn", self.key, self.record)
         self._changes.put("run", OPEN_TURN, self.key)
 
     def end(
@@ -108,7 +110,7 @@ class Turn:
         committed = git_head is not None and git_head != self.record.get("git_head")
         if status == COMPLETED and (self.record.get("files") or committed or self._is_listed_as_done()):
             self.record.pop("continues", None)
-        self._put()
+        self._changes.put("turn", self.key, self.record)
         if status == COMPLETED and "continues" not in self.record:
             self._changes.delete("run", OPEN_TURN)
 
@@ -126,7 +128,7 @@ class Turn:
         """Store what the agent said in a turn that is not over."""
         if self.record is not None and words:
             self.record["said"] = words
-            self._put()
+            self._changes.put("turn", self.key, self.record)
 
     def changed(self, paths: list[str], unclaimed: Unclaimed | None = None) -> None:
         """Add files that were changed in the turn."""
@@ -137,7 +139,7 @@ class Turn:
             self.record["others"] = max(unclaimed.others, self.record.get("others", 0))
             added = True
         if added:
-            self._put()
+            self._changes.put("turn", self.key, self.record)
 
     def _add(self, name: str, paths: list[str]) -> bool:
         """Add paths to a list of the turn, as far as there is room. Return whether any was new."""
@@ -156,7 +158,7 @@ class Turn:
         if self.record is not None:
             known = self.record.get("failed") or []
             self.record["failed"] = [*known, {"command": command, "error": error}][-_MOST_FAILURES:]
-            self._put()
+            self._changes.put("turn", self.key, self.record)
 
     @property
     def only_talked(self) -> bool:
@@ -170,14 +172,7 @@ def next_key(view: View, run: int) -> str:
     return f"{int(last) + 1 if last.isdigit() else 1:06d}"
 
 
-def last_turn(reader: Reader) -> tuple[str, dict[str, Any]]:
-    """Return the key and the record of a run's last turn; both empty if it has none."""
-    key = reader.view.last_key(reader.run, "turn", "", _LAST) or ""
-    value = reader.value("turn", key)
-    return key, value.plain if value is not None and isinstance(value.plain, dict) else {}
-
-
-def close(row: RunRow, changes: ChangeSet) -> None:
+def close_turn(row: RunRow, changes: ChangeSet) -> None:
     """Put into a change set that no turn of the run is open."""
     if row.card.get(OPEN_TURN):
         changes.delete("run", OPEN_TURN)
@@ -186,10 +181,10 @@ def close(row: RunRow, changes: ChangeSet) -> None:
 def close_cut_off(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> None:
     """Close a turn that was cut off, because a step of its run was reported: now the steps say what is left. If an
     agent is working on the turn, it stays open."""
-    turn = Turn(Reader(store, tx, row.run, row.run_id), row, changes, at)
+    turn = AgentTurn(Reader(store, tx, row.run, row.run_id), row, changes, at)
     if not turn.is_running or lease_state(tx.lease(row.run), at) not in (ALIVE, "unknown"):
         turn.end(INTERRUPTED)
-        close(row, changes)
+        close_turn(row, changes)
 
 
 def drop_talk(store: Store, ended: list[RunRow]) -> None:
@@ -198,12 +193,12 @@ def drop_talk(store: Store, ended: list[RunRow]) -> None:
         if row.workflow != SESSION or not is_spent(row) or sum(counts_of(row.counts).values()):
             continue
         try:
-            store.remove(row.run, lambda view, row=row: _need_talk(store, view, row))  # type: ignore[misc]
+            store.remove(row.run, partial(_need_talk, store, row))
         except Conflict:
             pass
 
 
-def _need_talk(store: Store, view: View, row: RunRow) -> None:
+def _need_talk(store: Store, row: RunRow, view: View) -> None:
     """Raise ``Conflict`` if a run has anything but talk, or is not completed any more."""
     reader, there = Reader(store, view, row.run, row.run_id), view.run_row(row.run)
     is_talk = not set(reader.collections()) - {"run", "turn", "file", "context"} and all(
@@ -237,12 +232,10 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
     reader = Reader(store, tx, row.run, row.run_id)
 
     def receive(tx: Tx, there: RunRow, changes: ChangeSet) -> None:
-        turn = Turn(reader, row, ChangeSet(), at)
+        turn = AgentTurn(reader, row, ChangeSet(), at)
         if turn.record is not None:
-            key, first = (
-                next_key(tx, run),
-                Turn(Reader(store, tx, run, there.run_id), there, changes, at).first,
-            )
+            key = next_key(tx, run)
+            first = AgentTurn(Reader(store, tx, run, there.run_id), there, changes, at).first
             moved = {**turn.record, "seq": there.seq + 1, "continues": first}
             changes.put("turn", key, {name: value for name, value in moved.items() if value != ""})
             changes.put("run", OPEN_TURN, key)
@@ -252,9 +245,10 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
                     changes.put_stored(name, key, record.stored)
 
     def leave(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        Turn(reader, row, changes, at).end(COMPLETED, f"It goes on in run {there.run_id}.")
-        close(row, changes)
-        status_changes(changes, "completed", at, summary=f"It goes on in run {there.run_id}.")
+        told = f"It goes on in run {there.run_id}."
+        AgentTurn(reader, row, changes, at).end(COMPLETED, told)
+        close_turn(row, changes)
+        status_changes(changes, "completed", at, summary=told)
 
     report_in(store, tx, there, receive, Terms(at), ChangeSet())
     report_in(store, tx, row, leave, Terms(at), ChangeSet())
@@ -262,3 +256,78 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
     if lease is not None and lease.held and not getattr(other, "held", False):
         tx.put_lease(run, other.epoch + 1, Holder("session", lease.process, lease.session, lease.who, at))
         tx.put_lease(row.run, lease.epoch + 1)
+
+
+# -- files that changed in a turn, and that no hook event has reported
+
+
+def whose(
+    project: Project, own: str, view: View, row: RunRow, names: list[str], busy: set[str]
+) -> tuple[list[str], Unclaimed | None]:
+    """Return the changed files that are the turn's, and those that another session may have changed.
+
+    The turn's are those that its agent reported, and all if no other session was at work since the turn began. A file
+    that another session reported is neither. ``own``: the session of the turn. ``busy``: sessions that had an event
+    waiting after the files were looked at.
+    """
+    value = Reader(project.store, view, row.run, row.run_id).value("turn", row.card.get(OPEN_TURN) or "")
+    turn = value.plain if value is not None and isinstance(value.plain, dict) else {}
+    began = view.version(row.run, turn["seq"]) if isinstance(turn.get("seq"), int) else None
+    since = began.at if began is not None else row.updated_at
+    doubtful = [name for name in names if name not in (turn.get("files") or ())]
+    others = _turns_of_others(project, view, row, since) if doubtful else []
+    number = len(others) + len(busy - {str(other.get("session")) for other in others} - {own})
+    if not doubtful or not number:
+        return names, None
+    claimed = {path for other in others for path in other.get("files") or ()}
+    claimed |= changed_by_others(view, row.run, doubtful, since).keys()
+    free = [name for name in doubtful if name not in claimed]
+    unclaimed = Unclaimed(free, number) if free else None
+    return [name for name in names if name not in doubtful], unclaimed
+
+
+def _turns_of_others(project: Project, view: View, row: RunRow, since: int) -> list[dict[str, Any]]:
+    """Return the turns of other sessions that are running, or ended after a moment.
+
+    A run without turns is a workflow's. Most often the agent itself has started it in its shell.
+    """
+    found = []
+    for other in view.list_runs({}, _OTHERS):
+        if other.run == row.run or (other.session and other.session == row.session):
+            continue
+        if other.updated_at < since:
+            is_open = other.status in UNFINISHED
+            if not is_open or lease_state(view.lease(other.run), project.at) not in (ALIVE, "unknown"):
+                continue
+        key, turn = _last_turn(Reader(project.store, view, other.run, other.run_id))
+        if turn and turn.get("status") != RUNNING:
+            ended = view.record(other.run, "turn", key)
+            version = view.version(other.run, ended.seq) if ended is not None else None
+            if version is None or version.at < since:
+                continue
+        if turn:
+            found.append(turn)
+    return found
+
+
+def _last_turn(reader: Reader) -> tuple[str, dict[str, Any]]:
+    """Return the key and the record of a run's last turn; both empty if it has none."""
+    key = reader.view.last_key(reader.run, "turn", "", _LAST) or ""
+    value = reader.value("turn", key)
+    return key, value.plain if value is not None and isinstance(value.plain, dict) else {}
+
+
+def add_unreported(
+    project: Project, row: RunRow, turn: dict[str, Any], files: list[dict[str, Any]], seconds: float
+) -> None:
+    """Add to the last turn of a run, as it was read, what a shell changed in it: no event has reported that. Nothing is
+    stored. ``files``: those that the run knows. ``seconds``: how long git may take."""
+    known = {about.get("path") for about in files} | own_files(project.store)
+    seen, dirty = look_at_files(project.folder, files), uncommitted(project.folder, seconds) or []
+    names = [*(path for path in dirty if path not in known), *seen.changed, *seen.gone]
+    busy = Spool(project.store_folder).sessions()
+    own, free = project.store.read(lambda view: whose(project, row.session or "", view, row, names, busy))
+    turn["files"] = list(dict.fromkeys([*(turn.get("files") or ()), *own]))
+    if free is not None:
+        turn["unclaimed"] = list(dict.fromkeys([*(turn.get("unclaimed") or ()), *free.paths]))
+        turn["others"] = free.others
