@@ -10,7 +10,7 @@ import pytest
 import leftoff
 from leftoff.errors import Conflict, Invalid, NotFound, StoreUnavailable
 from leftoff.host import this_process
-from leftoff.store import transfer
+from leftoff.store import store_copy as transfer
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.blobs import CHUNK
 from leftoff.store.postgres import PostgresStore, PostgresView

@@ -17,7 +17,6 @@ from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StaleEpoch, StoreUn
 from leftoff.host import Process
 from leftoff.store.base import Tx
 from leftoff.store.postgres import Again, PostgresStore
-from leftoff.store.rows import Holder
 from leftoff.store.server_connection import Pool
 from tests.cli.command import call
 from tests.contract.scribe import AT, Scribe, stored
@@ -302,15 +301,6 @@ def test_who_was_followed_is_fenced_off(store: PostgresStore) -> None:
     with pytest.raises(StaleEpoch):
         leases.beat(store, scribe.run, "run-1", old, AT)
     scribe.verify()
-
-
-def test_an_epoch_that_is_not_that_of_the_lease(store: PostgresStore, server: Server) -> None:
-    """fsck finds it: what fences must be one number."""
-    scribe = Scribe(store)
-    store.write(lambda tx: tx.put_lease(scribe.run, 3, Holder(since=AT)))
-    sql(store, server, "UPDATE run SET epoch = 2")
-    assert ["Its epoch is not that of its lease."] == [p["message"] for p in store.check()["problems"]]
-    sql(store, server, "UPDATE run SET epoch = 3")
 
 
 def test_damage_is_found(store: PostgresStore, server: Server) -> None:

@@ -13,7 +13,8 @@ import pytest
 import leftoff
 from leftoff.engine.config.project import open_store
 from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch
-from leftoff.store import remains, repair
+from leftoff.store import repair
+from leftoff.store.integrity import inspect
 from leftoff.store.place import Place
 from leftoff.store.store_copy import Tables, copy_store
 from tests.cli.command import call
@@ -181,7 +182,7 @@ def test_a_repair_that_believes_everything_is_caught(
     place: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """THE DELIBERATE BREAKAGE: versions that were not added up are found by the look afterwards."""
-    monkeypatch.setattr(remains.RunRemains, "_proved", lambda self: iter(self.versions))
+    monkeypatch.setattr(repair.RunRemains, "_proved", lambda self: iter(self.versions))
     tamper(server, place, TAMPERING["a record gone"][0])
     with leftoff.open(place) as store:
         assert not store.fsck(repair=True).ok
@@ -200,8 +201,8 @@ def test_a_commit_after_the_look(place: str, server: Server, monkeypatch: pytest
             assert 0 == call("note", "in between", "--run", "run-0", cwd=Path("/"), LEFTOFF_STORE=place).code
         return found
 
-    real = repair.inspect
-    monkeypatch.setattr(repair, "inspect", look)
+    real = inspect
+    monkeypatch.setattr("leftoff.store.repair.inspect", look)
     report = repaired(place)
     assert report.repaired
     with leftoff.open(place) as store:

@@ -48,7 +48,7 @@ def test_its_runs_are_not_copied_away(store: Store, tmp_path: Path) -> None:
 def test_its_run_is_not_repaired(store: Store) -> None:
     """It would go on from what is not so any more."""
     scribe = driven(store)
-    store.write(lambda tx: tx.note("UPDATE run SET title = 'x' WHERE run = $1", (scribe.run,)))  # type: ignore[attr-defined]
+    store.write(lambda tx: tx.note("UPDATE run SET title = 'x' WHERE run = $1", (scribe.run,)))
     with pytest.raises(Conflict, match="driven by twin"):
         store.check(repair=True)
 

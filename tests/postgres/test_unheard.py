@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 import leftoff
-from leftoff.api.run_buffer import UNKNOWN, UnansweredCommit
+from leftoff.api.run_buffer import UNKNOWN
 from leftoff.errors import StoreUnavailable
-from leftoff.model.versions import Version
 from leftoff.store.postgres import PostgresStore
 from leftoff.store.server_connection import Q
 from tests.cli.command import call
@@ -41,54 +39,15 @@ def entries(url: str) -> Any:
         return store.get("r").variables.get("list")
 
 
-@pytest.mark.parametrize("why", [KeyboardInterrupt(), psycopg.OperationalError("the connection is lost")])
-def test_what_was_given_up_arrives_after_the_look(
-    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch, why: BaseException
-) -> None:
-    """It was not there when the store was asked, so it is made again: the first one is refused when it comes. Whether
-    somebody gave it up, or patience was over."""
-    asked = UnansweredCommit.ask
-    found: list[Version | None] = []
-
-    def ask(unanswered: UnansweredCommit, *what: Any) -> Version | None:
-        found.append(asked(unanswered, *what))
-        proxy.let_go()
-        return found[-1]
-
-    monkeypatch.setattr(SEAMS["UnansweredCommit.ask"], ask)
-    run.append("list", "x")
-    proxy.fail("late", "COMMIT")
-    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, StoreUnavailable)):
-        lose_the_end(patch, why)
-        patch.setattr(run._buffer.store, "patience", 0.0)
-        run.commit()
-    run.append("list", "y")
-    run.commit()
-    assert ([None], ["x", "y"]) == (found, entries(url))
-
-
-def test_what_was_given_up_arrived(
-    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is found, and only the rest is written."""
-    run.append("list", "x")
-    proxy.fail("late", "COMMIT")
-    lose_the_end(monkeypatch, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        run.commit()
-    proxy.let_go()
-    run.append("list", "y")
-    run.commit()
-    assert ["x", "y"] == entries(url)
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_became_of_it_cannot_be_found_out(
     run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """So that is said, and not that nothing was changed; the next commit finds out."""
     run.append("list", "x")
-    proxy.fail(when, Q.add_version)  # not the COMMIT of what was read before
+    store = run._buffer.store
+    assert isinstance(store, PostgresStore)
+    proxy.fail(when, Q.commit_run.replace("{schema}", store.place.quoted))
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
         patch.setattr(run._buffer.store, "patience", 0.0)
         run.commit()
