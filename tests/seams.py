@@ -29,7 +29,7 @@ SEAMS = {
     "host.text_of": "leftoff.host.text_of",
     "typed.MOST_BYTES": "leftoff.model.typed.MOST_BYTES",
     "workflow_file.check_requirements": "leftoff.operations.workflow_runs.check_requirements",
-    "lifecycle.forsake": "leftoff.operations.run_lifecycle.forsake",
+    "lifecycle.forsake": "leftoff.operations.workflow_runs.forsake",
     "bmad.current_row": "leftoff.operations.bmad_events.current_row",
     "resume._greet": "leftoff.operations.resume.resume._greet",
     "resume.carry_out": "leftoff.operations.resume.resume.carry_out",

@@ -104,7 +104,7 @@ def _later(home: str, name: str):  # type: ignore[no-untyped-def]
 seams.follow = _later("leftoff.dialects.sync", "follow")
 seams.drain_before_reading = _later("leftoff.agents.drain", "drain_before_reading")
 seams.point_out = _later("leftoff.dialects.registry", "point_out")
-seams.prepare_agents = _later("leftoff.agents.agent_action", "prepare")
+seams.prepare_agents = _later("leftoff.agents.agent_action", "prepare_agents")
 seams.update_page = _later("leftoff.dialects.status_table", "update_page")
 
 

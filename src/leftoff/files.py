@@ -12,7 +12,9 @@ import os
 import sys
 from _thread import allocate_lock, start_new_thread
 
+from leftoff.clock import DAY_MS, SYSTEM, iso
 from leftoff.errors import StoreUnavailable
+from leftoff.host import shown, text_of, user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ GITIGNORE = "*\n"
 STORE_FILE, ID_FILE = "store.db", "id"  # in a store's folder: the database, and the id of the store
 FOLDER = 0o040000  # in a mode
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
-DAY_MS = 86_400_000
 FOREVER = 1e6  # seconds
 _READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
 
@@ -218,6 +219,61 @@ class _Waiter:
             return self._left
 
 
+# -- who has a lock
+
+
+def held_by_another(path: str, fd: int) -> StoreUnavailable:
+    """Return the error for the lock at ``path``, open at ``fd``: which process has it, doing what, since when."""
+    pid, since, doing = _signed(fd)
+    holder = _locked_by(fd) if shown() else None
+    if holder is not None and holder != pid:  # the holder did not sign
+        pid, since, doing = holder, None, text_of(f"/proc/{holder}/comm")
+    who = f"process {pid}" + (f" (`{doing}`)" if doing else "") if pid else "another process"
+    begun = f", since {iso(since)} ({(SYSTEM.now() - since) // 1000} s)" if since else ""
+    seen = bool(pid) and (holder == pid or _has_open(pid, fd))  # else it may be a pid of another container
+    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if seen else []
+    hint = (
+        "Nothing was changed. Try again when it is done; `lock_timeout` in leftoff.toml, or LEFTOFF_LOCK_TIMEOUT, "
+        "says how long to wait."
+    )
+    if state and state[0] in "Tt":
+        hint = f"Nothing was changed. That process is stopped: `kill -CONT {pid}` lets it continue."
+    return StoreUnavailable(f"The store {os.path.dirname(path)} is locked by {who}{begun}.", hint=hint)
+
+
+def _signed(fd: int) -> tuple[int | None, int | None, str]:
+    """Return what the last holder wrote into the lock."""
+    try:
+        pid, since, doing = os.pread(fd, 500, 0).partition(b"\n")[0].decode("utf-8", "replace").split(" ", 2)
+        return int(pid), int(since), doing
+    except (OSError, ValueError):
+        return None, None, ""
+
+
+def _has_open(pid: int | None, fd: int) -> bool:
+    """Return whether a visible process has the file at ``fd`` open."""
+    try:
+        ours = os.readlink(f"/proc/self/fd/{fd}")
+        names = os.listdir(f"/proc/{pid}/fd") if shown() else []
+        return any(os.readlink(f"/proc/{pid}/fd/{name}") == ours for name in names)
+    except OSError:
+        return False
+
+
+def _locked_by(fd: int) -> int | None:
+    """Return the process that has an exclusive flock on the file, if the system says so (Linux)."""
+    facts = os.fstat(fd)
+    place = f"{os.major(facts.st_dev):02x}:{os.minor(facts.st_dev):02x}:{facts.st_ino}"
+    for line in text_of("/proc/locks").splitlines():
+        words = line.split()
+        if words[1:2] == ["FLOCK"] and words[3:4] == ["WRITE"] and words[5:6] == [place]:
+            return int(words[4]) if int(words[4]) > 0 else None
+    return None
+
+
+# -- what went wrong
+
+
 def keeps_us_out(error: OSError) -> bool:
     """Return whether a file could not be read for a reason that says nothing about its content."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -265,8 +321,6 @@ def _denied(place: str, why: str) -> StoreUnavailable:
     message = f"{place} cannot be {'written to' if os.access(path, os.R_OK) else 'read or written'}: {why}."
     if owner == os.geteuid():
         return StoreUnavailable(message, hint=_READ_ONLY)
-    from leftoff.host import user_name
-
     ours = NAME in path.split(os.sep)  # anything else may be a folder of the system
     what = "Work as that user, or have it given to you (chown -R)." if ours else _READ_ONLY
     return StoreUnavailable(message, hint=f"{path} belongs to {user_name(owner)}. {what}")

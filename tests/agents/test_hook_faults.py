@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.agents.hook_events import read_event
 from leftoff.store import sqlite_connection as connection
 from tests.agents.hooking import Session, Spawned, event_of
 from tests.cli.command import LEFTOFF, call, environment, succeed
@@ -136,16 +135,6 @@ def test_a_store_that_is_not_trusted(
     assert before == sorted((project / ".leftoff").rglob("*"))
 
 
-def test_a_link_in_the_place_of_the_store(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Is followed by nobody; a session and a turn that begin are told so in one line."""
-    elsewhere = tmp_path_factory.mktemp("else")
-    (project / ".leftoff").symlink_to(elsewhere)
-    told = [Session(project, "new").context(event, source="startup", prompt="Go") for event in BEGIN]
-    assert all("not trusted" in line and "\n" not in line for line in told if line) and all(told), told
-    assert [""] * 6 == fire_all(Session(project, "new"))[2:]
-    assert [] == list(elsewhere.iterdir())
-
-
 def test_broken_settings_leave_nothing(project: Path) -> None:
     """A folder whose settings say nothing gets no store beside them; a session that begins is told."""
     (project / "leftoff.toml").write_text("store = [1\n")
@@ -172,12 +161,6 @@ def test_a_store_that_cannot_be_made(project: Path) -> None:
     assert "its store is locked, read-only, full or out of reach" in start and "out of reach" in prompt
     assert [""] * len(others) == others
     (project / ".leftoff").unlink()
-
-
-def test_a_folder_that_no_system_has() -> None:
-    """An event with a path of a million parts is not looked for part by part: it names no folder."""
-    event = {"hook_event_name": "Stop", "session_id": "s", "cwd": "/x" * 500_000}
-    assert "" == read_event(json.dumps(event).encode()).cwd
 
 
 def test_settings_that_are_wrong(session: Session, project: Path) -> None:

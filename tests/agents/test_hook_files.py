@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,13 +11,6 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.clock import SYSTEM
-from leftoff.dialects.protocol import run_named
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
-from leftoff.model.changes import ChangeSet
-from leftoff.store.base import Tx
-from leftoff.store.rows import RunRow
 from tests.agents.hooking import Session, Spawned
 from tests.cli.command import call, succeed
 from tests.workspace.trees import git, tree
@@ -153,16 +145,6 @@ def test_what_the_user_does_between_turns_is_no_part_of_the_session(repository: 
     assert before == tree(repository)
 
 
-def test_content_that_was_kept_at_one_prompt_is_not_written_again(repository: Path) -> None:
-    """A file that nobody touched since is known."""
-    session = Session(repository)
-    session.fire("UserPromptSubmit", prompt="x")
-    blobs = [path for path in (repository / ".leftoff" / "blobs").rglob("*") if path.is_file()]
-    first = {path: path.stat().st_ino for path in blobs}
-    session.fire("UserPromptSubmit", prompt="y")
-    assert first == {path: path.stat().st_ino for path in blobs} and len(first) == 2
-
-
 def test_git_is_not_touched(repository: Path) -> None:
     """Neither the index nor anything else in it changes."""
     index = repository / ".git" / "index"
@@ -241,7 +223,6 @@ def test_outside_of_git_the_first_state_outlives_pruning(folder: Path) -> None:
         session.writes("told.txt", f"{number}\n")
         session.fire("Stop")
     start = first_checkpoint(folder)
-    import leftoff
 
     with leftoff.open(folder / ".leftoff") as store:
         (run,) = store.list()
@@ -249,23 +230,6 @@ def test_outside_of_git_the_first_state_outlives_pruning(folder: Path) -> None:
     succeed("rollback", start, "--files", "--yes", cwd=folder)
     (folder / "leftoff.toml").unlink()
     assert before == tree(folder)
-
-
-def test_a_record_cannot_lead_elsewhere(folder: Path) -> None:
-    """The state before the first change comes from a record, and that may come from anybody."""
-    session = Session(folder)
-    session.todos(one="in_progress")
-    evil = ("context", "before ../../evil", {"path": "x", "target": "y"})
-    assert 2 == call("put", *evil[:2], json.dumps(evil[2]), cwd=folder).code
-    (run,) = succeed("ls", "--all", "--json", cwd=folder).json["runs"]
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        changes.put(*evil)
-
-    with leftoff.open(folder / ".leftoff") as store:
-        report(store._store, run_named(run["run_id"]), make, Terms(SYSTEM.now()))
-    done = call("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
-    assert 4 == done.code and "not inside the project" in done.err
 
 
 # -- what git does not look at, and what is another's

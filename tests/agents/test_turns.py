@@ -273,22 +273,6 @@ def test_a_turn_that_failed_is_open(repository: Path) -> None:
     assert told is not None and "Write the guide" in told
 
 
-def test_in_a_folder_with_an_odd_name(project: Path) -> None:
-    """The next session is told, and takes the run with its files, whatever stands in the folder's name."""
-    folder = project / 'my pro\'ject $HOME `x` "ü" & -\nnext'
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    first, second = Session(folder, "first"), Session(folder, "second")
-    first.fire("UserPromptSubmit", prompt="Write the guide")
-    first.writes("gu ide.md", "# Guide\n")
-    first.fire("StopFailure", error="overloaded")
-    first.fire("SessionEnd", reason="exit")
-    told = second.context("SessionStart", source="startup")
-    assert told is not None and "Write the guide" in told
-    brief = second.context("UserPromptSubmit", prompt="resume")
-    assert brief is not None and "changed “gu ide.md”" in brief
-
-
 def test_a_turn_that_nobody_ended_is_open_at_the_end(repository: Path) -> None:
     """Codex tells nothing of an error of its service: its session just ends."""
     session = Session(repository, agent="codex")

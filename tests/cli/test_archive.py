@@ -94,22 +94,6 @@ def test_who_says_no_to_resume_leaves_it_there(archived: Path) -> None:
     assert "it is back in the store" in done.err and not stays(archived)
 
 
-def test_nothing_left_is_nothing_to_take_back(project: Path) -> None:
-    """A completed run says so, an abandoned one is refused; a step for a criterion is new once it goes on."""
-    for run, status in (("old", "completed"), ("other", "abandoned")):
-        succeed("start", "w", "--run-id", run, "--steps", "a", cwd=project)
-        succeed("put", "criterion", "docs", "false", "--run", run, cwd=project)
-        succeed("finish", "--status", status, "--run", run, cwd=project)
-        succeed("archive", run, cwd=project)
-    assert "Not met: docs" in succeed("resume", "old", cwd=project).out
-    assert 6 == call("resume", "other", cwd=project).code
-    plan = succeed("resume", "old", "--only", "docs", "--dry-run", "--json", cwd=project).json["plan"]
-    assert {"a": "skip", "docs": "run"} == {entry["step"]: entry["action"] for entry in plan}
-    assert stays(project)
-    succeed("resume", "old", "--only", "docs", cwd=project)
-    assert "pending" == succeed("get", "step/docs", "--run", "old", cwd=project).json["status"]
-
-
 def test_who_says_no_to_rollback_leaves_it_there(archived: Path) -> None:
     """A version that no name tells, none that was good, files that would be overwritten."""
     succeed("undelete", "old", cwd=archived)
@@ -126,47 +110,12 @@ def test_who_says_no_to_rollback_leaves_it_there(archived: Path) -> None:
     assert "then\n" == (archived / "a").read_text()
 
 
-def test_a_fork_that_is_refused_leaves_it_there(archived: Path) -> None:
-    """An id that is taken, one that cannot be."""
-    succeed("start", "w", "--run-id", "busy", cwd=archived)
-    assert 5 == call("fork", "old", "--run-id", "busy", cwd=archived).code
-    assert 2 == call("fork", "old", "--run-id", "a/b", cwd=archived).code
-    assert stays_beside(archived, "busy")
-
-
-def test_what_a_driver_asks_late_leaves_it_there(project: Path) -> None:
-    """A variable that the workflow does not know, a secret that is not given; then it is driven where it belongs."""
-    flow = "name: f\nsecrets: [TOKEN]\nvars: {x: 1}\nsteps:\n  - {id: a, run: 'test -e there'}\n"
-    (project / "f.yaml").write_text(flow)
-    assert 1 == call("run", "f.yaml", "--run-id", "old", cwd=project, TOKEN="s3cret").code
-    succeed("archive", "old", cwd=project)
-    assert 2 == call("resume", "old", "--var", "y=1", cwd=project, TOKEN="s3cret").code and stays(project)
-    assert 7 == call("resume", "old", cwd=project).code and stays(project)
-    (project / "there").touch()
-    assert 0 == call("resume", "old", "--var", "x=2", cwd=project, TOKEN="s3cret").code
-    assert "completed" == succeed("ls", "--json", cwd=project).json["runs"][0]["status"]
-
-
 def test_archived_twice(archived: Path) -> None:
     """The command says so; one version of it is not a run."""
     done = succeed("archive", "old", cwd=archived)
     assert "run old was archived already" in done.err and "old\n" == done.out
     assert succeed("archive", "--run", "old", "--json", cwd=archived).json["archived"] and stays(archived)
     assert 2 == call("archive", "old@1", cwd=archived).code
-
-
-def test_who_says_no_to_restore_leaves_it_there(archived: Path) -> None:
-    """A file that is as it was then, one that would be overwritten."""
-    succeed("undelete", "old", cwd=archived)
-    (archived / "a").write_text("then\n")
-    succeed("track", "a", "--run", "old", cwd=archived)
-    succeed("archive", "old", cwd=archived)
-    succeed("restore", "old", "a", "--yes", cwd=archived)
-    assert stays(archived)
-    (archived / "a").write_text("now\n")
-    assert 7 == call("restore", "old", "a", cwd=archived).code and stays(archived)
-    succeed("restore", "old", "a", "--yes", cwd=archived)
-    assert "then\n" == (archived / "a").read_text() and not stays(archived)
 
 
 def test_what_was_answered_in_the_archive_holds(project: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.cli.command import call, succeed
 
 
@@ -58,16 +56,6 @@ def test_another_run_of_its_id_is_not_imported(project: Path, tmp_path: Path) ->
     assert [("be", True)] == listed(project)
 
 
-def test_an_id_in_the_trash_of_the_archive(project: Path) -> None:
-    """It can come back, so it is taken: `run` says so, as of any other run."""
-    over(project, "be")
-    (project / "leftoff.toml").write_text("[retention]\narchives = 0\n")
-    succeed("prune", cwd=project)
-    (project / "w.yaml").write_text("name: w\nsteps:\n  - {id: a, run: 'true'}\n")
-    assert 5 == call("run", "w.yaml", "--run-id", "be", cwd=project).code
-    succeed("undelete", "be", cwd=project)
-
-
 def test_the_id_of_a_run_in_the_trash_is_taken(project: Path) -> None:
     """Of one that retention removed, from the store or from the archive: `undelete` brings it back."""
     (project / "leftoff.toml").write_text('[retention]\ncompleted = "0s"\narchives = 0\nauto = false\n')
@@ -80,19 +68,6 @@ def test_the_id_of_a_run_in_the_trash_is_taken(project: Path) -> None:
         refused = call("run", "w.yaml", "--run-id", name, cwd=project)
         assert (5, True) == (refused.code, f"leftoff undelete {name}" in refused.err), str(refused)
         assert f"{name}-2" == succeed("start", "w", "--run-id", name, cwd=project).out.strip()
-
-
-@pytest.mark.parametrize("words", ["start w", "fork other --run-id w-20260102-000000"])
-def test_an_id_that_was_archived_in_the_same_second(
-    project: Path, monkeypatch: pytest.MonkeyPatch, words: str
-) -> None:
-    """Two of one name are never there, however the id came about."""
-    monkeypatch.setattr("leftoff.engine.lifecycle.opening.compact", lambda at: "20260102-000000")
-    succeed("start", "other", "--run-id", "other", cwd=project)
-    first = succeed("start", "w", cwd=project).out.strip()
-    succeed("finish", "--run", first, cwd=project)
-    succeed("archive", first, cwd=project)
-    assert f"{first}-2" == succeed(*words.split(), cwd=project).out.strip()
 
 
 def test_afresh_beside_two(project: Path) -> None:

@@ -10,8 +10,7 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
-from tests.cli.command import LEFTOFF, call, environment, succeed
-from tests.cli.terminal import shown
+from tests.cli.command import LEFTOFF, environment, succeed
 
 
 def stripped(part: str) -> list[str]:
@@ -46,14 +45,6 @@ def test_as_a_document(project: Path) -> None:
     assert ["fetch", "clean", "analyse", "draft", "publish"] == [c["step"] for c in facts["checkpoints"]]
 
 
-def test_on_a_terminal(project: Path) -> None:
-    """Coloured, and within the width."""
-    page = shown("demo", cwd=project, columns=80, TMPDIR=str(project))
-    assert page.coloured
-    assert max(map(len, page.shown.splitlines())) <= 80
-    assert "kill -9" in page.shown
-
-
 def test_touches_no_project_of_yours(project: Path) -> None:
     """Neither the store here nor the one that the environment names."""
     run = succeed("start", "mine", cwd=project).out.strip()
@@ -74,11 +65,6 @@ def test_a_reader_that_had_enough(project: Path) -> None:
     )
     assert (0, "") == (done.returncode, done.stderr)
     assert [] == os.listdir(project)
-
-
-def test_takes_no_words(project: Path) -> None:
-    """A word too many is wrong usage."""
-    assert 2 == call("demo", "fast", cwd=project).code
 
 
 def test_on_the_page(project: Path) -> None:

@@ -97,14 +97,6 @@ def test_common_options_before_and_after_the_verb(
     assert [] == os.listdir(elsewhere)
 
 
-def test_by_the_environment(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """LEFTOFF_PROJECT and LEFTOFF_STORE; an option goes before them."""
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    for env in ({"LEFTOFF_PROJECT": str(filled)}, {"LEFTOFF_STORE": str(filled / ".leftoff")}):
-        assert 1 == succeed("fsck", "--json", cwd=elsewhere, **env).json["checked"]["runs"]
-        assert {} == succeed("fsck", "--json", "--store", "no", cwd=elsewhere, **env).json["checked"]
-
-
 @pytest.mark.damages_store
 def test_a_damaged_blob(filled: Path) -> None:
     """Exit 4; what is wrong and where, for people and for programs. It is a result, not an error."""
@@ -219,34 +211,10 @@ def test_wrong_usage(project: Path, words: tuple[str, ...]) -> None:
     assert [] == os.listdir(project)
 
 
-def test_near_misses_are_guessed(project: Path) -> None:
-    """A verb or option that is nearly right is named."""
-    assert "leftoff fsck" in call("fcsk", cwd=project).err
-    assert "--repair" in call("fsck", "--repare", cwd=project).err
-
-
 def test_a_store_that_cannot_be_read(filled: Path) -> None:
     """A kind of store that this leftoff has not is refused with exit 4, without a traceback."""
     done = call("fsck", "--store", "redis://localhost", cwd=filled)
     assert 4 == done.code and "redis://" in done.err and "Traceback" not in done.err
-
-
-def test_help(project: Path) -> None:
-    """Its options and examples, on stdout, exit 0; wherever --help is."""
-    for words in (("fsck", "--help"), ("--help", "fsck"), ("help", "fsck")):
-        done = succeed(*words, cwd=project)
-        assert "--repair" in done.out and "examples:" in done.out and "" == done.err
-
-
-def test_as_a_module(filled: Path) -> None:
-    """`python -m leftoff` is the same command."""
-    import subprocess
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-m", "leftoff", "fsck"], cwd=filled, capture_output=True, text=True, timeout=60
-    )
-    assert (0, "Clean.") == (done.returncode, done.stdout.splitlines()[-1])
 
 
 def test_no_traceback_reaches_a_user(filled: Path, tmp_path: Path) -> None:

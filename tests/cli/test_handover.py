@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.agents.adapters import Asked, adapter
+from leftoff.agents.adapters import StepWishes, adapter
 from tests.cli.command import call, succeed
 
 
@@ -50,7 +50,7 @@ def test_a_session_that_would_be_an_option(agent: str, project: Path) -> None:
 def test_an_agent_is_told_no_option_for_a_session() -> None:
     """Nor is one that a step of a workflow would go on with."""
     for agent in ("claude", "codex", "gemini", "opencode"):
-        words = adapter(agent, {}).call("do it", Asked(), session="-cnotify=[]", resume=True).words
+        words = adapter(agent, {}).call("do it", StepWishes(), session="-cnotify=[]", resume=True).words
         assert "-cnotify=[]" not in words, words
 
 

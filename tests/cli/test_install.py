@@ -109,15 +109,6 @@ def test_a_hand_edit_between(name: str, project: Path) -> None:
     assert ("\r\n" in FILES[name]) == ("\r\n" in left) and ("\t" in FILES[name]) == ("\t" in left)
 
 
-def test_a_line_added_by_hand_is_all_that_differs(project: Path) -> None:
-    path = project / SETTINGS["claude"]
-    put(path, '{\n    "model": "opus",\n    "b": []\n}\n')
-    succeed("install", "claude", cwd=project)
-    path.write_text(path.read_text().replace('"opus",\n', '"opus",\n    "mine": 1,\n', 1))
-    succeed("install", "claude", "--uninstall", cwd=project)
-    assert '{\n    "model": "opus",\n    "mine": 1,\n    "b": []\n}\n' == path.read_text()
-
-
 COMMENTS = """// mine
 {
   "a": "// no comment, }", /* b */ // c
@@ -288,16 +279,6 @@ def test_tables_that_were_pasted(project: Path) -> None:
     path.write_text("a = 1\n")
     succeed("install", "codex", "--uninstall", cwd=project)
     assert {TOML: b"a = 1\n"} == everything(project)
-
-
-def test_toml_that_cannot_be_cleaned(project: Path) -> None:
-    """An edit of our tables that would be left over: the user is asked to remove them."""
-    path = project / ".codex" / "config.toml"
-    succeed("install", "codex", cwd=project)
-    path.write_text(path.read_text() + "\n[mcp_servers.leftoff.env]\nA = '1'\n")
-    before = everything(project)
-    refused = call("install", "codex", "--uninstall", cwd=project)
-    assert 4 == refused.code and "Remove them from it:" in refused.err and before == everything(project)
 
 
 def test_dry_run_changes_nothing(project: Path) -> None:

@@ -16,7 +16,6 @@ from mcp import Client, StdioServerParameters
 from leftoff.agents.mcp_server import Server
 from leftoff.agents.mcp_tools import TOOLS
 from leftoff.agents.mcp_words import for_a_model
-from leftoff.model.words import TRIGGERS
 from tests.cli.command import LEFTOFF, call, environment, succeed
 
 
@@ -143,17 +142,6 @@ def test_a_run_from_its_start_to_its_end(project: Path) -> None:
         ended = await agent.call("finish_run", summary="enough")
         assert "completed" == ended["status"] and "c" in ended["left"]
         assert [name] == [r["run_id"] for r in (await agent.call("list_runs", status=["completed"]))["runs"]]
-
-    ask(project, work)
-
-
-def test_every_trigger(project: Path) -> None:
-    """A checkpoint for any reason that leftoff knows."""
-
-    async def work(agent: Agent) -> None:
-        await agent.call("start_run", workflow="flow")
-        for trigger in TRIGGERS:
-            assert trigger == (await agent.call("save_checkpoint", trigger=trigger))["trigger"]
 
     ask(project, work)
 
@@ -382,17 +370,6 @@ def test_two_clients_and_many_calls(project: Path) -> None:
     run = succeed("start", "flow", cwd=project).out.strip()
     asyncio.run(both(run))
     assert 200 == len(succeed("show", run, "--json", cwd=project).json["variables"])
-
-
-def test_calls_at_once(project: Path) -> None:
-    """One client may ask many things at the same time."""
-
-    async def work(agent: Agent) -> None:
-        await agent.call("start_run", workflow="flow", steps=[f"s{n}" for n in range(20)])
-        taken = await asyncio.gather(*(agent.call("next_step", start=True) for _ in range(20)))
-        assert {f"s{n}" for n in range(20)} == {found["step"] for found in taken}
-
-    ask(project, work)
 
 
 def test_killed_and_started_again(project: Path) -> None:

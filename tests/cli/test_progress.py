@@ -22,7 +22,6 @@ import pytest
 from leftoff.cli.events import (
     GAP_S,
     MOST_LINES,
-    MOST_RUNNING,
     LiveDisplay,
     Observer,
     PlainLines,
@@ -271,16 +270,6 @@ def test_a_line_for_each_running_step() -> None:
     assert re.fullmatch(r"━{40} 0/6  0%  1s, about 10s left", last)
 
 
-def test_many_running_steps_are_cut_short() -> None:
-    """At most twelve lines, fewer on a low terminal; the others are counted."""
-    events = [event for event in stop() if event["event"] in ("start", "step_start")]
-    tally, now = tally_of(Info(), events)
-    lines = lines_at_bottom(tally, now)
-    assert MOST_RUNNING + 1 == len(lines) and "  … and 9 more" == lines[-2]
-    assert 5 == len(lines_at_bottom(tally, now, rows=11))
-    assert 2 == len(lines_at_bottom(tally, now, rows=2))
-
-
 @pytest.mark.parametrize("columns", [15, 30, 50, 79, 160])
 def test_it_fits(columns: int) -> None:
     """At any width, wide characters, long names, retries, failures and questions included."""
@@ -358,45 +347,6 @@ def test_a_flood_is_counted_not_shown(clock: Stopped, screen: Tty) -> None:
     assert "line 199999 of 200000" in text
 
 
-def test_many_failures_are_cut_short(clock: Stopped, screen: Tty) -> None:
-    """Each is named as long as one can follow; the last lines only of the first few."""
-    watcher = LiveDisplay(CROWD, screen, clock)
-    watcher({"event": "foreach", "step": "work", "items": 10_000})
-    for number in range(10_000):
-        clock.second += 0.0001
-        failed = {
-            "event": "step_failed",
-            "step": f"work/{number}",
-            "attempt": 1,
-            "error": {"message": "exit 1"},
-        }
-        watcher({**failed, "tail": "sad\n", "will_retry_in": None})
-    watcher.close()
-    assert 3 == screen.text.count("│ sad") and len(screen.text.splitlines()) < 6000
-    assert "lines not shown" in screen.text
-
-
-def test_it_keeps_its_memory(clock: Stopped, screen: Tty) -> None:
-    """10,000 items leave their names behind and nothing else."""
-    watcher = LiveDisplay(CROWD, screen, clock)
-    feed(watcher, crowd(10_000), clock)
-    assert 0 == len(watcher._tally.running) and 0 == len(watcher._printed) and [] == watcher._news
-
-
-def test_closing_early(clock: Stopped, screen: Tty) -> None:
-    """What happened stays, the lines at the bottom go; closing twice, or ticking afterwards, does nothing."""
-    with LiveDisplay(STORY, screen, clock) as watcher:
-        feed(watcher, story()[:6], clock)
-    assert screen.getvalue().endswith("\x1b[?2026l")
-    shown = final_screen(screen.getvalue())
-    assert "research │ reading page 1 of 6" in shown
-    assert not any(line.startswith(("●", "━")) for line in shown)
-    before = len(screen.writes)
-    watcher.close()
-    watcher.tick()
-    assert before == len(screen.writes)
-
-
 def final_screen(raw: str) -> list[str]:
     """The lines that stand on a terminal of any height at the end: cursor up, erase below, and text."""
     lines: list[str] = [""]
@@ -424,20 +374,6 @@ def test_what_stands_on_the_screen_at_the_end(clock: Stopped, screen: Tty) -> No
     assert not any(line.startswith(("●", "━")) for line in shown)
     assert 1 == sum("reading page 1 of 6" in line for line in shown)
     assert f"  leftoff resume {RUN}  continues from here" == shown[-2]
-
-
-def test_a_terminal_that_becomes_narrower(clock: Stopped, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that it broke in two are erased, too."""
-    monkeypatch.setenv("COLUMNS", "80")
-    screen = Tty()
-    watcher = LiveDisplay(STORY, screen, clock)
-    feed(watcher, story()[:5], clock)
-    clock.second += 1
-    watcher.tick()
-    monkeypatch.setenv("COLUMNS", "40")
-    clock.second += 1
-    watcher.tick()
-    assert "\x1b[4A" in screen.writes[-1]  # two short lines, and a bar of over forty columns
 
 
 # -- when nobody listens any more

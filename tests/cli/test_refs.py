@@ -107,26 +107,6 @@ def test_a_phase_of_dotagent_is_approved(project: Path) -> None:
     assert '"phase":"REQUIREMENTS"' in state.read_text().replace(" ", "")
 
 
-def test_a_workflow_that_is_called_like_a_version(project: Path) -> None:
-    """Where something is called by what stands before the mark, its version is meant, and the other one named."""
-    succeed("start", "w@2", "--run-id", "odd", cwd=project)
-    assert "odd" == succeed("show", "W@2", "--json", cwd=project).json["run_id"]
-    succeed("start", "w", "--run-id", "r", cwd=project)
-    done = call("show", "w@2", cwd=project)
-    assert 3 == done.code and "Run odd is called w@2; name it by its id." in done.err, str(done)
-    succeed("set", "x=1", "--run", "r", cwd=project)
-    assert "r" == succeed("show", "w@2", "--json", cwd=project).json["run_id"]
-
-
-def test_an_archived_workflow_that_is_called_like_a_version(project: Path) -> None:
-    """The same of the archive: a name is found whole where nothing is called by what stands before the mark."""
-    succeed("start", "w@2", "--run-id", "odd", cwd=project)
-    succeed("finish", cwd=project)
-    succeed("archive", "odd", cwd=project)
-    assert "odd" == succeed("show", "W@2", "--json", cwd=project).json["run_id"]
-    assert "odd" == succeed("undelete", "w@2", "--json", cwd=project).json["run_id"]
-
-
 def test_a_version_is_no_run(project: Path) -> None:
     """A verb about a whole run refuses one version of it; so does the run of the environment, archived or not."""
     succeed("start", "site", "--run-id", "r", "--steps", "a", cwd=project)

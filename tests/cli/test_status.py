@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -158,12 +157,6 @@ def test_markdown_is_the_protocols_table(tmp_path: Path) -> None:
     assert 5 == len(lines)
 
 
-def test_markdown_of_nothing(tmp_path: Path) -> None:
-    """Without runs the table is empty; no store is made."""
-    assert HEAD == succeed("status", "--markdown", cwd=tmp_path).out.splitlines()
-    assert [] == files_below(tmp_path)
-
-
 def test_markdown_survives_hostile_names(tmp_path: Path) -> None:
     """A name cannot end its cell, nor its line."""
     started(tmp_path, "a|b", "--title", f"x | y\n| z {HOSTILE}")
@@ -242,20 +235,6 @@ def test_wrong_settings_are_said(tmp_path: Path, toml: str) -> None:
     """A wrong word in [status] is named."""
     (tmp_path / "leftoff.toml").write_text(toml)
     assert "leftoff.toml" in succeed("start", "work", cwd=tmp_path).err
-
-
-def test_processes_take_turns(tmp_path: Path) -> None:
-    """Of many that report at once, the last to write has seen all: the page ends up true, and whole."""
-    page = configured(tmp_path)
-    page.write_text("# Top\n\n## Active Checkpoints\n\n# Bottom\n")
-    steps = [f"s{number:02d}" for number in range(24)]
-    started(tmp_path, "migration", "--task", "T060", "--steps", ",".join(steps))
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda step: succeed("step", "done", step, cwd=tmp_path), steps))
-    text = page.read_text()
-    assert "| migration | T060 | 100% |" in text
-    assert text.startswith("# Top\n\n## Active Checkpoints\n\n| Agent |")
-    assert text.endswith("|\n\n# Bottom\n")
 
 
 def test_ages_are_told_in_the_page(tmp_path: Path) -> None:

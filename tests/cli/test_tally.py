@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leftoff.cli.events import advice
 from leftoff.cli.tally import Info, Leaf, Tally
-from tests.cli.events import RUN, STORY, Event, run_document, stop, story
+from tests.cli.events import STORY, Event, story
 
 
 def tally_of(info: Info, events: list[Event]) -> tuple[Tally, float]:
@@ -27,29 +26,6 @@ def test_what_is_done_is_counted_once() -> None:
     assert {} == tally.running and ["sign-off"] == list(tally.waiting)
     tally, _ = tally_of(STORY, story())
     assert (12, 9, 1) == (tally.total, tally.done, tally.failed)
-
-
-def test_a_plan_says_what_was_done_before() -> None:
-    """Items too, and what still waits; neither is counted twice."""
-    plan = [{"step": "research", "action": "skip"}, {"step": "index", "action": "run"}]
-    plan += [{"step": f"implementation/convert/{n}", "action": "skip" if n < 5 else "run"} for n in range(8)]
-    plan += [{"step": "sign-off", "action": "ask"}]
-    start = {"event": "start", "run_id": RUN, "resumed": True, "steps": {"total": 6, "completed": 6}}
-    events: list[Event] = [start, {"event": "plan", "plan": plan}]
-    tally, _ = tally_of(STORY, events)
-    assert (13, 6, ["sign-off"]) == (tally.total, tally.done, list(tally.waiting))
-    again: Event = {"event": "step_start", "step": "research", "attempt": 2}
-    tally, _ = tally_of(STORY, [*events, again])
-    assert (13, 5) == (tally.total, tally.done)
-    assert [(f"leftoff approve {RUN} sign-off", "the run is waiting for this decision")] == advice(
-        {"run": run_document("paused")}, tally
-    )[:1]
-
-
-def test_without_a_workflow_the_events_must_do() -> None:
-    """Totals as they are told, and every step that ends counts."""
-    tally, _ = tally_of(Info(), stop()[:-1])
-    assert 40 == tally.total and 11 == tally.done and tally.interrupted
 
 
 # -- guessing
@@ -84,21 +60,6 @@ def test_estimates_add_up_by_batch() -> None:
     )
     assert (12.0 + 7.0, True) == left(info)
     assert (10.0 + 7.0, True) == left(info, done("a", 10.0))
-
-
-def test_estimates_are_stretched_as_they_turn_out() -> None:
-    """Twice as slow so far is twice as slow from here; within bounds."""
-    info = Info([leaf("a", 10.0), leaf("b", 10.0)])
-    assert (20.0, True) == left(info, done("a", 20.0))
-    assert (200.0, True) == left(info, done("a", 100_000.0))
-
-
-def test_what_runs_is_on_its_way() -> None:
-    """What has passed is not left any more; what takes longer than thought takes no less than nothing."""
-    info = Info([leaf("a", 10.0)])
-    start: Event = {"event": "step_start", "step": "a"}
-    assert (6.0, True) == left(info, dict(start), now=4.0)
-    assert (0.0, True) == left(info, dict(start), now=40.0)
 
 
 def test_items_take_what_their_siblings_took() -> None:

@@ -91,14 +91,6 @@ def test_retention_goes_by_the_clock(failed: Path, clock: Hands) -> None:
     assert ["new", "other", "r"] == known(failed)
 
 
-def test_a_lease_of_a_fast_clock_holds_no_longer_than_another(project: Path, clock: Hands) -> None:
-    """A session that was seen a year ahead is as silent as one that was seen a year ago."""
-    clock.days = 365
-    succeed("start", "w", "--run-id", "r", "--session", "fast", cwd=project)
-    clock.days = 0
-    assert 0 == call("pause", "--run", "r", cwd=project, LEFTOFF_SESSION="mine").code
-
-
 # -- the trash
 
 
@@ -245,13 +237,6 @@ def test_archives_lie_there_too(project: Path) -> None:
     assert [] == succeed("undelete", "--json", cwd=project).json["trash"]
 
 
-def test_repair_sweeps(failed: Path) -> None:
-    """What a removal that was killed left goes."""
-    (failed / ".leftoff/attempts/nobody").mkdir()
-    succeed("fsck", "--repair", cwd=failed)
-    assert ["r"] == os.listdir(failed / ".leftoff/attempts")
-
-
 def test_several_of_one_name(project: Path, clock: Hands) -> None:
     """A workflow's name will do where only one run of it lies there; else they are listed, and nothing is changed."""
     (project / "leftoff.toml").write_text('[mirror]\ndialect = "bmad"\n[retention]\nfailed = "0s"\n')
@@ -272,13 +257,3 @@ def test_in_python(trashed: Path) -> None:
         store.undelete("r")
         assert [] == list(store.trash())
         assert "failed" == store.get("r").status
-
-
-def test_sizes_are_listed(failed: Path) -> None:
-    """`ls --long`: what each run takes."""
-    found = {
-        run["run_id"]: run["bytes"] for run in succeed("ls", "--long", "--json", cwd=failed).json["runs"]
-    }
-    assert found["r"] > BIG > 100_000 > found["other"] > 0
-    assert "SIZE" in succeed("ls", "--long", cwd=failed).out.splitlines()[0]
-    assert "bytes" not in succeed("ls", "--json", cwd=failed).json["runs"][0]

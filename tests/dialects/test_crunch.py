@@ -238,3 +238,15 @@ def test_reports_tell_the_checkpoint(tracked: Path, project: Path) -> None:
     assert f"saved    {own} phase_transition" in succeed("status", cwd=project).out
     assert f"- checkpoint {own}, " in succeed("brief", cwd=project).out
     assert "JWT refresh" == succeed("show", "--json", cwd=project).json["title"]
+
+
+def test_a_report_is_kept_beside_broken_settings(project: Path) -> None:
+    """A file of the protocol never costs somebody's report."""
+    succeed("init", "--dialect", "crunch", cwd=project)
+    succeed("start", "dev-story", "--title", "Story", "--issue", "7", cwd=project)
+    (project / ".claude").mkdir(exist_ok=True)
+    (project / ".claude/checkpoint-config.yaml").write_text("{broken\n")
+    done = call("set", "d=4", cwd=project)
+    assert 0 == done.code and "checkpoint-config.yaml" in done.err, str(done)
+    assert "4\n" == call("get", "d", cwd=project).out
+    assert 0 == call("beat", cwd=project).code

@@ -44,7 +44,9 @@ def paused(folder: Path, *names: str) -> None:
 
 def resumed(folder: Path) -> sessions.SessionRun:
     with here(folder) as project:
-        session = sessions.Session(project, Who("s1", "claude", None), "main", driven=False, anywhere=False)
+        session = sessions.AgentSession(
+            project, Who("s1", "claude", None), "main", driven=False, anywhere=False
+        )
         return sessions.resume(session)
 
 

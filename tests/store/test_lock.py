@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from leftoff import host, lock_holder
+from leftoff import files, host
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
 from leftoff.store import write_queue as writer
@@ -69,16 +69,14 @@ def test_who_has_it_is_named(project: Path, stopped: Child) -> None:
 
 def test_a_pid_of_another_container(project: Path, stopped: Child, monkeypatch: pytest.MonkeyPatch) -> None:
     """Says nothing of the process that has it here: nobody is advised to wake that up."""
-    monkeypatch.setattr(lock_holder, "_locked_by", lambda fd: None)
+    monkeypatch.setattr(files, "_locked_by", lambda fd: None)
     lock = project / ".leftoff" / "lock"
     text_of = host.text_of
-    monkeypatch.setattr(
-        lock_holder, "text_of", lambda path: "(x) T" if path.endswith("stat") else text_of(path)
-    )
+    monkeypatch.setattr(files, "text_of", lambda path: "(x) T" if path.endswith("stat") else text_of(path))
     with lock.open("rb") as file, subprocess.Popen(["sleep", "1000"]) as other:
-        assert f"kill -CONT {stopped.pid}" in lock_holder.held_by_another(str(lock), file.fileno()).hint
-        monkeypatch.setattr(lock_holder, "_signed", lambda fd: (other.pid, 1, "leftoff prune"))
-        told = lock_holder.held_by_another(str(lock), file.fileno())
+        assert f"kill -CONT {stopped.pid}" in files.held_by_another(str(lock), file.fileno()).hint
+        monkeypatch.setattr(files, "_signed", lambda fd: (other.pid, 1, "leftoff prune"))
+        told = files.held_by_another(str(lock), file.fileno())
         other.kill()
     assert f"process {other.pid} (`leftoff prune`)" in told.message
     assert "kill -CONT" not in told.hint

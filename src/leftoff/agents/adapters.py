@@ -1,6 +1,6 @@
 """The coding agents as programs: one adapter for each, with its command line and the lines that it prints.
 
-An adapter turns what a step asks (``Asked``) into words of the agent's own, and reads its lines of JSON into an
+An adapter turns what a step asks (``StepWishes``) into words of the agent's own, and reads its lines of JSON into an
 ``Outcome``. ``adapter`` returns the one for a name: a known agent's, or one made from a table of leftoff.toml.
 """
 
@@ -22,7 +22,7 @@ _KEYS = ("command", "resume")  # of an agent in leftoff.toml
 _EXAMPLE = 'For example: command = ["my-agent", "--do", "{prompt}"]'
 
 
-class Asked(NamedTuple):
+class StepWishes(NamedTuple):
     """What a step asks of an agent, in the agent's own words: at first, or what is left of it."""
 
     model: Any = None
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
     tools: Any = None
 
     @classmethod
-    def of(cls, about: dict[str, Any]) -> Asked:
+    def of(cls, about: dict[str, Any]) -> StepWishes:
         """Read it from a step. Tools may be a list."""
         found = {name: about.get(name) for name in LIMITS}
         if isinstance(found["tools"], list):
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
         return cls(**found)
 
 
-class Call(NamedTuple):
+class AgentCall(NamedTuple):
     """The words that start an agent, and its prompt if that comes on stdin."""
 
     words: list[str]
@@ -64,7 +64,7 @@ class Adapter:
     talks: tuple[str, ...] = ()  # the words that start it for a person
     talks_again: tuple[str, ...] = ()  # the same, to continue the session whose id follows
 
-    def words(self, prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
+    def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         """Return the command line. No prompt: it comes on stdin."""
         raise NotImplementedError
 
@@ -72,15 +72,17 @@ class Adapter:
         """Take in one line of JSON; return what of it is worth showing."""
         raise NotImplementedError
 
-    def call(self, prompt: str, asked: Asked, *, session: str | None = None, resume: bool = False) -> Call:
+    def call(
+        self, prompt: str, asked: StepWishes, *, session: str | None = None, resume: bool = False
+    ) -> AgentCall:
         """Return how a session is started, or with ``resume`` continued.
 
         A prompt that a command line cannot hold, or that looks like an option, comes on stdin.
         """
         session = session_named(session)
         if len(prompt.encode("utf-8", "surrogateescape")) > _LONGEST or prompt.startswith("-"):
-            return Call(self.words(None, asked, session, resume), prompt)
-        return Call(self.words(prompt, asked, session, resume))
+            return AgentCall(self.words(None, asked, session, resume), prompt)
+        return AgentCall(self.words(prompt, asked, session, resume))
 
     def handover(self, prompt: str) -> list[str]:
         """Return the words that start it for a person, with a prompt."""
@@ -116,12 +118,12 @@ class Adapter:
             )
         return self.permissions[said]
 
-    def asked(self, about: dict[str, Any], **left: Any) -> Asked:
+    def asked(self, about: dict[str, Any], **left: Any) -> StepWishes:
         """Return what a step asks, in the agent's own words. ``left``: what is left of its limits."""
         given = {name: self.asked_of(name, about) for name in LIMITS}
         if given["permissions"] is not None:
             given["permissions"] = self.own_permission(given["permissions"])
-        return Asked.of(given | left)
+        return StepWishes.of(given | left)
 
     def check(self, about: dict[str, Any]) -> None:
         """Raise ``Invalid`` if a step asks for something that this agent has no option for."""
@@ -188,7 +190,7 @@ def _text(value: Any) -> str:
 # -- Claude Code
 
 
-class Claude(Adapter):
+class ClaudeAdapter(Adapter):
     name = "claude"
     options = LIMITS
     chooses = True
@@ -199,7 +201,7 @@ class Claude(Adapter):
     models = re.compile(r"claude|opus|sonnet|haiku", re.IGNORECASE)
     talks, talks_again = ("claude",), ("claude", "--resume")
 
-    def words(self, prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
+    def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         words = ["claude", "-p", *_word(prompt), "--output-format", "stream-json", "--verbose"]
         words += ["--resume" if resume else "--session-id", session] if session else []
         words += _flag("--model", asked.model) + _flag("--max-turns", asked.turns)
@@ -253,7 +255,7 @@ class Claude(Adapter):
 # -- Codex
 
 
-class Codex(Adapter):
+class CodexAdapter(Adapter):
     name = "codex"
     options = ("model", "permissions")
     counted = ("turns",)
@@ -264,7 +266,7 @@ class Codex(Adapter):
     misuses = (2,)
     talks, talks_again = ("codex",), ("codex", "resume")
 
-    def words(self, prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
+    def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         flags = ["--json", *_flag("--model", asked.model)]
         told = ["-" if prompt is None else prompt]
         if resume and session:
@@ -312,7 +314,7 @@ class Codex(Adapter):
 # -- Gemini CLI
 
 
-class Gemini(Adapter):
+class GeminiAdapter(Adapter):
     name = "gemini"
     options = ("model", "permissions", "tools")
     counted = ("turns",)
@@ -322,7 +324,7 @@ class Gemini(Adapter):
     misuses = (41, 42, 44, 52, 55)
     talks, talks_again = ("gemini", "-i"), ("gemini", "--resume")
 
-    def words(self, prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
+    def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         words = ["gemini", *(["-p", prompt] if prompt is not None else []), "--output-format", "stream-json"]
         words += ["--resume" if resume else "--session-id", session] if session else []
         words += _flag("--model", asked.model) + _flag("--approval-mode", asked.permissions)
@@ -357,13 +359,13 @@ class Gemini(Adapter):
 # -- OpenCode
 
 
-class Opencode(Adapter):
+class OpencodeAdapter(Adapter):
     name = "opencode"
     options = ("model",)
     counted = ("turns", "budget")
     talks, talks_again = ("opencode", "run"), ("opencode", "-s")
 
-    def words(self, prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
+    def words(self, prompt: str | None, asked: StepWishes, session: str | None, resume: bool) -> list[str]:
         words = ["opencode", "run", "--format", "json", *_flag("--model", asked.model)]
         return [*words, *(["-s", session] if resume and session else []), *_word(prompt)]
 
@@ -399,7 +401,7 @@ class Opencode(Adapter):
 # -- an agent of leftoff.toml
 
 
-class Template(Adapter):
+class TemplateAdapter(Adapter):
     """An agent that a table of leftoff.toml describes: its command, with {prompt} and {session} in it."""
 
     is_template = True
@@ -421,20 +423,22 @@ class Template(Adapter):
             raise Invalid(f"[agents.{self.name}] has no {key}.", hint=_EXAMPLE)
         return words
 
-    def call(self, prompt: str, asked: Asked, *, session: str | None = None, resume: bool = False) -> Call:
+    def call(
+        self, prompt: str, asked: StepWishes, *, session: str | None = None, resume: bool = False
+    ) -> AgentCall:
         words = self._again if resume else self._start
         filled = [word.replace("{session}", session_named(session) or "") for word in words]
         if not any("{prompt}" in word for word in words):
-            return Call(filled, prompt)
+            return AgentCall(filled, prompt)
         if len(prompt.encode("utf-8", "surrogateescape")) > _LONGEST:
             raise Invalid(
                 f"The prompt has {len(prompt):,} characters, too many for the command line of [agents.{self.name}].",
                 hint="Leave {prompt} out of its command: then the prompt comes on stdin.",
             )
-        return Call([word.replace("{prompt}", prompt) for word in filled])
+        return AgentCall([word.replace("{prompt}", prompt) for word in filled])
 
     def handover(self, prompt: str) -> list[str]:
-        call = self.call(prompt, Asked())
+        call = self.call(prompt, StepWishes())
         if call.stdin is not None:
             raise Invalid(
                 f"The command of [agents.{self.name}] has no {{prompt}}, and a run is handed over in one.",
@@ -448,7 +452,9 @@ class Template(Adapter):
         return line or None
 
 
-_KNOWN: dict[str, Adapter] = {one.name: one for one in (Claude(), Codex(), Gemini(), Opencode())}
+_KNOWN: dict[str, Adapter] = {
+    one.name: one for one in (ClaudeAdapter(), CodexAdapter(), GeminiAdapter(), OpencodeAdapter())
+}
 
 
 def custom_agents(section: dict[str, Any]) -> dict[str, Any]:
@@ -481,7 +487,7 @@ def adapter(name: str, custom: dict[str, Any]) -> Adapter:
         if key not in _KEYS:
             raise Invalid(f"[agents.{name}] has no key {key!r}.", hint=f"Its keys are {', '.join(_KEYS)}.")
     if about is not None and (name not in _KNOWN or "command" in about):
-        return Template(name, about)
+        return TemplateAdapter(name, about)
     return _KNOWN[name]
 
 

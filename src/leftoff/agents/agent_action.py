@@ -65,7 +65,7 @@ def _names(step: Step) -> list[str]:
     return list(dict.fromkeys(given))
 
 
-def check(workflow: Workflow, project: str, *, prompts: bool) -> None:
+def check_agents(workflow: Workflow, project: str, *, prompts: bool) -> None:
     """Raise what is wrong with agent steps before any is started. ``prompts``: also what files they are to read."""
     custom = Project(project).settings.parsed("agents", custom_agents)
     problems = Problems(workflow.path)
@@ -95,7 +95,7 @@ def _readable(path: Any, project: str, made: list[str]) -> bool:
     return any(is_template(output) or fnmatch(path, output) for output in made)
 
 
-def prepare(workflow: Workflow, project: str, prompts: bool) -> None:
+def prepare_agents(workflow: Workflow, project: str, prompts: bool) -> None:
     """Raise what is wrong with agent steps, and make them executable."""
-    check(workflow, project, prompts=prompts)
+    check_agents(workflow, project, prompts=prompts)
     actions.register("agent", Agent(project))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from leftoff.agents.adapters import Adapter, Call
+from leftoff.agents.adapters import Adapter, AgentCall
 from leftoff.agents.outcome import Outcome
 from leftoff.operations.agent_steps import Rest
 
@@ -26,7 +26,7 @@ _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PATIENCE = 1.0  # seconds until we pass on what somebody told us alone
 
 
-class Stopped(BaseException):
+class AgentStopped(BaseException):
     """This process was told to end, and the agent has ended."""
 
     def __init__(self, code: int) -> None:
@@ -34,7 +34,7 @@ class Stopped(BaseException):
         self.code = code
 
 
-class Watch:
+class SignalWatch:
     """Whether we were told to end.
 
     The agent is in our session, and whoever ends a step tells everybody in it: it is not told twice, as agents take a
@@ -76,16 +76,16 @@ class Watch:
                 last = time.monotonic()
                 beat()
             if self.look(min(left, _LOOK)):
-                raise Stopped(128 + signal.SIGTERM)
+                raise AgentStopped(128 + signal.SIGTERM)
 
 
-class Life:
+class AgentLife:
     """An agent's process while it runs. ``limit`` says why it must not go on, if so."""
 
     def __init__(
         self,
         agent: Adapter,
-        watch: Watch,
+        watch: SignalWatch,
         beat: Callable[[], None],
         begun: Callable[[str | None], None],
         limit: Callable[[Outcome], str],
@@ -99,7 +99,7 @@ class Life:
         self._known: tuple[bool, str | None] = (False, None)
         self._why = ""
 
-    def run(self, call: Call) -> int:
+    def run(self, call: AgentCall) -> int:
         """Run it to its end; return its exit code, below 0 if a signal ended it."""
         try:
             process = self._start(call)
@@ -123,11 +123,11 @@ class Life:
             self.out.fail(self._why)
         if not self.out.done(code):
             if self._watch.look():
-                raise Stopped(code if code >= 0 else 128 - code)
+                raise AgentStopped(code if code >= 0 else 128 - code)
             rest.wait()  # nobody works on beside the next agent
         return code
 
-    def _start(self, call: Call) -> subprocess.Popen[bytes]:
+    def _start(self, call: AgentCall) -> subprocess.Popen[bytes]:
         source: IO[bytes] | int = subprocess.DEVNULL
         if call.stdin is not None:
             source = tempfile.TemporaryFile()  # noqa: SIM115  # closed below

@@ -13,17 +13,16 @@ import re
 import sys
 import time
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
-from leftoff.agents.adapters import Adapter, Asked, adapter, session_named
-from leftoff.agents.agent_process import NOT_FOUND, Life, Stopped, Watch, complain
+from leftoff.agents.adapters import Adapter, StepWishes, adapter, session_named
+from leftoff.agents.agent_process import NOT_FOUND, AgentLife, AgentStopped, SignalWatch, complain
 from leftoff.agents.outcome import Outcome
 from leftoff.clock import iso
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.read.quoting import quoted
 from leftoff.errors import LeftoffError
-from leftoff.model.fields import Fields
 from leftoff.operations.agent_steps import AgentStep
 
 _OPTIONS = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)  # below what was wrong, all that is right
@@ -88,7 +87,7 @@ class Spent:
         return (self.to_json() | ({"total_usd": self.total, "of": self.of} if self.of else {})) or None
 
 
-class Next(Fields):
+class Next(NamedTuple):
     """How an agent is started next: which one, in which session, with which opening.
 
     ``kept``: an earlier session of the same agent, which counts until the new one has begun.
@@ -115,12 +114,12 @@ class Act:
     def __init__(self, given: dict[str, Any], step: AgentStep) -> None:
         self.agents: list[str] = given["agents"]
         self.prompt: str = given["prompt"]
-        self.asked = Asked.of(given)
+        self.asked = StepWishes.of(given)
         self.given = given
         self.adapters = {name: adapter(name, given.get("custom") or {}) for name in self.agents}
         self.wait = float(given.get("wait") or WAIT)
         self.step = step
-        self.watch = Watch()
+        self.watch = SignalWatch()
         self.crashes = self.guessed = self.told = 0
         self.begun: set[str | None] = set()  # sessions that are known to be there
         self.spent = Spent(None)
@@ -216,7 +215,7 @@ class Act:
         def limit(out: Outcome) -> str:
             return self._over(how, asked, out)
 
-        life = Life(how, self.watch, self.step.beat, begun, limit)
+        life = AgentLife(how, self.watch, self.step.beat, begun, limit)
         self.last = out = life.out
         code = life.run(call)
         out.session = chosen if resume else out.session or chosen
@@ -226,7 +225,7 @@ class Act:
 
     # -- limits
 
-    def _left(self, how: Adapter) -> Asked:
+    def _left(self, how: Adapter) -> StepWishes:
         """Return what is left of the step's limits."""
         left: dict[str, Any] = {}
         if self.asked.turns is not None:
@@ -238,7 +237,7 @@ class Act:
                 raise Failed(f"{how.name} does not continue: {_used_up(name, what, self.asked)}", 1)
         return how.asked(self.given, **left)
 
-    def _over(self, how: Adapter, left: Asked, out: Outcome) -> str:
+    def _over(self, how: Adapter, left: StepWishes, out: Outcome) -> str:
         """Return why an agent must not continue whose own command line has no such limit; empty if it may."""
         if "turns" in how.counted and left.turns and (out.turns or 0) > left.turns:
             return _used_up("turns", "turns", self.asked)
@@ -295,7 +294,7 @@ class Act:
         return {"message": why, **{key: value for key, value in about.items() if value is not None}}
 
 
-def _used_up(name: str, what: str, asked: Asked) -> str:
+def _used_up(name: str, what: str, asked: StepWishes) -> str:
     return f"its {getattr(asked, name)} {what} are used up (`{name}`)."
 
 
@@ -325,7 +324,7 @@ def main() -> int:
         except Failed as failed:
             complain(failed.why)
             return _leave(act.failed(failed.why), failed.code)
-    except Stopped as stopped:
+    except AgentStopped as stopped:
         return stopped.code
     except LeftoffError as error:
         why = f"{error.message} {error.hint}"

@@ -11,9 +11,9 @@ import time
 from typing import Any, NamedTuple
 
 from leftoff.agents import hook_log
-from leftoff.agents.hook_events import Event
-from leftoff.agents.recording import EVENTS, record
-from leftoff.agents.session import Session, process_of
+from leftoff.agents.hook_events import HookEvent
+from leftoff.agents.recording import EVENTS, record_event
+from leftoff.agents.session import AgentSession, process_of
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.project import Project, in_git
 from leftoff.engine.lifecycle.sessions import Who
@@ -44,7 +44,7 @@ class Delivery(NamedTuple):
     """One event as its hook delivers it. ``anywhere``: by the user's hook file, in every folder. ``callers``: whose
     session it may be; there are several only for Codex, whose daemon serves all terminals."""
 
-    event: Event
+    event: HookEvent
     source: bytes
     agent: str
     anywhere: bool
@@ -111,7 +111,7 @@ def _identity(process: Process | None) -> list[Any] | None:
 
 def _session(
     project: Project, about: dict[str, Any], name: str, peeked: list[Peeked] | None = None
-) -> Session:
+) -> AgentSession:
     """Return the session of an event, as ``_describe`` returned it."""
     callers = [
         HookCaller(Process(*one[0]) if one[0] is not None else None, *one[1:]) for one in about["callers"]
@@ -123,7 +123,9 @@ def _session(
         )
         caller = next(one for one in callers if one.process == own)
     who = Who(about["session"], about["agent"], caller.process, caller.run, event=name)
-    session = Session(project, who, caller.branch, driven=caller.driven, anywhere=about["hooks"] == "user")
+    session = AgentSession(
+        project, who, caller.branch, driven=caller.driven, anywhere=about["hooks"] == "user"
+    )
     session.head, session.peeked = about["head"], peeked or []
     return session
 
@@ -131,7 +133,9 @@ def _session(
 # -- out of the spool
 
 
-def settle(project: Project, folder: str, delivery: Delivery, name: str, seconds: float) -> Session | None:
+def settle(
+    project: Project, folder: str, delivery: Delivery, name: str, seconds: float
+) -> AgentSession | None:
     """Drain for an event that its hook answers. Return its session; ``None`` if the other hook file delivered the event
     first. ``name``: of the event, if it is in the spool."""
     spool, about = Spool(folder), _describe(project, delivery)
@@ -248,7 +252,7 @@ class _Draining:
         if is_answered or session in self._blocked:
             self._wait(name, session, self._blocked.get(session))
             return
-        event = Event(about["data"])
+        event = HookEvent(about["data"])
         try:
             if not spool.is_repeat(name, about):
                 self._record(name, about, contents, event)
@@ -261,7 +265,9 @@ class _Draining:
             self._log(event.name, session, f"{type(error).__name__}: {error}")
         spool.remove(name)
 
-    def _record(self, name: str, about: dict[str, Any], contents: list[bytes | None], event: Event) -> None:
+    def _record(
+        self, name: str, about: dict[str, Any], contents: list[bytes | None], event: HookEvent
+    ) -> None:
         folder, store = about["project"], self._project.store
         project = self._projects.get(folder)
         if project is None:
@@ -273,7 +279,7 @@ class _Draining:
         session = _session(project, about, name, peeked)
         if name != self._own:  # else the agent still waits for its hook
             session.until = about["at"] * 1_000_000
-        record(session, event)
+        record_event(session, event)
 
     def _wait(self, name: str, session: str, why: LeftoffError | None) -> None:
         self.skipped.add(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.agents.session import Session, SessionRun, brief, source_of_run
+from leftoff.agents.session import AgentSession, SessionRun, brief, source_of_run
 from leftoff.engine.read.quoting import named, quoted, tame
 from leftoff.engine.resume.finding import REFUSE, RESUME
 from leftoff.errors import LeftoffError
@@ -37,7 +37,7 @@ def fault(error: LeftoffError, *, kept: bool = False) -> str:
     return what and f"leftoff cannot keep the progress of this session in this folder: {what}{later}"
 
 
-def begun(session: Session, found: SessionRun) -> str:
+def told_at_begin(session: AgentSession, found: SessionRun) -> str:
     """Return what a session that begins is told: its own run, or one that nobody works on, and what is wrong here."""
     wrong = fault(found.fault) if found.fault is not None else ""
     if found.open:
@@ -46,7 +46,7 @@ def begun(session: Session, found: SessionRun) -> str:
     return "\n".join(line for line in (offered, wrong) if line)
 
 
-def resumed(session: Session, found: SessionRun) -> str:
+def told_at_resume(session: AgentSession, found: SessionRun) -> str:
     """Return what a session is told after "resume": everything about its run, or why it cannot have one."""
     findings = found.report.findings if found.report is not None else []
     if found.run is None:
@@ -63,14 +63,14 @@ def resumed(session: Session, found: SessionRun) -> str:
     return whole_brief(session, found, said)
 
 
-def whole_brief(session: Session, found: SessionRun, said: str = "") -> str:
+def whole_brief(session: AgentSession, found: SessionRun, said: str = "") -> str:
     """Return everything that a session must know of its run. ``said``: what was found when it was taken."""
     assert found.run is not None
     head = f"leftoff keeps the progress of this session as run {found.run.run_id}.\n\n{said[:2000]}"
     return head + brief(session, found.run, LIMITS[session.who.agent] - len(head))
 
 
-def offer(session: Session, found: SessionRun) -> str:
+def offer(session: AgentSession, found: SessionRun) -> str:
     """Return one line about a run that nobody works on. It quotes nothing of a run that came from elsewhere."""
     row = found.offered
     assert row is not None

@@ -56,7 +56,7 @@ _MOST = 2000  # entries of a list
 _BULLETS = ("- ", "* ", "+ ")
 
 
-class Event:
+class HookEvent:
     """One hook event. ``raw``: the agent's own name of it; ``name``: Claude Code's.
 
     ``data``: the event as the agent sent it, or as ``stored`` returned it.
@@ -213,7 +213,7 @@ def _planned(plan: str) -> list[ListItem] | None:
     return [item for item in out[:_MOST] if item.text] or None
 
 
-def read_event(data: bytes) -> Event:
+def read_event(data: bytes) -> HookEvent:
     """Return the event that came on stdin. Raise ``Invalid`` if there is none."""
     try:
         found = decode(data.decode("utf-8", "replace").removeprefix("\ufeff").strip())
@@ -221,7 +221,7 @@ def read_event(data: bytes) -> Event:
         raise Invalid(f"The input on stdin is not JSON: {error}.") from None
     if not isinstance(found, dict):
         raise Invalid("The input on stdin is not an event: it is not a JSON object.")
-    event = Event(found)
+    event = HookEvent(found)
     if not event.name or not event.session:
         raise Invalid("The input on stdin is not an event: it has no hook_event_name or no session_id.")
     return event

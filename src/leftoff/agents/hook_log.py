@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from leftoff.agents.hook_events import Event
+from leftoff.agents.hook_events import HookEvent
 from leftoff.clock import SYSTEM, iso
 
 LARGEST = 1 << 20  # bytes; then the file becomes hook.log.1, and a new one begins
@@ -49,7 +49,7 @@ class SeenEvent(NamedTuple):
     version: str
 
 
-def note_event(folder: str, agent: str, event: Event) -> None:
+def note_event(folder: str, agent: str, event: HookEvent) -> None:
     """Note that an event has come, if the store's folder exists."""
     path = os.path.join(folder, SEEN, f"{agent}.{event.raw}")
     try:

@@ -15,7 +15,7 @@ from leftoff.agents import drain as spooling
 from leftoff.agents import hook_log
 from leftoff.agents import session as sessions
 from leftoff.agents.drain import Delivery, HookCaller
-from leftoff.agents.hook_events import Event, read_event
+from leftoff.agents.hook_events import HookEvent, read_event
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import Project
 from leftoff.errors import LeftoffError, NeedsPerson
@@ -109,7 +109,9 @@ def _answer(project: Project, folder: str, delivery: Delivery, name: str) -> byt
     if name:
         found = sessions.resume(session)
         is_told = found.run is not None or found.offered is not None
-        answer = hook_answers.context(event.raw, hook_answers.resumed(session, found)) if is_told else b""
+        answer = (
+            hook_answers.context(event.raw, hook_answers.told_at_resume(session, found)) if is_told else b""
+        )
         done = spooling.drain(project, folder, seconds, wait=seconds, own=name)
         return answer or _fault(event, done.fault, kept=True)
     found = sessions.begin(session, again=event.text("source") in ("startup", "resume"))
@@ -117,7 +119,7 @@ def _answer(project: Project, folder: str, delivery: Delivery, name: str) -> byt
         _export(folder, session.who.session, found.run.run_id if found.run is not None else "")
     if not found.open and found.offered is None and found.fault is None:
         return b""
-    return hook_answers.context(event.raw, hook_answers.begun(session, found))
+    return hook_answers.context(event.raw, hook_answers.told_at_begin(session, found))
 
 
 def _export(folder: str, session: str, run_id: str) -> None:
@@ -135,7 +137,7 @@ def _export(folder: str, session: str, run_id: str) -> None:
         hook_log.note(folder, "CLAUDE_ENV_FILE", str(error))
 
 
-def _fault(event: Event, error: BaseException | None, *, kept: bool = False) -> bytes:
+def _fault(event: HookEvent, error: BaseException | None, *, kept: bool = False) -> bytes:
     """Return the answer to a session or a turn that begins while leftoff cannot record it; empty for any other."""
     if event.name not in _REPORTED or not isinstance(error, LeftoffError):
         return b""
@@ -152,7 +154,7 @@ def _in_words(error: BaseException) -> str:
 # -- whose session it is
 
 
-def _callers(call: HookCall, event: Event) -> list[HookCaller]:
+def _callers(call: HookCall, event: HookEvent) -> list[HookCaller]:
     """Return whose session it may be. Interactive Codex runs the hooks of all its terminals in one daemon, which has
     the environment of the process that first started it."""
     agent = agent_above(call.agent) or orphan(call.agent)

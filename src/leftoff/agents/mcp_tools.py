@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
@@ -28,7 +28,6 @@ from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
-from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import checkpoints, run_reports, runs
@@ -60,7 +59,7 @@ def _action(status: str) -> str:
     return _ACTIONS[status]
 
 
-class Tools(Fields):
+class Tools(NamedTuple):
     """The tools of one project."""
 
     project: str

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from leftoff.agents.hook_events import Event
-from leftoff.agents.session import Session
+from leftoff.agents.hook_events import HookEvent
+from leftoff.agents.session import AgentSession
 from leftoff.clock import iso
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn, Unclaimed, whose
@@ -46,7 +46,7 @@ _TITLE = 100  # characters
 _MESSAGE = 500  # characters of the error of a command
 
 
-def record(session: Session, event: Event) -> None:
+def record_event(session: AgentSession, event: HookEvent) -> None:
     """Record an event. Each of its commits has a token, so that an event that is recorded again changes nothing."""
     EVENTS[event.name](session, event)
 
@@ -55,7 +55,7 @@ def record(session: Session, event: Event) -> None:
 
 
 def _commit(
-    session: Session,
+    session: AgentSession,
     make: Make,
     *,
     blobs: Sequence[BlobRow] = (),
@@ -72,7 +72,7 @@ def _commit(
     sessions.report_session(session.project, session.who, make, opening, list(blobs), what)
 
 
-def _begin_work(session: Session, title: str = "") -> None:
+def _begin_work(session: AgentSession, title: str = "") -> None:
     """Make the run's first checkpoint before the work is recorded: the files as they were at the last prompt."""
     row, store = session.row, session.project.store
     if session.driven or (
@@ -85,7 +85,7 @@ def _begin_work(session: Session, title: str = "") -> None:
         _commit_start(session, title, changed_in_turn(session.workspace, row, None))
 
 
-def _commit_start(session: Session, title: str, found: Found | None) -> None:
+def _commit_start(session: AgentSession, title: str, found: Found | None) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if found is not None:
             found.put(changes, row.seq + 1)
@@ -97,7 +97,7 @@ def _commit_start(session: Session, title: str, found: Found | None) -> None:
     sessions.report_session(session.project, session.who, make, opening, blobs, "start")
 
 
-def _turn(session: Session, tx: Tx, row: RunRow, changes: ChangeSet) -> AgentTurn:
+def _turn(session: AgentSession, tx: Tx, row: RunRow, changes: ChangeSet) -> AgentTurn:
     """Return the open turn of a run."""
     return AgentTurn(Reader(session.project.store, tx, row.run, row.run_id), row, changes, session.project.at)
 
@@ -121,13 +121,13 @@ class _Changed(NamedTuple):
     def blobs(self) -> list[BlobRow]:
         return self.found.blobs if self.found is not None else []
 
-    def put(self, session: Session, tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+    def put(self, session: AgentSession, tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         reader = Reader(session.project.store, tx, row.run, row.run_id)
         if self.found is not None and self.found.news(reader, row.seq):
             self.found.put(changes, row.seq + 1)
 
 
-def _changed_files(session: Session, row: RunRow | None, until: int | None = None) -> _Changed:
+def _changed_files(session: AgentSession, row: RunRow | None, until: int | None = None) -> _Changed:
     """Look at the files; outside of git, at those that the run knows. ``until``: leave out what was changed later."""
     found = changed_in_turn(session.workspace, row, until)
     if found is None or row is None:
@@ -142,7 +142,7 @@ def _changed_files(session: Session, row: RunRow | None, until: int | None = Non
     return project.store.read(lambda view: _Changed(found, *whose(project, own, view, row, names, busy)))
 
 
-def _prompt(session: Session, event: Event) -> None:
+def _prompt(session: AgentSession, event: HookEvent) -> None:
     """Open a turn. What changed in an earlier turn that did not end was the work of that turn.
 
     A prompt that Gemini CLI wrote itself is part of the turn before, and so is a notification of Claude Code.
@@ -172,7 +172,7 @@ def _prompt(session: Session, event: Event) -> None:
     sessions.report_session(session.project, session.who, make, opening, changed.blobs)
 
 
-def _stop(session: Session, event: Event) -> None:
+def _stop(session: AgentSession, event: HookEvent) -> None:
     """End the turn well, or note that it continues: sub-agents of it are still running.
 
     Gemini CLI reports the end also after an interrupt or an error, and does not say so.
@@ -192,7 +192,7 @@ def _stop(session: Session, event: Event) -> None:
     _end_turn(session, status, said, seal, busy=busy)
 
 
-def _stop_failure(session: Session, event: Event) -> None:
+def _stop_failure(session: AgentSession, event: HookEvent) -> None:
     """End the turn with an error of the agent's service. There is something to continue."""
     kind = session.fit(event.text("error").strip() or "error")
     detail = session.fit(event.text("error_details").strip() or event.text("last_assistant_message"))
@@ -201,7 +201,7 @@ def _stop_failure(session: Session, event: Event) -> None:
 
 
 def _end_turn(
-    session: Session,
+    session: AgentSession,
     status: str,
     said: str,
     seal: Seal,
@@ -236,7 +236,7 @@ def _end_turn(
     _commit(session, make, blobs=changed.blobs, what="end")
 
 
-def _failed(session: Session, failures: list[tuple[str, str]]) -> None:
+def _failed(session: AgentSession, failures: list[tuple[str, str]]) -> None:
     """Record commands that failed, each with its error."""
     fitted = [(session.fit(command), session.fit(error)[:_MESSAGE]) for command, error in failures]
 
@@ -249,7 +249,7 @@ def _failed(session: Session, failures: list[tuple[str, str]]) -> None:
         _commit(session, make, what="failed")
 
 
-def _session_end(session: Session, event: Event) -> None:
+def _session_end(session: AgentSession, event: HookEvent) -> None:
     """End the session: its runs are completed if nothing is open, else paused. An open turn was cut off."""
     if session.driven:
         return
@@ -273,7 +273,9 @@ def _session_end(session: Session, event: Event) -> None:
 # -- checkpoints in a turn
 
 
-def _checkpoint(session: Session, seal: Seal, key: str = "", about: dict[str, str] | None = None) -> None:
+def _checkpoint(
+    session: AgentSession, seal: Seal, key: str = "", about: dict[str, str] | None = None
+) -> None:
     """Make a checkpoint. ``key``, ``about``: the sub-agent that is done."""
     head = session.git_head
 
@@ -286,7 +288,7 @@ def _checkpoint(session: Session, seal: Seal, key: str = "", about: dict[str, st
     _commit(session, make)
 
 
-def _subagent_stop(session: Session, event: Event) -> None:
+def _subagent_stop(session: AgentSession, event: HookEvent) -> None:
     """Record the answer of a sub-agent. One without a type is the agent's own compaction."""
     kind, said = event.text("agent_type"), session.fit(event.text("last_assistant_message"))
     if kind:
@@ -295,14 +297,14 @@ def _subagent_stop(session: Session, event: Event) -> None:
         _checkpoint(session, Seal("agent_complete", note=kind), event.text("agent_id")[:200], about)
 
 
-def _pre_compact(session: Session, event: Event) -> None:
+def _pre_compact(session: AgentSession, event: HookEvent) -> None:
     """Make a checkpoint. Gemini CLI reports an automatic compression before each request, whether it comes or not."""
     trigger = session.fit(event.text("trigger")) or "auto"
     if event.raw != "PreCompress" or trigger == "manual":
         _checkpoint(session, Seal("manual", note=f"before the context is compacted ({trigger})"))
 
 
-def _post_compact(session: Session, event: Event) -> None:
+def _post_compact(session: AgentSession, event: HookEvent) -> None:
     """Record the agent's own summary as a note."""
     from leftoff.engine.write.records import note_record, put_note
 
@@ -318,7 +320,7 @@ def _post_compact(session: Session, event: Event) -> None:
 # -- tools
 
 
-def _pre_tool(session: Session, event: Event) -> None:
+def _pre_tool(session: AgentSession, event: HookEvent) -> None:
     """Record the files that the agent was about to edit as they were, if the run does not know them yet."""
     found = store_first(session.workspace, session.row, session.peeked) if session.has_home else []
 
@@ -330,7 +332,7 @@ def _pre_tool(session: Session, event: Event) -> None:
         _commit(session, make, blobs=blobs, work=True, title=f"edits {os.path.basename(found[0].key)}")
 
 
-def _post_tool(session: Session, event: Event) -> None:
+def _post_tool(session: AgentSession, event: HookEvent) -> None:
     """Make a todo list or a plan the run's steps. Else record a command that failed, and files that were written."""
     items, task = event.todo_list(), event.task()
     if event.name == "PostToolUseFailure":
@@ -344,7 +346,7 @@ def _post_tool(session: Session, event: Event) -> None:
         _record_edit(session, edited_paths(session.project.folder, event.paths()))
 
 
-def _record_edit(session: Session, names: list[str]) -> None:
+def _record_edit(session: AgentSession, names: list[str]) -> None:
     """Record files as they are after an edit."""
     if not names or not session.has_home:
         return
@@ -360,7 +362,7 @@ def _record_edit(session: Session, names: list[str]) -> None:
     _commit(session, make, blobs=blobs, work=True, title=f"edits {os.path.basename(names[0])}")
 
 
-def _record_list(session: Session, items: list[ListItem]) -> None:
+def _record_list(session: AgentSession, items: list[ListItem]) -> None:
     """Record a whole todo list: as the steps of the session's own run, or next to those of a run that has steps."""
     at, who = session.project.at, session.who.session
     for item in items:
@@ -378,7 +380,7 @@ def _record_list(session: Session, items: list[ListItem]) -> None:
     _commit(session, make, work=bool(items), title=title)
 
 
-def _record_task(session: Session, item: ListItem, *, seal: bool) -> None:
+def _record_task(session: AgentSession, item: ListItem, *, seal: bool) -> None:
     """Record one entry of the todo list. ``seal``: with a checkpoint."""
     text = item.text = session.project.redactor.mask(item.text)
 
@@ -392,7 +394,7 @@ def _record_task(session: Session, item: ListItem, *, seal: bool) -> None:
     _commit(session, make, work=bool(text), title=text)
 
 
-EVENTS: dict[str, Callable[[Session, Event], None]] = {
+EVENTS: dict[str, Callable[[AgentSession, HookEvent], None]] = {
     "UserPromptSubmit": _prompt,
     "PreToolUse": _pre_tool,
     "PostToolUse": _post_tool,

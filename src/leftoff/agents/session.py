@@ -38,7 +38,7 @@ _LOOKS = 50  # times that the store is read for a run to offer, while other sess
 _LONGEST = 2000  # characters of a text that is stored
 
 
-class Session:
+class AgentSession:
     """A session of an agent in a project, for the length of one event.
 
     ``driven``: the agent does a step of a run that a runner drives. ``anywhere``: its hooks are called in every folder,
@@ -148,7 +148,7 @@ class SessionRun(NamedTuple):
         return self.run is not None and not is_spent(self.run)
 
 
-def begin(session: Session, *, again: bool = True) -> SessionRun:
+def begin(session: AgentSession, *, again: bool = True) -> SessionRun:
     """Return the run of a session that begins or continues, or the run that it is offered. ``again``: it has a new
     process.
 
@@ -174,7 +174,7 @@ def begin(session: Session, *, again: bool = True) -> SessionRun:
     return SessionRun(row, offered, fault=fault)
 
 
-def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
+def _offered(session: AgentSession, *, anyway: bool = False) -> RunRow | None:
     """Return the newest run that no session works on: its agent is gone, then no event of its session waits in the
     spool, then it is still open and nobody has taken it.
 
@@ -196,7 +196,7 @@ def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
     return None
 
 
-def _free(session: Session, without: set[str]) -> tuple[RunRow, int] | None:
+def _free(session: AgentSession, without: set[str]) -> tuple[RunRow, int] | None:
     """Return the newest run that nobody works on, and the epoch of its last driver. ``without``: sessions to skip."""
     project = session.project
 
@@ -207,7 +207,7 @@ def _free(session: Session, without: set[str]) -> tuple[RunRow, int] | None:
     return project.store.read(look)
 
 
-def resume(session: Session) -> SessionRun:
+def resume(session: AgentSession) -> SessionRun:
     """Give the session its own run, or else the one that nobody works on, unless the verdict refuses that. If the run
     moves meanwhile, it is judged again."""
     from leftoff.engine.write.unmoved import until_unmoved
@@ -215,7 +215,7 @@ def resume(session: Session) -> SessionRun:
     return until_unmoved(lambda: _resume(session))
 
 
-def _resume(session: Session) -> SessionRun:
+def _resume(session: AgentSession) -> SessionRun:
     project, store, who = session.project, session.project.store, session.who
     if session.driven or not store.exists():
         return SessionRun()
@@ -229,7 +229,7 @@ def _resume(session: Session) -> SessionRun:
     return SessionRun(row, report=report if same else None)
 
 
-def _verified(session: Session, row: RunRow) -> Report:
+def _verified(session: AgentSession, row: RunRow) -> Report:
     """Return the verdict on a run, the same as that of `leftoff resume`."""
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
@@ -249,14 +249,14 @@ def process_of(project: Project, session: str, found: list[Process]) -> Process 
     return next(iter(own or free or found), None)
 
 
-def source_of_run(session: Session, row: RunRow) -> str:
+def source_of_run(session: AgentSession, row: RunRow) -> str:
     """Return where a run came from; empty if it was started here."""
     from leftoff.engine.read.quoting import source_of
 
     return session.project.store.read(lambda view: source_of(view, row))
 
 
-def brief(session: Session, row: RunRow, room: int) -> str:
+def brief(session: AgentSession, row: RunRow, room: int) -> str:
     """Return what a session must know of its run, in so many characters."""
     from leftoff.engine.read.find import Target
     from leftoff.operations.checkpoints import brief_of

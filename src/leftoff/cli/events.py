@@ -29,7 +29,7 @@ from leftoff.cli.screen import (
     table,
     wrapped,
 )  # fmt: skip
-from leftoff.cli.tally import Event, Group, Info, Running, Tally, roughly, took, whole
+from leftoff.cli.tally import Event, Info, Running, StepGroup, Tally, roughly, took, whole
 from leftoff.cli.text import Line, clean, clean_lines, discard, pad, printable, say, step_name, tidy, width
 from leftoff.clock import Clock, iso
 from leftoff.engine.steps.approvals import ask_again, how
@@ -397,7 +397,7 @@ def time_table(tally: Tally, columns: int) -> list[Line]:
         expected = ("–", "dim") if wanted is None else (whole(wanted), style)
         return [[(name, style)], [(items, "dim")], [expected], [(took(seconds), style)], off]
 
-    def expected(group: Group) -> float | None:
+    def expected(group: StepGroup) -> float | None:
         return group.leaf.estimate * group.timed if group.leaf.estimate is not None else None
 
     longest = sorted(groups, key=lambda group: -group.seconds)[:MOST_ROWS]

@@ -94,7 +94,7 @@ class Running:
         self.last = ""
 
 
-class Group:
+class StepGroup:
     """A step of the workflow, or a `foreach` and its items (``items``: how many, once that is known)."""
 
     def __init__(self, leaf: Leaf) -> None:
@@ -119,7 +119,7 @@ class Tally:
         self.run_id = ""
         self.failed = 0
         self.began: float | None = None
-        self.groups = {leaf.path: Group(leaf) for leaf in info.leaves}
+        self.groups = {leaf.path: StepGroup(leaf) for leaf in info.leaves}
         self.running: dict[str, Running] = {}
         self.waiting: dict[str, Event] = {}
         self.retrying: set[str] = set()
@@ -148,7 +148,7 @@ class Tally:
     def elapsed(self, now: float) -> float:
         return now - self.began if self.began is not None else 0.0
 
-    def group(self, path: str) -> Group | None:
+    def group(self, path: str) -> StepGroup | None:
         """Return the group of a step or an item."""
         return self.groups.get(path) or self.groups.get(path.rpartition("/")[0])
 

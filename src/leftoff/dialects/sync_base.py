@@ -35,8 +35,7 @@ from leftoff.engine.workspace.project_files import (
     write_new,
 )
 from leftoff.errors import LeftoffError, UnsafePath
-from leftoff.files import lock_within, make_private
-from leftoff.lock_holder import held_by_another
+from leftoff.files import held_by_another, lock_within, make_private
 from leftoff.model.codec import sha256
 from leftoff.store.base import Store
 

@@ -1,4 +1,8 @@
-"""The life of a run: it is started, paused, finished and handed over; a person decides what it waits for."""
+"""The life of a run: it is started, paused, finished and handed over; a person decides what it waits for.
+
+Agents call `start`, `pause` and `finish` in every session, so the modules that know workflows, which are slow to
+import, are imported late.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.reported_runs import EndedWork, Ending, SessionDriver, end_work, start_run
 from leftoff.engine.read.find import Deciding, Fit, Target
 from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.state import Reader
+from leftoff.engine.read.state import Reader, definition_of
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import (
@@ -37,12 +41,9 @@ from leftoff.host import ALIVE, UNKNOWN, user
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import given_step, issue_id, shown_step
 from leftoff.model.words import FINISHED
-from leftoff.operations.resume.resume import judge, sync_issue
-from leftoff.operations.resume.verdict import verify
 from leftoff.operations.run_reports import guard_of, session_of_caller, step_named, this_run, which_run
 from leftoff.operations.runs import info_of, run_and_step, say_active_again, target, whole_run
-from leftoff.operations.store_upkeep import prune_by_itself
-from leftoff.operations.workflow_runs import forsake, is_driven, say_outside
+from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 
@@ -94,7 +95,11 @@ def start_or_continue(project: Project, caller: Caller, wanted: Start) -> Starte
 def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     store = project.store  # an error in the settings is no wrong usage
     opening = usage_errors(lambda: _opening(project, caller, wanted))
-    judged = judge(project, caller, opening) if wanted.resume else None
+    judged = None
+    if wanted.resume:
+        from leftoff.operations.resume.resume import judge
+
+        judged = judge(project, caller, opening)
     if judged is not None and judged.report is not None:
         return StartedRun(None, report=judged.report)
     need = judged.need if judged is not None else None
@@ -107,6 +112,8 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     twin = info_of(project, done.twin) if done.twin is not None else None
     started = StartedRun(info_of(project, done), done.resumed, twin)
     if done.resumed:
+        from leftoff.operations.resume.resume import sync_issue
+
         sync_issue(project, store.read(this_run(done.run, done.run_id)))
     else:
         say_outside(project, done.run_id)
@@ -172,7 +179,11 @@ def finish_run(
             f"A run cannot be finished as {status!r}.", hint=f"status: {', '.join(ENDS[:2])} or {ENDS[2]}."
         )
     done = _end(project, caller, status, summary=summary)
-    stopped = forsake(project, done.row) if status == "abandoned" else []
+    stopped: Sequence[str] = ()
+    if status == "abandoned":
+        from leftoff.operations.workflow_runs import forsake
+
+        stopped = forsake(project, done.row)
     ended = EndedRun(info_of(project, done.row), done.changed, done.left, done.more, stopped)
     prune_by_itself(project)
     return ended
@@ -295,7 +306,9 @@ def decide_step(
     say_active_again(project, row)
     lease = project.store.read(lambda view: view.lease(row.run))
     driven, left = lease_state(lease, project.now) in (ALIVE, UNKNOWN), None
-    if done.rejected and not driven and is_driven(project, done.row):
+    if done.rejected and not driven and definition_of(project.store, done.row) is not None:
+        from leftoff.operations.resume.verdict import verify
+
         now = Target(project.store.read(find), None)
         plan = verify(project, caller, ResumeRequest(now, resumes=False)).plan
         left = any(entry["action"] != "skip" for entry in plan)

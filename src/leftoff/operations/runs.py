@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.read.find import READS, Target, need_whole, refuse_archived, resolve
 from leftoff.engine.read.info import RunInfo, list_info, run_info
 from leftoff.engine.steps.reports import known_step
 from leftoff.engine.write.head import gone, need_store
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
-from leftoff.model.fields import Fields
 from leftoff.model.ids import parse_ref, step_readings
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, UNFINISHED
 from leftoff.operations.run_reports import current_row, which_run
@@ -141,7 +142,7 @@ def info_of(project: Project, row: Known) -> RunInfo:
 # -- listings
 
 
-class Listed(Fields):
+class Listed(NamedTuple):
     """Runs, latest first, and whether there are ``more``; then archived runs.
 
     ``sizes``: the bytes that each takes, by id, if they were asked for. ``aside``: how many runs are archived and not
@@ -221,7 +222,7 @@ def step_names(project: Project, caller: Caller) -> list[str]:
 _TIMED = 10  # runs whose time is shown if none of them is the current one
 
 
-class Status(Fields):
+class Status(NamedTuple):
     """The project, its store, the current run and all that are not finished, at one moment.
 
     ``why_none``: why there is no current run. ``times`` (used, estimated, left) and ``checkpoints`` (the newest one):

@@ -83,6 +83,15 @@ def _write_scripts(folder: str, dialect: Dialect) -> list[str]:
     return written
 
 
+def say_outside(project: Project, run_id: str) -> None:
+    """Tell the user if the files of the project's protocol cannot show a new run."""
+    follower = project.store.follower
+    row = project.store.read(lambda view: view.find_run(run_id)) if follower is not None else None
+    said = follower.outside(row) if follower is not None and row is not None else None
+    if said is not None:
+        project.say(f"leftoff: {said}")
+
+
 # -- the store: while it is looked at as a whole, edits of a protocol's files are not taken in
 
 

@@ -172,7 +172,7 @@ def logs_of(project: Project, caller: Caller, ref: str | None, choice: Choice) -
             error.hint = f"{ref} is a step of the current run: `leftoff logs @ {ref}`."
         raise
     step = step_named(project, row, choice.step) if choice.step else None
-    return RunLogs(project, row, choice.but(step=step))
+    return RunLogs(project, row, choice._replace(step=step))
 
 
 def _is_current_step(project: Project, caller: Caller, word: str) -> bool:

@@ -35,7 +35,7 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.operations.run_reports import this_run
 from leftoff.operations.runs import info_of, say_active_again, whole_run
-from leftoff.operations.store_upkeep import prune_by_itself
+from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Workflow
@@ -193,7 +193,7 @@ def start_workflow(
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
     check_first(project.store, workflow, variables, project.folder)
     setting = setting_of(project, execution, _secrets_of(workflow, execution.questions), request.issue)
-    setting.reuse = request.reuse
+    setting = setting._replace(reuse=request.reuse)
     if known:
         give_up(project, known[0], "abandoned: started afresh")
         project.say(f"leftoff: {known[0].run_id} is abandoned.")
@@ -223,15 +223,6 @@ def start_workflow(
     driver = driving.start(setting, workflow, opening, alone=alone)
     say_outside(project, driver.run_id)
     return driver
-
-
-def say_outside(project: Project, run_id: str) -> None:
-    """Tell the user if the files of the project's protocol cannot show a new run."""
-    follower = project.store.follower
-    row = project.store.read(lambda view: view.find_run(run_id)) if follower is not None else None
-    said = follower.outside(row) if follower is not None and row is not None else None
-    if said is not None:
-        project.say(f"leftoff: {said}")
 
 
 def foresee_run(project: Project, request: RunRequest) -> list[Foreseen]:

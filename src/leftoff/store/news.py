@@ -7,8 +7,7 @@ commit, and costs no query to look at. If a store says that something happened, 
 from __future__ import annotations
 
 import time
-
-from leftoff.model.fields import Fields
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ NO_FILE = -1
 EVERY_S = 0.1
 
 
-class News(Fields):
+class News(NamedTuple):
     """What happened: the runs that changed, by their ids, with the newest version of each. ``others``: more may have
     changed than these."""
 
@@ -57,7 +56,7 @@ class Watch:
         raise NotImplementedError
 
 
-class Moment(Fields):
+class Moment(NamedTuple):
     """Of a store: the newest runs and their versions; who drives which run, and what lies in the trash; the beats."""
 
     seqs: dict[str, int]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from _operator import itemgetter
 from time import monotonic
+from typing import NamedTuple
 
 from leftoff.errors import Conflict, Corrupt
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
-from leftoff.model.fields import Fields
 from leftoff.model.ids import is_run_id
 from leftoff.model.versions import Version
 
@@ -124,7 +124,7 @@ class Record:
         self.stored = stored
 
 
-class Holder(Fields):
+class Holder(NamedTuple):
     """Who takes a lease: a process or a session (``kind``; None: nobody), and since when."""
 
     kind: str | None = None
@@ -243,7 +243,7 @@ def is_of_attempt(path: str) -> bool:
     return first == ATTEMPTS and bool(rest) and _NO_NAMES.isdisjoint(rest)
 
 
-class Trashed(Fields):
+class Trashed(NamedTuple):
     """A run that lies in the trash: since when, and how many commits the store had made by then."""
 
     row: RunRow

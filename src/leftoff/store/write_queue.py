@@ -198,7 +198,7 @@ class Turn:
             self.open()
         try:
             if not lock_within(self._fd, fcntl.LOCK_EX, patience):
-                from leftoff.lock_holder import held_by_another
+                from leftoff.files import held_by_another
 
                 raise held_by_another(self._path, self._fd)
         except BaseException:

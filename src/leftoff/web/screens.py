@@ -62,7 +62,7 @@ def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) 
     found = [(served, overview(project, filters)) for served, project in places if only in ("", served.key)]
     works = _latest([(served, each) for served, one in found for each in one.works])
     verdicts = {id(each): _verdict(asked, served, each) for served, each in works}
-    asks = [(served, each.but(why=_ASK)) for served, each in works if verdicts[id(each)] in _STUCK]
+    asks = [(served, each._replace(why=_ASK)) for served, each in works if verdicts[id(each)] in _STUCK]
     needs = _latest([(served, each) for served, one in found for each in one.needs]) + asks
     rests = []
     for served, one in found:

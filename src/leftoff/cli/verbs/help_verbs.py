@@ -105,7 +105,7 @@ _VALUES = {"--status": RUN_STATUS, "--trigger": TRIGGERS}
 def run_completion(args: Args, ctx: Context) -> int:
     wanted, *words = args.rest
     if wanted in ("runs", "steps", "words"):  # the scripts ask this whenever Tab is pressed
-        found = complete(words or [""], ctx) if wanted == "words" else _named(wanted[:-1].upper(), ctx)
+        found = completions(words or [""], ctx) if wanted == "words" else _named(wanted[:-1].upper(), ctx)
         if found:
             ctx.out("\n".join(found))
         return 0
@@ -117,7 +117,7 @@ def run_completion(args: Args, ctx: Context) -> int:
     return ctx.answer({"shell": wanted, "script": script}, script.rstrip("\n"))
 
 
-def complete(words: list[str], ctx: Context) -> list[str]:
+def completions(words: list[str], ctx: Context) -> list[str]:
     """Return what may stand in place of the last word, each with a tab and what it is; or ``:files``, ``:folders``.
 
     bash makes the equals sign of an option a word of its own.

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import (
-    Args,
-    Opt,
-    assignments,
-    number,
-    step_path,
-)
+from leftoff.cli.options import Args, assignments, number, step_path
 from leftoff.cli.text import clean, step_name
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.verdict import Report
@@ -17,9 +11,7 @@ from leftoff.engine.steps.approvals import REJECT as REJECTED
 from leftoff.errors import CannotResume, LeftoffError, NeedsPerson, Usage, usage_errors
 from leftoff.model.words import in_words
 from leftoff.operations.run_lifecycle import (
-    DecidedStep,
     Start,
-    StartedRun,
     decide_step,
     finish_run,
     pause_run,
@@ -27,7 +19,6 @@ from leftoff.operations.run_lifecycle import (
     unblock_run,
 )
 from leftoff.operations.runs import run_and_step
-from leftoff.operations.workflow_runs import StoppedRun, stop_run
 
 # -- start
 
@@ -49,12 +40,22 @@ def run_start(args: Args, ctx: Context) -> int:
     started = start_or_continue(ctx.project, ctx.caller, wanted)
     if started.report is not None:
         raise _refused(started.report)
-    _tell_started(started, ctx)
+    assert started.info is not None
+    run_id, twin = started.info.run_id, started.twin
+    ctx.answer(started, run_id)
+    if started.resumed:
+        ctx.say(f"leftoff: continuing {run_id}. `leftoff brief` says where it is.")
+    elif twin is not None:
+        ctx.say(
+            f"leftoff: {twin.run_id} of the same workflow is also unfinished ({twin.status}); "
+            f"`leftoff resume {twin.run_id}` continues it, as `start --resume` would have.\n"
+            f"With two of them, say which one you mean: --run RUN or LEFTOFF_RUN."
+        )
     return 0
 
 
 def _refused(report: Report) -> LeftoffError:
-    """Why the run that would be gone on with, which follows a protocol, does not."""
+    """Return the error for a run that should continue, but its protocol does not allow that."""
     try:
         report.refuse("")
     except CannotResume as error:
@@ -89,22 +90,6 @@ def _not_empty(value: str | None, name: str) -> str | None:
     return value
 
 
-def _tell_started(started: StartedRun, ctx: Context) -> None:
-    ctx.answer(started)
-    assert started.info is not None
-    run_id, twin = started.info.run_id, started.twin
-    if not ctx.args.json:
-        ctx.out(run_id)
-    if started.resumed:
-        ctx.say(f"leftoff: continuing {run_id}. `leftoff brief` says where it is.")
-    elif twin is not None:
-        ctx.say(
-            f"leftoff: {twin.run_id} of the same workflow is also unfinished ({twin.status}); "
-            f"`leftoff resume {twin.run_id}` continues it, as `start --resume` would have.\n"
-            f"With two of them, say which one you mean: --run RUN or LEFTOFF_RUN."
-        )
-
-
 # -- pause
 
 
@@ -120,8 +105,6 @@ def run_pause(args: Args, ctx: Context) -> int:
 
 
 # -- finish
-
-ENDINGS = ("completed", "failed", "abandoned")
 
 
 def run_finish(args: Args, ctx: Context) -> int:
@@ -147,75 +130,47 @@ _MOST_STEPS = 6
 
 
 def run_stop(args: Args, ctx: Context) -> int:
+    from leftoff.operations.workflow_runs import stop_run
+
     done = stop_run(ctx.project, ctx.caller, ctx.word)
-    ctx.say(_stopped(done))
+    run_id, ended = done.run_id, done.ended
+    if done.over:
+        said = f"Run {run_id} is {done.status or 'gone'}; nothing was stopped."
+    else:
+        status = "paused" if done.status == "running" else str(done.status)
+        how = "is stopped" if done.driven or ended else f"is not being driven; it {in_words(status)}"
+        more = "…" if len(ended) > _MOST_STEPS else ""
+        steps = f" Ended: {', '.join(map(step_name, ended[:_MOST_STEPS]))}{more}." if ended else ""
+        said = f"Run {run_id} {how}. `leftoff resume {run_id}` continues.{steps}"
+    ctx.say(said)
     return ctx.answer(done.run) if done.run is not None else 0
 
 
-def _stopped(done: StoppedRun) -> str:
-    run_id, ended = done.run_id, done.ended
-    if done.over:
-        return f"Run {run_id} is {done.status or 'gone'}; nothing was stopped."
-    if done.driven or ended:
-        what = f"Run {run_id} is stopped"
-    else:
-        status = "paused" if done.status == "running" else str(done.status)
-        what = f"Run {run_id} is not being driven; it {in_words(status)}"
-    more = "…" if len(ended) > _MOST_STEPS else ""
-    steps = f" Ended: {', '.join(map(step_name, ended[:_MOST_STEPS]))}{more}."
-    return f"{what}. `leftoff resume {run_id}` continues.{steps if ended else ''}"
-
-
-# -- approve
-
-_NOTE = Opt("--note", "N", "why, for the record")
+# -- decide
 
 
 def run_approve(args: Args, ctx: Context) -> int:
     return _decide(args, ctx, args.choice)
 
 
-def _decide(args: Args, ctx: Context, choice: str | None) -> int:
-    """Also what `reject` does."""
-    done = decide_step(ctx.project, ctx.caller, args.rest, choice, args.note)
-    ctx.answer(done)
-    ctx.say(_decided(done))
-    return 0
-
-
-def _decided(done: DecidedStep) -> str:
-    """What was recorded, and who goes on."""
-    run_id, step = done.info.run_id, step_name(done.step)
-    word = (
-        "rejected"
-        if done.rejected
-        else "approved"
-        if done.choice == "approve"
-        else f"approved ({clean(done.choice)})"
-    )
-    if not done.changed:
-        return f"leftoff: {step} of {run_id} is already {word}."
-    return f"leftoff: {step} of {run_id} is {word}. {done.advice}"
-
-
-# -- reject
-
-
 def run_reject(args: Args, ctx: Context) -> int:
     return _decide(args, ctx, REJECTED)
 
 
-# -- unblock
+def _decide(args: Args, ctx: Context, choice: str | None) -> int:
+    """Record a decision, and report who continues."""
+    done = decide_step(ctx.project, ctx.caller, args.rest, choice, args.note)
+    ctx.answer(done)
+    word = "approved" if done.choice == "approve" else f"approved ({clean(done.choice)})"
+    word = "rejected" if done.rejected else word
+    said = f"is {word}. {done.advice}" if done.changed else f"is already {word}."
+    ctx.say(f"leftoff: {step_name(done.step)} of {done.info.run_id} {said}")
+    return 0
 
 
 def run_unblock(args: Args, ctx: Context) -> int:
     ref, step = run_and_step(ctx.project, ctx.caller, args.rest)
     done = unblock_run(ctx.project, ctx.caller, ref, step_path(step) if step is not None else None)
-    if args.json:
-        return ctx.answer(done)
-    if not done.changed:
-        ctx.say(f"Nothing blocks run {done.info.run_id}.")
-    else:
-        steps = f": {', '.join(map(step_name, done.steps))}" if done.steps else ""
-        ctx.say(f"Unblocked{steps}. `leftoff resume {done.info.run_id}` continues.")
-    return 0
+    steps = f": {', '.join(map(step_name, done.steps))}" if done.steps else ""
+    said = f"Unblocked{steps}. `leftoff resume {done.info.run_id}` continues."
+    return ctx.answer(done, said=said if done.changed else f"Nothing blocks run {done.info.run_id}.")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+import subprocess
 import webbrowser
+from time import sleep
 from typing import Any
 
 from leftoff.cli.context import Context
@@ -11,7 +14,6 @@ from leftoff.cli.options import Args
 from leftoff.cli.text import clean
 from leftoff.engine.config.project import find_project
 from leftoff.engine.read.attention import RunChange
-from leftoff.engine.read.info import RunInfo
 from leftoff.errors import Unsupported, Usage
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import projects_beside
@@ -119,113 +121,72 @@ def _tell_address(ctx: Context, args: Args, url: str) -> None:
 
 # -- supervise
 
-
 URL_S = 10.0
 COMMAND_S = 60.0
 
 
 def run_supervise(args: Args, ctx: Context) -> int:
-    from leftoff.operations.supervision import Supervision
-
     supervision = Supervision(ctx.project, ctx.caller)
-    watch = Watcher(ctx, supervision, restart=bool(args.restart) or supervision.settings.restart)
+    restart = bool(args.restart) or supervision.settings.restart
+    code = 0
     if args.once:
-        watch.look()
-        _emit_last(ctx)
-        return 0
-    from time import sleep
-
-    ctx.say("leftoff: watching; Ctrl-C ends it.")
-    try:
-        while True:
-            watch.look()
-            sleep(supervision.settings.every)
-    except KeyboardInterrupt:
-        _emit_last(ctx)
-        return 130
-
-
-def _emit_last(ctx: Context) -> None:
-    """The last event: the run that something happened in last."""
-    if ctx.args.json:
+        _look(ctx, supervision, restart)
+    else:
+        ctx.say("leftoff: watching; Ctrl-C ends it.")
+        try:
+            while True:
+                _look(ctx, supervision, restart)
+                sleep(supervision.settings.every)
+        except KeyboardInterrupt:
+            code = 130
+    if args.json:  # the last event has the run that changed last
         newest = list_project_runs(ctx.project, limit=1).runs
         ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
+    return code
 
 
-class Watcher:
-    """Looks, tells, restarts."""
+def _look(ctx: Context, supervision: Supervision, restart: bool) -> None:
+    """Report what changed; with ``restart`` resume each dead run, or report once why not."""
+    for change in supervision.changes():
+        _report_change(ctx, supervision, change)
+    for info in supervision.dead() if restart else ():
+        resumes, why = supervision.consider(info)
+        if resumes:
+            change = supervision.restarted(info)
+            start_resume(ctx.project, ctx.caller, [info.run_id], "supervise.log")
+            _report_change(ctx, supervision, change)
+        elif why:
+            ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
+    supervision.save()
 
-    def __init__(self, ctx: Context, supervision: Supervision, *, restart: bool) -> None:
-        self.ctx = ctx
-        self.supervision = supervision
-        self.settings = supervision.settings
-        self.restart = restart
 
-    def look(self) -> None:
-        for change in self.supervision.changes():
-            self._tell(change)
-        for info in self.supervision.dead() if self.restart else ():
-            self._consider(info)
-        self.supervision.save()
-
-    # -- telling
-
-    def _tell(self, change: RunChange) -> None:
-        if self.ctx.args.json:
-            self.ctx.emit(change.to_json())
-        else:
-            self.ctx.out(f"{change.to_json()['at'][:19]}Z  {clean(change.message)}")
-        if self.settings.command:
-            self._run_command(change)
-        if self.settings.url:
-            self._post(change)
-
-    def _run_command(self, change: RunChange) -> None:
-        import json
-        import subprocess
-
-        document = json.dumps(change.to_json())
+def _report_change(ctx: Context, supervision: Supervision, change: RunChange) -> None:
+    """Print a change, and pass it to the command and the URL of the settings."""
+    about, settings = change.to_json(), supervision.settings
+    ctx.answer(about, f"{about['at'][:19]}Z  {clean(change.message)}")
+    document = json.dumps(about)
+    if settings.command:
         run_id = str(change.run["run_id"])
-        about = {"LEFTOFF_EVENT": change.event, "LEFTOFF_MESSAGE": change.message, "LEFTOFF_RUN": run_id}
-        assert self.settings.command is not None
+        given = {"LEFTOFF_EVENT": change.event, "LEFTOFF_MESSAGE": change.message, "LEFTOFF_RUN": run_id}
         try:
             done = subprocess.run(
-                ["/bin/sh", "-c", self.settings.command],
-                cwd=self.ctx.project.folder,
-                env=self.ctx.caller.environment(about),
+                ["/bin/sh", "-c", settings.command],
+                cwd=ctx.project.folder,
+                env=ctx.caller.environment(given),
                 input=document,
                 text=True,
                 timeout=COMMAND_S,
             )
             if done.returncode != 0:
-                self.ctx.say(f"leftoff: the command of [supervise] ended with {done.returncode}.")
+                ctx.say(f"leftoff: the command of [supervise] ended with {done.returncode}.")
         except (OSError, subprocess.SubprocessError) as error:
-            self.ctx.say(f"leftoff: the command of [supervise] could not be run: {error}")
-
-    def _post(self, change: RunChange) -> None:
-        import json
+            ctx.say(f"leftoff: the command of [supervise] could not be run: {error}")
+    if settings.url:
         from urllib.request import Request, urlopen
 
-        body = json.dumps(change.to_json()).encode()
-        assert self.settings.url is not None
         try:
-            request = Request(self.settings.url, body, {"Content-Type": "application/json"})
+            request = Request(settings.url, document.encode(), {"Content-Type": "application/json"})
             with urlopen(request, timeout=URL_S):
                 pass
         except (OSError, ValueError) as error:
-            self.ctx.say(f"leftoff: {self.settings.url} could not be told: {error}")
-
-    # -- restarting
-
-    def _consider(self, info: RunInfo) -> None:
-        """Resume a dead run, unless something stands in the way; why is said once."""
-        resumes, why = self.supervision.consider(info)
-        if resumes:
-            change = self.supervision.restarted(info)
-            self._resume(info.run_id)
-            self._tell(change)
-        elif why:
-            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
-
-    def _resume(self, run_id: str) -> None:
-        start_resume(self.ctx.project, self.ctx.caller, [run_id], "supervise.log")
+            ctx.say(f"leftoff: {settings.url} could not be told: {error}")

@@ -8,7 +8,7 @@ continue (`open_turn`): the last turn did not end well, or an earlier one did no
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
@@ -25,7 +25,6 @@ from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
-from leftoff.model.fields import Fields
 from leftoff.model.versions import counts_of
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Store, Tx, View
@@ -42,7 +41,7 @@ _OTHERS = 200  # runs that are read for other sessions that are at work
 _LAST = "\U0010ffff"  # after every key
 
 
-class Unclaimed(Fields):
+class Unclaimed(NamedTuple):
     """Files that changed in a turn while so many other sessions were at work, and that no session reported."""
 
     paths: list[str]

@@ -8,7 +8,7 @@ process drives the run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.agent_turns import close_turn, drop_talk, move_turn
@@ -30,7 +30,6 @@ from leftoff.engine.write.report import report, report_in
 from leftoff.errors import Conflict
 from leftoff.host import Process
 from leftoff.model.changes import ChangeSet
-from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS, UNFINISHED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class SessionDriver(Fields):
+class SessionDriver(NamedTuple):
     """An agent's session that takes the run's lease; its process, if that is known."""
 
     id: str
@@ -51,7 +50,7 @@ class SessionDriver(Fields):
     process: Process | None = None
 
 
-class Started(Fields):
+class Started(NamedTuple):
     """The run, whether it was there before, and the unfinished twin of a new run."""
 
     run: int
@@ -130,7 +129,7 @@ def _continue(
     report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
 
 
-class EndedWork(Fields):
+class EndedWork(NamedTuple):
     """The run as it was found, whether anything changed, and the first steps that are left."""
 
     row: RunRow
@@ -139,7 +138,7 @@ class EndedWork(Fields):
     more: bool
 
 
-class Ending(Fields):
+class Ending(NamedTuple):
     """How the work on a run ends, in which folder (whose git is remembered), and by which session."""
 
     status: str

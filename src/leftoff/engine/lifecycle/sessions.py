@@ -8,7 +8,7 @@ event that is work.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff import log
 from leftoff.engine.lifecycle.agent_turns import drop_talk
@@ -25,7 +25,6 @@ from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, GONE, Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
-from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import LIMIT_MS, BlobRow, Holder, Lease, RunRow
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 _MOST = 200  # unfinished runs that are read for one to offer
 
 
-class Who(Fields):
+class Who(NamedTuple):
     """An agent at work: its session, its name, and its process if that is known.
 
     ``run``: the run that it was started for. ``event``: the name of its hook event in the spool, which is unique.

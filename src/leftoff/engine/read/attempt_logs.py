@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.read.state import Reader
@@ -25,7 +25,6 @@ from leftoff.errors import NotFound
 from leftoff.files import write_private
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.codec import sha256
-from leftoff.model.fields import Fields
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
 from leftoff.model.versions import counts_of
 from leftoff.store.base import Store, View
@@ -37,7 +36,7 @@ LOG_FILE = "log"  # in the attempt's folder
 _FAILED = 1000  # failed steps that are looked at
 
 
-class PythonAttempt(Fields):
+class PythonAttempt(NamedTuple):
     """An attempt of Python code at a step: what its record says, with the names that a row has."""
 
     step: str
@@ -54,7 +53,7 @@ class PythonAttempt(Fields):
         return f"{self.step}#{self.number}"
 
 
-class AttemptLog(Fields):
+class AttemptLog(NamedTuple):
     """One attempt at a step, and the file with what it printed.
 
     ``error``: why its step failed, if this is the newest attempt. ``driven``: a driver of the run may be alive.
@@ -130,7 +129,7 @@ class AttemptLog(Fields):
         return with_item(found, about.step)
 
 
-class Choice(Fields):
+class Choice(NamedTuple):
     """Which logs are wanted: of a step (and those below it), of one attempt rather than the newest, of failed ones."""
 
     step: str | None = None
@@ -141,7 +140,7 @@ class Choice(Fields):
         return self.step is None or path == self.step or path.startswith(f"{self.step}/")
 
 
-class FoundLogs(Fields):
+class FoundLogs(NamedTuple):
     """The run and its logs at one moment, and whether a driver may add to them. ``unstarted``: if failed ones are
     wanted, the steps that failed before they began, and why."""
 
@@ -159,7 +158,7 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
         driven = row.status == "running" and lease_state(view.lease(run), now) in (ALIVE, "unknown")
         logs = [
             *_of_commands(store, reader, row, choice),
-            *(log.but(driven=driven) for log in _of_python(store, reader, row, choice)),
+            *(log._replace(driven=driven) for log in _of_python(store, reader, row, choice)),
         ]
         ranks = {log.step: (view.row(run, "step", log.step) or ("", "", _LAST))[2] or _LAST for log in logs}
         logs.sort(key=lambda log: (ranks[log.step], log.step, log.attempt.number))
@@ -173,7 +172,7 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
     return store.read(look)
 
 
-class Failures(Fields):
+class Failures(NamedTuple):
     """Steps of a run that failed. ``rejected``: by a person or a deadline. ``logged``: some of them began, and may have
     printed something."""
 

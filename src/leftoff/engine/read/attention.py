@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine.read.attempt_logs import LOG_FILE
@@ -25,7 +25,6 @@ from leftoff.errors import Invalid
 from leftoff.files import open_plain, write_private
 from leftoff.host import GONE
 from leftoff.model.changes import ChangeSet
-from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 from leftoff.model.versions import counts_of
 from leftoff.model.words import FINISHED, UNFINISHED, in_words
@@ -44,7 +43,7 @@ _EVER = 1 << 62
 _LAST_KEY = "\U0010ffff"
 
 
-class Question(Fields):
+class Question(NamedTuple):
     """A step that waits for a decision."""
 
     step: str
@@ -54,7 +53,7 @@ class Question(Fields):
     deadline: str | None
 
 
-class Glance(Fields):
+class Glance(NamedTuple):
     """A run as an overview shows it.
 
     ``why``: why it needs a person, or ``None``. ``failed``: the first step that failed or is blocked, and its error.
@@ -147,7 +146,7 @@ _SAYS = {
 }
 
 
-class RunChange(Fields):
+class RunChange(NamedTuple):
     """Something that happened to a run and that a supervisor reports."""
 
     event: str

@@ -14,11 +14,12 @@ else by a rule:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound, Usage
 from leftoff.host import ALIVE
-from leftoff.model.fields import Fields
 from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
 from leftoff.model.versions import Version, counts_of
 from leftoff.model.words import ROLLBACK_BEGIN, STEP_ENDED, UNFINISHED
@@ -51,7 +52,7 @@ _A_PREFIX = f"An id is shortened to {LEAST} hex digits or more, one of them a le
 # -- what a REF names
 
 
-class Target(Fields):
+class Target(NamedTuple):
     """What a REF names: a run and one of its versions (``None``: its head, sealed or not)."""
 
     row: RunRow
@@ -249,7 +250,7 @@ def need_whole(found: Target, text: str | None) -> Target:
 # -- which run is meant
 
 
-class Asking(Fields):
+class Asking(NamedTuple):
     """Who asks for a run: a session of an agent, and its process if that is known.
 
     ``exported``: the run that the session was told when it started. It may have taken up another one since.
@@ -381,7 +382,7 @@ def refuse_archived(row: RunRow) -> None:
         )
 
 
-class Fit(Fields):
+class Fit(NamedTuple):
     """Which runs a decision can be about: a test, and what messages say of one and of several.
 
     ``among``: the statuses that are looked at if no run is named. ``strict``: if none fits, several others are not a

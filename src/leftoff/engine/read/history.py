@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.clock import millis
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import StepsWanted, step_page
 from leftoff.engine.read.state import Reader, seen_step
 from leftoff.host import ALIVE
-from leftoff.model.fields import Fields
 from leftoff.model.typed import readable
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, View
@@ -280,7 +279,7 @@ _LOOKED_AT = 500  # checkpoints, for what failed before
 COMPLETED, FAILED, RUNNING, CUT_OFF, WAITING = "completed", "failed", "running", "cut off", "waiting"
 
 
-class Life(Fields):
+class Life(NamedTuple):
     """What one driver did, from taking the run to losing it: the commits of one epoch."""
 
     epoch: int
@@ -289,7 +288,7 @@ class Life(Fields):
     commits: int
 
 
-class Tried(Fields):
+class Tried(NamedTuple):
     """One attempt at a step, or one wait for a person: from when to when (``None``: not over), and its outcome."""
 
     step: str
@@ -299,7 +298,7 @@ class Tried(Fields):
     became: str
 
 
-class Lives(Fields):
+class Lives(NamedTuple):
     """The lives of a run, and what was tried in them (or in one), oldest first. ``cut``: older ones are left out."""
 
     lives: list[Life]

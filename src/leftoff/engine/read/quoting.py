@@ -1,15 +1,15 @@
-"""Text of others, as it goes into an agent's context: quoted, as data, with its source.
+"""Quote text of others for an agent's context: as data, with its source.
 
-A title, a note, an issue's text or an imported document may have been written by anybody, also to be read by an agent
-as if its user had said it. So each such text is one line between quotation marks that it cannot close, cut in length,
-without control characters, and without anything that an agent might take for framing of its own: tags such as
-``<system>`` or ``</hook_context>`` lose their bracket. Every face passes what it tells an agent through here.
+Anyone may have written a title, a note, an issue's text or an imported document, also to be read by an agent as if its
+user had said it. So each such text is one line between quotation marks that it cannot close, cut in length, without
+control characters, and without anything that an agent might take for framing: tags such as ``<system>`` or
+``</hook_context>`` lose their bracket. Every face passes what it tells an agent through here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from leftoff.model.codec import text
@@ -18,10 +18,7 @@ from leftoff.store.rows import RunRow
 
 LINE = 300  # characters of one fact
 FROM = "from"  # in the name of a fact about a run: the bundle that brought it
-_WORD, _IN_WORDS = (
-    100,
-    "._-:+@#/~[]",
-)  # how long a name is that needs no marks, and which signs it may contain
+_WORD, _IN_WORDS = 100, "._-:+@#/~[]"  # how long a name without marks is, and which signs it may contain
 _MARKS = str.maketrans("“”", '""')
 # Letters and marks that are invisible: blank ones, and selectors of variants, which can carry a text of their own.
 _BLANK = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
@@ -100,8 +97,9 @@ def source_of(view: View, row: RunRow) -> str:
     bundle = view.fact(f"{FROM} {row.run}")
     if bundle:
         return f"the bundle {word(bundle)}"
-    card: Mapping[str, Any] = row.card
-    found = card.get("imported")
-    if not isinstance(found, dict):
-        return ""
-    return f"the file {word(found.get('path'))} ({word(found.get('dialect'))})"
+    found = row.card.get("imported")
+    return (
+        f"the file {word(found.get('path'))} ({word(found.get('dialect'))})"
+        if isinstance(found, dict)
+        else ""
+    )

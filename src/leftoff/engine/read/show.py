@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import merge
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.read.find import Target
@@ -12,7 +12,6 @@ from leftoff.engine.read.info import LIMITS, RunInfo, health
 from leftoff.engine.read.state import PROVED, Reader, need_version, seen_step
 from leftoff.engine.write.head import need_run
 from leftoff.model.codec import text
-from leftoff.model.fields import Fields
 from leftoff.model.ids import parent_of, quote_part, shown_step, with_item
 from leftoff.model.versions import Version, counts_of
 from leftoff.model.words import STANDS, STEP_STATUS
@@ -152,7 +151,7 @@ def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:
 FIRST = ("", "")
 
 
-class StepsWanted(Fields):
+class StepsWanted(NamedTuple):
     """Which leaf steps: of these statuses (none: of all), with a text in their path, after a place in their order."""
 
     status: Sequence[str] = ()
@@ -161,7 +160,7 @@ class StepsWanted(Fields):
     limit: int = 50
 
 
-class StepPage(Fields):
+class StepPage(NamedTuple):
     """Steps in declared order, as documents have them; where the next page begins, if there is one; and how many there
     are of each status."""
 
@@ -218,7 +217,7 @@ def _page_then(store: Store, view: View, target: Target, wanted: StepsWanted) ->
 MOST = 200  # nodes
 
 
-class GraphNode(Fields):
+class GraphNode(NamedTuple):
     """A step in the graph. ``before``: the steps it waits for. ``counts``: its items by status, if it has any."""
 
     step: str
@@ -229,7 +228,7 @@ class GraphNode(Fields):
     counts: dict[str, int] = {}
 
 
-class StepGraph(Fields):
+class StepGraph(NamedTuple):
     """The nodes by level and order. ``left_out``: how many more there are."""
 
     nodes: list[GraphNode]

@@ -1,8 +1,7 @@
-"""What an agent does not tell: from the end of the transcript that its own program kept. The last words of one that
-died, and the commands of Codex that failed.
+"""What an agent does not report, from the end of its transcript: its last words, and commands of Codex that failed.
 
-Every agent writes one JSON object per line, each in a form of its own; what they have in common is who speaks, and the
-text. A transcript is written late and may be cut off anywhere, so whatever cannot be read is passed over.
+Every program writes one JSON object per line, each in its own form. All have the speaker and the text in common.
+A transcript is written late and may end anywhere, so unreadable lines are skipped.
 """
 
 from __future__ import annotations
@@ -58,10 +57,13 @@ def gemini_end(path: str) -> str:
 
 
 def failed_commands(path: str, turn: str) -> list[tuple[str, str]]:
-    """The commands of one turn of Codex's that failed, and what each of them said."""
+    """Return the commands of one turn of Codex that failed, and the output of each."""
     out = []
     for line in _tail(path):
-        item = _item(line, turn) if b'"CommandExecution"' in line else {}
+        told = _decoded(line).get("payload") if b'"CommandExecution"' in line else None
+        item = told.get("item") if isinstance(told, dict) and told.get("turn_id") == turn else None
+        if not isinstance(item, dict):
+            continue
         words, code = item.get("command"), item.get("exit_code")
         if isinstance(words, list) and words and isinstance(code, int) and code:
             said = str(item.get("aggregated_output") or "").strip()
@@ -69,15 +71,8 @@ def failed_commands(path: str, turn: str) -> list[tuple[str, str]]:
     return out
 
 
-def _item(line: bytes, turn: str) -> dict[str, Any]:
-    """What a line of Codex's says that a turn has done."""
-    told = _decoded(line).get("payload")
-    item = told.get("item") if isinstance(told, dict) and told.get("turn_id") == turn else None
-    return item if isinstance(item, dict) else {}
-
-
 def _tail(path: str) -> list[bytes]:
-    """The last lines of a regular file; none where there is no such file."""
+    """Return the last lines of a regular file; none if there is no such file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -97,7 +92,7 @@ def _decoded(line: bytes) -> dict[str, Any]:
 
 
 def _said(outer: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Who says what in a line."""
+    """Yield who says what in a line."""
     for one in (outer, outer.get("message"), outer.get("payload")):
         if isinstance(one, dict):
             who = one.get("role") or one.get("type")

@@ -140,7 +140,7 @@ def foresee_answers(report: Report, request: ResumeRequest) -> None:
     report.accept(answers.accepted)
     if _take_given(report, request.answers, answers) and request.yes:
         _say_yes(report, answers)
-    report.selection = report.selection.but(repeat=report.selection.repeat | answers.again)
+    report.selection = report.selection._replace(repeat=report.selection.repeat | answers.again)
 
 
 def _take_given(report: Report, given: Mapping[str, str], answers: Answers) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from leftoff.errors import CannotResume, Invalid, Usage
-from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def check_codes(codes: Iterable[str]) -> tuple[str, ...]:
     return given
 
 
-class Finding(Fields):
+@dataclass
+class Finding:
     """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps; ``paths``: files.
 
     ``level``: that of its code, unless a check says otherwise. ``clears``: collection and key of the record that is
@@ -114,11 +116,8 @@ class Finding(Fields):
     clears: tuple[str, ...] = ()
     digest: str = ""
 
-    if not TYPE_CHECKING:
-
-        def __init__(self, *values: Any, **named: Any) -> None:
-            super().__init__(*values, **named)
-            self.level = self.level or CODES[self.code]
+    def __post_init__(self) -> None:
+        self.level = self.level or CODES[self.code]
 
     @property
     def asked(self) -> tuple[str, str | None, str, str]:

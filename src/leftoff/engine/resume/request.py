@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, NotFound
-from leftoff.model.fields import Fields
 from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.model.words import FINISHED, in_words
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _DONE = ("completed", "skipped")
 
 
-class ResumeRequest(Fields):
+class ResumeRequest(NamedTuple):
     """What is asked for. ``target``: the run, and the version to go back to where that is an older one.
 
     ``from_step``: this step and every later one are done again. ``only``: nothing but these is done, finished ones
@@ -98,7 +99,7 @@ def nothing_left(target: Target) -> str | None:
     return f"Run {row.run_id} is {row.status}: nothing is left to do."
 
 
-class Selection(Fields):
+class Selection(NamedTuple):
     """The steps that a request means: those done once more; the only ones to do (``None``: all that is left)."""
 
     repeat: frozenset[str] = frozenset()

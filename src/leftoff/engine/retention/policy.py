@@ -7,11 +7,11 @@ archives by number. Whatever a rule says, a run in progress stays, and so does t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
-from leftoff.model.fields import Fields
 from leftoff.model.versions import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 from leftoff.store.base import Store, View
@@ -26,7 +26,8 @@ _KEYS = ("auto", "keep", "archives", "max_size", "trash")
 TRASH_MS = 30 * DAY_MS
 
 
-class Keep(Fields):
+@dataclass
+class Keep:
     """How many checkpoints of a trigger are kept: of the run, or of each of its phases."""
 
     count: int

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from shutil import rmtree
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.find import version_of
 from leftoff.engine.write.head import need_store
-from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, parse_ref
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow
@@ -22,7 +21,7 @@ _HEX, _TOKEN = frozenset("0123456789abcdef"), 16  # the name of an attempt's fol
 # -- check
 
 
-class FsckReport(Fields):
+class FsckReport(NamedTuple):
     """What was checked, what is wrong, what was set aside. ``salvaged``: run by run, what could not be proved."""
 
     checked: dict[str, int]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.lifecycle.opening import status_changes
@@ -27,7 +27,6 @@ from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.host import user
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256, text
-from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word
 from leftoff.model.words import FINISHED, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
@@ -206,7 +205,7 @@ def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
 # -- deciding
 
 
-class StepDecision(Fields):
+class StepDecision(NamedTuple):
     """What a person says of a step. ``choice`` None approves, if it is clear what that means. ``options``: of a phase
     of a protocol, which may be no step that asked, what can be chosen. ``seen``: the stamp of the question that the
     person was shown. ``audit``: recorded in the same commit, if the decision is new."""
@@ -220,7 +219,7 @@ class StepDecision(Fields):
     audit: Audit | None = None
 
 
-class StepDecided(Fields):
+class StepDecided(NamedTuple):
     """What was decided of a step; ``changed`` is False if it had been decided just so before. ``row``: the run as it
     was found, ``left``: as the decision left it."""
 
@@ -271,7 +270,7 @@ def record_decision(
             if found.due(decision.at):
                 late = found.too_late()
                 return _expire(store, tx, row, changes, found, decision.at)
-            seal = _put_decision(store, tx, row, changes, found, decision.but(choice=choice))
+            seal = _put_decision(store, tx, row, changes, found, decision._replace(choice=choice))
         if seal is not None and decision.audit is not None:
             decision.audit.put(changes, decision.at, step=step, choice=choice)
         return seal

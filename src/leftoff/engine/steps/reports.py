@@ -18,7 +18,6 @@ from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING, ChangeSet
-from leftoff.model.fields import Fields
 from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
 from leftoff.model.words import EXPECTED, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
@@ -31,11 +30,9 @@ STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "b
 _TRIGGER = {"done": "step_complete", "skip": "step_complete", "fail": "error", "block": "error"}
 
 
-class StepReport(Fields):
+class StepReport:
     """What is said of one step. ``decided``: by a person; an approval takes no other report."""
 
-    action: str
-    path: str
     title: str | None = None
     total: int | None = None
     result: Any = NOTHING
@@ -47,6 +44,14 @@ class StepReport(Fields):
     outputs: Sequence[str] = ()
     captured: Sequence[Captured] = ()
     missing: NotFound | None = None
+
+    def __init__(self, action: str, path: str, **said: Any) -> None:
+        self.action = action
+        self.path = path
+        for name, value in said.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"a report of a step has no {name}")
+            setattr(self, name, value)
 
     def masked(self, redactor: Redactor) -> StepReport:
         """Leave secrets out of what was written for people."""

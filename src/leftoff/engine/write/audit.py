@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.host import user
 from leftoff.model.changes import ChangeSet
-from leftoff.model.fields import Fields
 
 AUDIT = "audit"  # the collection
 
 
-class Audit(Fields):
+class Audit(NamedTuple):
     """An action, the face through which it came, and the fields that were given with it."""
 
     action: str

@@ -7,6 +7,7 @@ returns; one of a workflow file is agreed on, and `operations.workflow_runs` dri
 from __future__ import annotations
 
 from shlex import quote
+from typing import NamedTuple
 
 from leftoff.dialects.protocol import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
@@ -25,7 +26,6 @@ from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as write_report
 from leftoff.engine.write.unmoved import Moved, need_unmoved, unmoved_run, until_unmoved
 from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, NoCheckpoint, NotFound, Usage
-from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import History
@@ -53,7 +53,7 @@ STOPPED, GIVEN_UP, AGREED, RUNNING = "stopped", "given up", "agreed", "running"
 PROGRAM = "program"  # whoever started it goes on with it when it is started again
 
 
-class Resumed(Fields):
+class Resumed(NamedTuple):
     """What came of it: it does not go on (left as it is, or given up because a person said so), is to be driven by
     whoever asked, or is running.
 
@@ -164,7 +164,7 @@ def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: A
     return done
 
 
-class Judgement(Fields):
+class Judgement(NamedTuple):
     """A verdict, with the answers that it took."""
 
     report: Report
@@ -208,7 +208,7 @@ def _with_answers(request: ResumeRequest, judged: Judgement) -> ResumeRequest:
     selection, answers = judged.report.selection, judged.answers
     assert answers is not None
     single = selection.repeat if request.from_step is None else frozenset()
-    return request.but(
+    return request._replace(
         variables={**request.variables, **answers.values},
         repeat=frozenset(answers.again) | single,
         only=selection.only,
@@ -223,13 +223,13 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
     check_free(project, caller, request.target)  # a question may have been open for long
     program = request.target.row.card.get("program") is not None
     if program and request.goes_on and not agreed.report.findings:
-        return agreed.but(outcome=PROGRAM)
+        return agreed._replace(outcome=PROGRAM)
     decided = agreed.report.world.row
     carry_out(project, caller, agreed, answerer)
     ours = agreed.report.findings or dialect_of(decided, project.folder, project.settings) is not None
     if ours:  # some of it was committed just now, by us; what others committed meanwhile is judged, too
         decided = _judged_again(project, caller, agreed)
-    request = request.but(decided=decided)
+    request = request._replace(decided=decided)
     try:
         changes = continue_run(
             project.store,
@@ -243,7 +243,7 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
         hint = error.hint or "Nothing was changed; give something else."
         raise Usage(error.message, hint=hint) from None
     sync_issue(project, request.target.row)
-    return agreed.but(outcome=PROGRAM if program else RUNNING, changes=changes)
+    return agreed._replace(outcome=PROGRAM if program else RUNNING, changes=changes)
 
 
 def _judged_again(project: Project, caller: Caller, agreed: Resumed) -> RunRow:
@@ -286,7 +286,7 @@ def sync_issue(project: Project, row: RunRow) -> None:
     )
 
 
-class Judged(Fields):
+class Judged(NamedTuple):
     """What `start --resume` would go on with, as it was judged: ``None``, where there was nothing. ``report``: what
     keeps it from going on. ``asks``: whether any other run has to be judged first, too."""
 

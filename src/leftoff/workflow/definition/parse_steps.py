@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.errors import Invalid
 from leftoff.model.codec import encode
-from leftoff.model.fields import Fields
 from leftoff.model.ids import check_step
 from leftoff.workflow.definition import durations
 from leftoff.workflow.definition.model import APPROVE, REJECT, Approval, Foreach, Retries
@@ -240,7 +239,7 @@ class StepDraft:
         return found
 
 
-class Inherited(Fields):
+class Inherited(NamedTuple):
     """What a step has unless it says otherwise: from ``defaults``, then from each phase around it."""
 
     fields: dict[str, Any]

@@ -17,11 +17,11 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from signal import SIGUSR1
+from typing import NamedTuple
 
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.files import failure, sync_folder
 from leftoff.model.codec import decode, long_sha256, sha256, text
-from leftoff.model.fields import Fields
 
 GRACE_S = 10.0
 # The driver sends a shim its job, preceded by its length, and then GO. The shim sends lines that begin with a kind.
@@ -66,7 +66,7 @@ def _exactly(fd: int, size: int) -> bytes | None:
     return found
 
 
-class Job(Fields):
+class Job(NamedTuple):
     """One attempt: what to run, where, for how long, and the attempt's folder.
 
     ``folder`` and ``cwd`` are absolute. ``env`` is the whole environment. ``secrets`` are texts that must not be in the
@@ -97,7 +97,7 @@ class Job(Fields):
         )
 
 
-class Order(Fields):
+class Order(NamedTuple):
     """A job as the shim receives it."""
 
     folder: bytes
@@ -116,7 +116,7 @@ class Order(Fields):
 # -- the folder
 
 
-class Exit(Fields):
+class Exit(NamedTuple):
     """How an attempt ended.
 
     ``code`` is 0 only if the command ended by itself with 0. A signal gives 128 + its number, a timeout 124, and a

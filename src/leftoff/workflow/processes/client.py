@@ -14,13 +14,13 @@ import socket
 import sys
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from time import monotonic
+from typing import NamedTuple
 
 import leftoff
 from leftoff import log
 from leftoff.engine.config.settings import Redaction
 from leftoff.errors import LeftoffError
 from leftoff.host import GONE, Process, scope, started
-from leftoff.model.fields import Fields
 from leftoff.workflow.processes.attempt_folder import (
     ENDED,
     FAILED,
@@ -45,25 +45,24 @@ _CODE = (
 )
 
 
-class _Event(Fields):
-    token: str
-
-
-class Ready(_Event):
+class Ready(NamedTuple):
     """The shim of a job waits for the word to go."""
 
+    token: str
     process: Process
 
 
-class Ended(_Event):
+class Ended(NamedTuple):
     """A job ended, and nothing of it runs any more."""
 
+    token: str
     exit: Exit
 
 
-class LostJob(_Event):
+class LostJob(NamedTuple):
     """Nothing of a job runs any more, and it left no exit. ``told``: its shim had been sent the word to go."""
 
+    token: str
     why: str
     told: bool
 
@@ -244,12 +243,6 @@ class Launcher:
         self._free.clear()
         self._shut()
         self._selector.close()
-
-    def __enter__(self) -> Launcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # -- the launcher process
 

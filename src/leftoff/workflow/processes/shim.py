@@ -172,7 +172,7 @@ def create_exit(folder: str) -> None:
 
 def record_exit(exit: Exit, folder: str, channel: int, free: bool) -> None:
     """Write the exit and report it. Sync it if there is no driver or if this process takes no other job."""
-    exit.left = AttemptFolder(folder).hashes()
+    exit = exit._replace(left=AttemptFolder(folder).hashes())
     line = exit.line(os.path.basename(folder))
     failure = write_exit(line, folder)
     failure = failure or (0 if free and not hung_up(channel) else sync_exit(folder))

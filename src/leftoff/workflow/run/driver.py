@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from leftoff.clock import Clock, iso, millis
 from leftoff.engine.config.caller import CALLER
@@ -33,7 +33,6 @@ from leftoff.engine.write.head import Head, need_known
 from leftoff.engine.write.rewound import mark_rewound
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
 from leftoff.host import Process, this_process
-from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
@@ -75,7 +74,7 @@ MOST_LOOKED_AT = 200  # steps of people that are looked at; a later one is looke
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
 
 
-class Setting(Fields):
+class Setting(NamedTuple):
     """Where and for whom a run is driven.
 
     ``folder``: of the store, with the attempts' folders. ``redaction``: for the processes of steps. ``levels``: how bad

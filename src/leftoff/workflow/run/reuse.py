@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.imported_runs import may_run
@@ -24,7 +24,6 @@ from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import sha256
 from leftoff.model.codec import text as json_text
-from leftoff.model.fields import Fields
 from leftoff.model.frozen import marks
 from leftoff.model.ids import shown_step, unquote_part, with_item
 from leftoff.store.base import View
@@ -40,7 +39,7 @@ MOST_RUNS = 20  # earlier runs that are looked at, newest first
 MOST_NAMED = 50  # inputs whose hashes are kept one by one, so that a change can be named
 
 
-class Earlier(Fields):
+class Earlier(NamedTuple):
     """A completed step of an earlier run with the same parts."""
 
     run_id: str
@@ -54,7 +53,7 @@ class Earlier(Fields):
         return found
 
 
-class ReuseDecision(Fields):
+class ReuseDecision(NamedTuple):
     """Whether a step is taken from an ``earlier`` run, and why or why not."""
 
     why: str
@@ -198,7 +197,7 @@ class Reuse:
                 raise Invalid(f"{path} cannot be brought back: {error.strerror or error}.") from None
 
 
-class Foreseen(Fields):
+class Foreseen(NamedTuple):
     """What would happen to a step, and why; and the item that it is for."""
 
     step: str
@@ -256,7 +255,7 @@ class Foresight:
                 state.set_items(path, named)
                 for unit, item in named:
                     name = unquote_part(unit.rpartition("/")[2])  # has no secret in it
-                    yield self._unit(step, unit, item).but(item=name)
+                    yield self._unit(step, unit, item)._replace(item=name)
         except LeftoffError as error:
             yield self._would_run(step, path, f"that it can be skipped is not known: {error.message}")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from leftoff.engine.workspace.file_state import CHANGED, GONE, compare_files, newest_by_path
-from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Outputs:
         self.changed: list[tuple[str, str]] = []
 
 
-class Tracked(Fields):
+class Tracked(NamedTuple):
     """Tracked files that differ, and a diff where their content was kept."""
 
     paths: list[str]
