@@ -24,7 +24,7 @@ from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 RUN = "r"
 SETTLE_S = 0.1  # a file that was changed in the tick in which it was hashed must be hashed again

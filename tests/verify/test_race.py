@@ -80,7 +80,7 @@ def pause(driver: Driver, seconds: float) -> None:
 
 def one_driver_per_epoch(place: Place, run: str) -> bool:
     """Epochs never go back, and a checkpoint of each has one driver: two that won would each have completed b."""
-    from leftoff.store.sqlite.store import SqliteStore
+    from leftoff.store.sqlite import SqliteStore
 
     store = SqliteStore(str(place.folder / ".leftoff"))
     row = store.read(lambda view: view.find_run(run))

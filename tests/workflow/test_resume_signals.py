@@ -12,7 +12,7 @@ import pytest
 from leftoff.cli.execute import interruptible
 from leftoff.operations import workflow_runs as execution
 from leftoff.store.base import Tx
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import inside, succeed
 from tests.cli.terminal import CTRL_C, Terminal
 from tests.seams import SEAMS

@@ -209,8 +209,6 @@ class RunView(Readable):
         """Its checkpoints (``sealed=False``: every version that can be read), newest first."""
 
         def look(view: View) -> list[Version]:
-            if limit is None:
-                view.need_all_checkpoints(self._number)
             return view.versions(self._number, sealed=sealed, limit=limit)
 
         return self._store.read(look)

@@ -37,8 +37,8 @@ from leftoff.host import Process, this_process
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
+from leftoff.store.news import NO_FILE, Watch
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
-from leftoff.store.watch import NO_FILE, Watch
 from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import sync_folder, write_private
 from leftoff.model.codec import decode, sha256, text
+from leftoff.store.base import ALL, INLINE, Tx
 from leftoff.store.rows import (
     ATTEMPTS,
     COPYING,
+    FACT,
     MOST_OUTPUT,
     PYTHON_LOGS,
     BlobRow,
@@ -30,10 +32,13 @@ from leftoff.store.rows import (
     missing_bytes,
     wrong_bytes,
 )
-from leftoff.store.tables import COPIED, TABLES, Row
+
+Row = tuple[Any, ...]
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Store, Tx, View
+    from collections.abc import Sequence
+
+    from leftoff.store.base import Store, View
 
 # Called with the table, the rows copied so far and their total.
 Tell = Callable[[str, int, int], None]
@@ -42,6 +47,142 @@ ROWS, BATCH_BYTES = 200, 1 << 20  # read at a time, and written in one transacti
 TRIES = 3  # how often a copy starts again because its source has changed
 ASKED_S = 10.0  # a server ends a snapshot that is idle for a minute: query it this often during long writes
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how much of it is read at a time
+
+
+# -- the tables of a store, row by row: every store has them, with these columns
+
+RECORD = "run collection key seq hash data blob status ord leaf"
+PAST = "run collection key until seq hash data blob"
+VERSION = "run seq n token digest epoch at counts checkpoint trigger step note"
+RUN = (
+    "run run_id n seq digest counts updated_at created_at workflow branch status title issue session card hidden "
+    "checkpoint"
+)
+ATTEMPT = "token run step number scope pid started log started_at ended_at exit_code"
+#: by table: its columns, and how many of them, from the first on, are its key
+TABLES = {
+    "value": (("hash", "data"), 1),
+    "blob": (("hash", "size", "stored", "encoding"), 1),
+    "record": (tuple(RECORD.split()), 3),
+    "past": (tuple(PAST.split()), 4),
+    "version": (tuple(VERSION.split()), 2),
+    "token": (("run", "token", "seq", "digest", "at"), 2),
+    "alias": (("name", "run", "seq"), 3),
+    "attempt": (tuple(ATTEMPT.split()), 1),
+    "lease": (("run", "epoch", "since", "beat"), 1),
+    "meta": (("name", "value"), 1),
+}
+#: the tables that are copied by themselves; values and blobs come with the records that refer to them
+COPIED = ("record", "past", "version", "token", "alias", "attempt", "lease", "meta")
+#: how many rows there are in all of them
+COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in COPIED)}"
+#: names in `meta` that describe the store itself
+OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema")
+#: names in `meta` that are not copied
+OURS = (*OWN_FACTS, FACT + COPYING)
+
+
+def _selected(table: str) -> list[str]:
+    """Return what to select for the columns of a table: a record's bytes also if they are in `value`."""
+    columns = list(TABLES[table][0])
+    if table in ("record", "past"):
+        value = f"(SELECT v.data FROM value v WHERE v.hash = {table}.hash)"
+        columns[columns.index("data")] = f"coalesce(data, {value})"
+    return columns
+
+
+def _split_values(table: str, rows: list[Row]) -> tuple[list[Row], dict[bytes, bytes]]:
+    """Return the rows without the bytes that belong in `value`, and those bytes by their hash."""
+    values: dict[bytes, bytes] = {}
+    if table not in ("record", "past"):
+        return rows, values
+    columns = TABLES[table][0]
+    hash, data = columns.index("hash"), columns.index("data")
+    out = []
+    for row in rows:
+        if row[data] is not None and len(row[data]) > INLINE:
+            values[row[hash]] = row[data]
+            row = (*row[:data], None, *row[data + 1 :])
+        out.append(row)
+    return out, values
+
+
+class Tables:
+    """The tables inside a transaction, row by row."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def rows(self, table: str, after: Row | None, limit: int, run: int | None = None) -> list[Row]:
+        """Return the next rows of a table after a key, in the order of the keys. ``run``: only rows of this run."""
+        columns, width = TABLES[table]
+        values: list[Any] = []
+        conditions = []
+        if run is not None:
+            conditions.append("run = $1")
+            values.append(run)
+        if after is not None:
+            # If all rows are of one run, compare only the rest of the key: else SQLite does not use the index for it.
+            first = 1 if run is not None and columns[0] == "run" else 0
+            marks = ", ".join(f"${len(values) + i + 1}" for i in range(width - first))
+            conditions.append(f"({', '.join(columns[first:width])}) > ({marks})")
+            values += after[first:]
+        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+        order = ", ".join(columns[:width])
+        sql = f"SELECT {', '.join(_selected(table))} FROM {table} {where}ORDER BY {order} LIMIT ${len(values) + 1}"
+        if table != "meta":
+            return self._view.shared(sql, (*values, limit))
+        rows = self._view.shared(sql, (*values, ALL))  # never many, and some describe this store
+        return [row for row in rows if row[0] not in OURS][:limit]
+
+    def runs(self) -> list[Row]:
+        """Return the rows of all runs, also hidden ones."""
+        return self._view.shared(f"SELECT {', '.join(RUN.split())} FROM run WHERE run > 0 ORDER BY run")
+
+    def size(self) -> int:
+        """Return the number of rows to copy, or a few more."""
+        return int(self._view.shared(COUNT)[0][0])
+
+
+class WritableTables(Tables):
+    """What a write transaction can do with them."""
+
+    def __init__(self, tx: Tx) -> None:
+        super().__init__(tx)
+        self._tx = tx
+
+    def runs(self) -> list[Row]:
+        """Return the rows of all runs; none is added until this transaction ends."""
+        self._tx.hold_all_runs()
+        return super().runs()
+
+    def add(self, table: str, rows: list[Row]) -> None:
+        """Add rows of another store's table. Their blobs must be known here."""
+        rows, data = _split_values(table, rows)
+        for value in data.items():
+            self._tx.note(self._tx.q.put_value, value)
+        self._insert(table, TABLES[table][0], rows)
+
+    def _insert(self, table: str, columns: Sequence[str], rows: list[Row]) -> None:
+        marks = ", ".join(f"${i + 1}" for i in range(len(columns)))
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+        for row in rows:
+            self._tx.note(self._tx.in_words(sql), row)
+
+    def add_runs(self, rows: list[Row]) -> None:
+        """Add the runs of another store to one that has none, with their numbers and that of the newest commit."""
+        self._insert("run", RUN.split(), rows)
+        self._tx.catch_up()
+
+    def clear(self) -> None:
+        """Delete all rows that were added. What the store says of itself stays."""
+        for table in (*COPIED[:-1], "value", "piece", *self._tx.own_tables, "blob"):
+            self._tx.note(f"DELETE FROM {table}")
+        names = ", ".join(f"'{name}'" for name in OWN_FACTS)
+        self._tx.note(f"DELETE FROM meta WHERE name NOT IN ({names})")
+
+
+# -- copying
 
 
 class RowBatch(NamedTuple):
@@ -54,7 +195,7 @@ class RowBatch(NamedTuple):
     def add(self, tx: Tx, table: str) -> None:
         for blob in self.blobs:
             tx.put_blob(blob)
-        tx.tables().add(table, self.rows)
+        WritableTables(tx).add(table, self.rows)
 
 
 class RowCopy:
@@ -73,7 +214,7 @@ class RowCopy:
     def batches(self, table: str, after: Row | None = None) -> Iterator[RowBatch]:
         """Yield the rows of a table, in the order of their keys."""
         width = TABLES[table][1]
-        while rows := self.view.tables().rows(table, after, ROWS, self.run):
+        while rows := Tables(self.view).rows(table, after, ROWS, self.run):
             after = rows[-1][:width]
             some: list[Row] = []
             blobs: list[BlobRow] = []
@@ -179,10 +320,10 @@ def _copy_tables(
     source: Store, view: View, target: Store, ours: str, tell: Tell | None
 ) -> tuple[str, list[Row], dict[str, Any]]:
     """Copy all but the rows of `run`. Return the stamp of this copy, those rows, and the progress by table."""
-    runs = view.tables().runs()
+    runs = Tables(view).runs()
     stamp = f"{_state(view, runs)} {ours}"
     done = _begin(target, stamp)
-    total = view.tables().size()
+    total = Tables(view).size()
     rows = RowCopy(source, view, target)
     for table in COPIED:
         count, last = done.get(table, (0, None))
@@ -201,7 +342,7 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
     """Claim the target; return the progress of an interrupted copy: by table the number of rows and the last key."""
 
     def work(tx: Tx) -> dict[str, Any]:
-        if tx.tables().runs():
+        if WritableTables(tx).runs():
             raise Invalid(
                 f"{target.name} has runs already; a copy goes into a store that is empty.",
                 hint="Choose another place (`?project=NAME` makes one on the same server).",
@@ -209,7 +350,7 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
         known, _, done = (tx.fact(COPYING) or "").partition("\n")
         same = known.partition(" ")[0] == stamp.partition(" ")[0]
         if known and not same:
-            tx.tables().clear()
+            WritableTables(tx).clear()
         tx.put_fact(COPYING, f"{stamp}\n{done if same else '{}'}")
         return decode(done) if same else {}
 
@@ -244,7 +385,8 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> b
             except Conflict:
                 _give_up(target, stamp)
                 raise
-            same = _state(view, view.tables().runs()) == stamp.partition(" ")[0]
+            tables = WritableTables(view) if isinstance(view, Tx) else Tables(view)
+            same = _state(view, tables.runs()) == stamp.partition(" ")[0]
             revealed = same and _reveal(target, stamp, runs)
         return revealed
 
@@ -254,7 +396,7 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> b
 def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
     def work(tx: Tx) -> bool:
         _need_ours(tx, target, stamp)
-        tx.tables().add_runs(runs)
+        WritableTables(tx).add_runs(runs)
         tx.put_fact(COPYING, None)
         return True
 
@@ -266,14 +408,14 @@ def _give_up(target: Store, stamp: str) -> None:
 
     def work(tx: Tx) -> None:
         _need_ours(tx, target, stamp)
-        tx.tables().clear()
+        WritableTables(tx).clear()
 
     target.write(work)
 
 
 def _need_ours(tx: Tx, target: Store, stamp: str) -> None:
     """Raise ``Conflict`` if another copy into the target has begun or ended since."""
-    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or tx.tables().runs():
+    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or WritableTables(tx).runs():
         raise Conflict(
             f"Meanwhile, another copy was made into {target.name}.",
             hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",

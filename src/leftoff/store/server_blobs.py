@@ -15,7 +15,7 @@ import os
 from leftoff.errors import Corrupt, Invalid, StoreUnavailable
 from leftoff.files import failure, write_private
 from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Blobs, Packing, proved, pruned, unpacked
-from leftoff.store.postgres.queries import Q
+from leftoff.store.server_connection import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from leftoff.store.base import Save
-    from leftoff.store.postgres.store import PostgresStore
-    from leftoff.store.postgres.wire import Rows
+    from leftoff.store.postgres import PostgresStore
     from leftoff.store.rows import BlobRow
+    from leftoff.store.server_connection import Rows
 
     T = TypeVar("T")
     Ask = Callable[[str, Sequence[Any]], Rows]
@@ -56,7 +56,7 @@ class PostgresBlobs:
         if self._ours or self.folder is None:
             return
         path = os.path.join(self.folder, OWNER)
-        own = next(str(value) for name, value in self._ask(Q.meta, ()) if name == "store_id")
+        own = next(str(value) for name, value in self._store.asked(Q.meta) if name == "store_id")
         if make and not os.path.exists(path):
             mark = f"{path}.{own}"
             write_private(mark, [own.encode()])
@@ -134,8 +134,8 @@ class PostgresBlobs:
         """A connection that is lost meanwhile may have sent them already, as they are, or have left an upload behind,
         which a sweep finds."""
         if number == 0:
-            return int(self._store.on_link(lambda link: link.ask([(Q.add_upload, (some,))]))[0][0][0])
-        self._store.on_link(lambda link: link.ask([(Q.add_pieces, (upload, number, some))]))
+            return int(self._store.asked(Q.add_upload, (some,))[0][0])
+        self._store.asked(Q.add_pieces, (upload, number, some))
         return upload
 
     def _settle(self, made: dict[bytes, tuple[int, BlobRow]]) -> None:
@@ -147,7 +147,7 @@ class PostgresBlobs:
                 tx.put_fact(FOLDER, self.folder)
                 self.hold(tx, made)
             uploads = {upload for upload, _ in made.values()} - {IN_FOLDER}
-            if uploads and len(tx.ask(Q.hold_uploads, (sorted(uploads),))) < len(uploads):
+            if uploads and len(tx.rows(Q.hold_uploads, (sorted(uploads),))) < len(uploads):
                 raise StoreUnavailable(
                     "A file took so long to be saved that the part which was there was taken for a leftover.",
                     hint="Nothing was changed. Try again.",
@@ -158,12 +158,12 @@ class PostgresBlobs:
 
     def _drop(self, uploads: list[int]) -> None:
         if uploads:
-            self._store.on_link(lambda link: link.ask([(Q.drop_uploads, (uploads,))]))
+            self._store.asked(Q.drop_uploads, (uploads,))
 
     def hold(self, tx: Any, hashes: Iterable[bytes]) -> None:
         """Their rows are this transaction's, and their files in their places: nobody takes them away."""
         if self.files is not None:
-            for hash, upload in tx.ask(Q.hold_blobs, (sorted(hashes),)):
+            for hash, upload in tx.rows(Q.hold_blobs, (sorted(hashes),)):
                 if upload == IN_FOLDER:
                     self.files.present(hash)
 
@@ -182,7 +182,7 @@ class PostgresBlobs:
         return proved(row, unpacked(stored, row.encoding, row.hash.hex()), row.hash.hex())
 
     def _ask(self, sql: str, values: Sequence[Any]) -> Rows:
-        return self._store.on_link(lambda link: link.ask([(sql, values)]))[0]
+        return self._store.asked(sql, values)
 
     def _stored(self, row: BlobRow, ask: Ask) -> Iterator[bytes]:
         number, left = 0, row.stored

@@ -47,6 +47,16 @@ CREATE TABLE version (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX version_checkpoint ON version (checkpoint) WHERE checkpoint IS NOT NULL;
 
+-- The tokens of versions that were pruned: a commit that is tried again is recognised by them.
+CREATE TABLE token (
+    run    INTEGER NOT NULL,
+    token  BLOB NOT NULL,
+    seq    INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    at     INTEGER NOT NULL,
+    PRIMARY KEY (run, token)
+) STRICT, WITHOUT ROWID;
+
 -- Other names of a checkpoint: a protocol's own ids.
 CREATE TABLE alias (
     name TEXT NOT NULL,
@@ -88,6 +98,12 @@ CREATE TABLE past (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX past_value ON past (hash) WHERE data IS NULL;
 CREATE INDEX past_blob ON past (blob) WHERE blob IS NOT NULL;
+
+-- A commit replaces a live record: what was there stays readable at the versions that saw it.
+CREATE TRIGGER record_superseded AFTER UPDATE OF seq ON record WHEN old.seq <> new.seq BEGIN
+    INSERT INTO past (run, collection, key, until, seq, hash, data, blob)
+    VALUES (old.run, old.collection, old.key, new.seq, old.seq, old.hash, old.data, old.blob);
+END;
 
 -- Stored bytes over 1 KiB and up to 1 MiB, once each.
 CREATE TABLE value (

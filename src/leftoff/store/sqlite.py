@@ -1,8 +1,8 @@
 """The embedded store: one SQLite file and a folder of blobs.
 
 Connections are pooled: a thread takes one for the length of an operation. All writes go through one queue
-(``leftoff.store.sqlite.writer``), so a process has at most one writing connection at a time. The WAL is checkpointed by
-whoever finds it long, after giving up its turn, and truncated when the store is closed or idle.
+(``leftoff.store.write_queue``), so a process has at most one writing connection at a time. The WAL is checkpointed by
+the thread that finds it long, after giving up its turn, and truncated when the store is closed or idle.
 """
 
 from __future__ import annotations
@@ -12,39 +12,94 @@ import time
 from _thread import allocate_lock
 from _weakref import ref
 
-import apsw
-
 from leftoff import files, log
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
-from leftoff.store.base import Store
+from leftoff.store import sqlite_connection as connection
+from leftoff.store.base import INLINE, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
-from leftoff.store.sqlite import connection, migrate
-from leftoff.store.sqlite.failures import NONSENSE, explained, translate
-from leftoff.store.sqlite.queries import Q
-from leftoff.store.sqlite.tx import SqliteTx
-from leftoff.store.sqlite.view import SqliteView
-from leftoff.store.sqlite.writer import Presence, Ticket, Turn, WriteQueue, all_done, share
+from leftoff.store.sqlite_connection import Q, apsw, check_schema, translate
+from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
-    from leftoff.store.base import Save, Tx, View
-    from leftoff.store.rows import BlobRow
-    from leftoff.store.watch import Watch
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Row, Save
+    from leftoff.store.news import Watch
+    from leftoff.store.rows import BlobRow, Record
 
     T = TypeVar("T")
 
 FILE = "store.db"
 CHECKPOINT_PAGES = 1000
-SHORT_PAGES = 100  # a log that whoever comes next reads faster than it is emptied and synced
+SHORT_PAGES = 100  # a log that the next process reads faster than it is emptied and synced
 
 _NO_SYNC, _SYNC = "PRAGMA synchronous=NORMAL", f"PRAGMA synchronous={connection.SYNCHRONOUS}"
 
 RELAXED = 8  # transactions in a row that may wait for the next one's sync: what a power cut tears stays small
 QUIET_S = 2.0  # how long a fork waits for operations of other threads
+
+
+class SqliteView(View):
+    """Queries on one connection, inside the transaction that the store opened on it."""
+
+    q = Q
+
+    def __init__(self, db: apsw.Connection, proved: set[int]) -> None:
+        super().__init__(proved)
+        self.db = db
+        # One cursor for all: making one costs a third of what a statement does. All rows are fetched at once.
+        self.execute: Any = db.cursor().execute
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self.execute(sql, values).fetchall()  # type: ignore[no-any-return]
+
+    def in_words(self, sql: str) -> str:
+        return in_sqlite(sql)
+
+
+class SqliteTx(SqliteView, Tx):
+    """A write transaction that the store opened on this connection."""
+
+    def __init__(self, db: apsw.Connection, blobs: Blobs, proved: set[int]) -> None:
+        super().__init__(db, proved)
+        self._blobs = blobs
+        self.last_n = 0  # the number of the newest commit, if this transaction made one
+
+    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
+        data: bytes | None = record.stored
+        if len(record.stored) > INLINE:
+            self.execute(Q.put_value, (record.hash, data))
+            data = None
+        values = (run, record.collection, record.key, record.seq, record.hash, data, blob, *step)
+        self.execute(Q.put_record, values)
+
+    def need_blob(self, hash: bytes) -> bool:
+        """Look again inside the transaction: a prune may have been faster."""
+        return self.blob(hash) is not None and self._blobs.present(hash)
+
+    def drop(self, run: int, seq: int, collection: str, key: str) -> None:
+        self.changed = True
+        self.execute(Q.supersede, (run, seq, collection, key))
+        self.execute(Q.drop_record, (run, collection, key))
+
+    def add_version(self, run: int, version: Version, token: bytes) -> None:
+        self.changed = True
+        seq, digest, at, counts = version.seq, version.digest, version.at, version.counts
+        head = (run, seq, digest, counts, at, version.checkpoint)
+        self.last_n = self.execute(Q.move_head, head).fetchall()[0][0]
+        seal = (version.checkpoint, version.trigger, version.step, version.note)
+        self.execute(Q.add_version, (run, seq, self.last_n, token, digest, version.epoch, at, counts, *seal))
+
+    def catch_up(self) -> None:
+        self.execute("UPDATE run SET n = max(n, (SELECT coalesce(max(n), 0) FROM version)) WHERE run = 0")
+
+    def put_blob(self, row: BlobRow) -> None:
+        self._blobs.present(row.hash)
+        self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
 
 
 class SqliteStore(Store):
@@ -58,7 +113,7 @@ class SqliteStore(Store):
 
         self.folder = os.path.abspath(folder)
         self.name = self.location = self.folder
-        self.path = os.path.join(self.folder, FILE)
+        self.path = self.where = os.path.join(self.folder, FILE)
         self.clock = clock or SYSTEM
         self.blobs = Blobs(self.folder)
         self.turn = Turn(os.path.join(self.folder, "lock"))
@@ -83,11 +138,11 @@ class SqliteStore(Store):
         size = self._size()
         if size:
             return True
-        from leftoff.store.sqlite import location
+        from leftoff.store import sqlite_files
 
-        remains = self._typed(lambda: location.remains_of(self.path, size, self.blobs))
+        remains = self._typed(lambda: sqlite_files.remains_of(self.path, size, self.blobs))
         if remains and not self._size():
-            raise location.cut_off(self.path, remains)
+            raise sqlite_files.cut_off(self.path, remains)
         return bool(remains)  # somebody made it, and wrote to it, between the two looks
 
     def _size(self) -> int | None:
@@ -104,10 +159,16 @@ class SqliteStore(Store):
             raise StoreUnavailable(f"There is no store at {self.folder}.", hint="The first write makes one.")
         log.debug("opens the store %s", self.path)
         self.presence.show(max(self.patience, 1.0))  # before the database is opened: a repair replaces it
+        return self._opened(connection.open_file)
+
+    def _connect_immutable(self) -> apsw.Connection:
+        return self._opened(connection.open_immutable)
+
+    def _opened(self, opener: Callable[[str], apsw.Connection]) -> apsw.Connection:
         marked = self.turn.marked() if self.refuses_damage else 0  # before anything is read: others go on
-        db = connection.open_file(self.path)
+        db = opener(self.path)
         try:
-            migrate.check(db, self.path)
+            check_schema(db, self.path)
             connection.prepare(db, self.path)
             self._refuse_older(db, marked)
         except BaseException:
@@ -141,27 +202,12 @@ class SqliteStore(Store):
             except (apsw.CantOpenError, apsw.ReadOnlyError):
                 return self._connect_immutable()
 
-    def _connect_immutable(self) -> apsw.Connection:
-        marked = self.turn.marked() if self.refuses_damage else 0
-        db = connection.open_immutable(self.path)
-        try:
-            migrate.check(db, self.path)
-            connection.prepare(db, self.path)
-            self._refuse_older(db, marked)
-        except BaseException:
-            db.close()
-            raise
-        self._open.append(db)
-        return db
-
     def give(self, db: apsw.Connection) -> None:
-        """Back for the next one, unless a query on it was left half read: that would hold an old snapshot.
-
-        Nor is one kept that was opened in spite of damage."""
+        """Keep a connection for the next operation, unless it was opened in spite of damage."""
         if db.open_flags & apsw.SQLITE_OPEN_URI:
             self._shut(db)
             connection.refuse_written(self.path)
-        elif db.txn_state() or not self.refuses_damage:
+        elif not self.refuses_damage:
             self._shut(db)
         else:
             self._free.append(db)
@@ -225,7 +271,7 @@ class SqliteStore(Store):
         if self.exists():
             self._update()
         else:
-            from leftoff.store.sqlite.create import make
+            from leftoff.store.sqlite_files import make
 
             make(self)
         self._ready = True
@@ -234,8 +280,8 @@ class SqliteStore(Store):
         """On the connection that the writer will use: opening another one costs as much as the commit."""
         db = self.take()
         try:
-            if migrate.check(db, self.path) < migrate.SCHEMA:
-                from leftoff.store.sqlite.create import bring_up_to_date
+            if check_schema(db, self.path) < connection.SCHEMA:
+                from leftoff.store.sqlite_files import bring_up_to_date
 
                 bring_up_to_date(self, db)
         finally:
@@ -259,7 +305,7 @@ class SqliteStore(Store):
         if not self._ready:
             files.make_folder(self.folder)
             if connection.may_be_network():
-                from leftoff.store.sqlite.location import refuse_network
+                from leftoff.store.sqlite_files import refuse_network
 
                 refuse_network(self.folder)
         try:
@@ -269,9 +315,9 @@ class SqliteStore(Store):
             self._transact(self._writer or self._new_writer(), batch)
         finally:
             try:
-                self._end_turn()
+                self.turn.give()
             except BaseException:
-                self._end_turn()
+                self.turn.give()
                 raise
         if self._log.pages >= CHECKPOINT_PAGES and self._writer is not None:
             self._log.move_home(self._writer.db)
@@ -294,33 +340,33 @@ class SqliteStore(Store):
         return self._writer
 
     def _transact(self, tx: SqliteTx, batch: list[Ticket]) -> None:
-        execute, db = tx.quick, tx.db
+        execute, db = tx.execute, tx.db
         committing = False
         try:
             self._set_sync(execute, batch)
             execute("BEGIN IMMEDIATE")
-            tx.began_at = db.total_changes()
-            schema: Any = execute("PRAGMA user_version").fetchone()
-            if schema[0] != migrate.SCHEMA:
-                migrate.check(db, self.path, schema[0])
+            before = db.total_changes()
+            tx.changed, tx.last_n = False, 0
+            schema: Any = execute("PRAGMA user_version").fetchall()
+            if schema[0][0] != connection.SCHEMA:
+                check_schema(db, self.path, schema[0][0])
             if len(batch) == 1:
                 batch[0].result, batch[0].error = batch[0].fn(tx), None
             else:
                 share(tx, batch)
-            changed = not self._relaxed and db.total_changes() != tx.began_at
-            newest: Any = execute(Q.newest_n).fetchone() if changed else None
+            newest = 0
+            if not self._relaxed and db.total_changes() != before:
+                newest = tx.last_n or tx.newest()
             committing = True
             execute("COMMIT")
-            if newest is not None:
-                self.turn.mark(newest[0])
+            if newest:
+                self.turn.mark(newest)
             all_done(batch)
         except BaseException as error:
             if db.in_transaction:
                 execute("ROLLBACK")
             elif committing and not isinstance(error, apsw.Error):  # interrupted, but durable by then
                 all_done(batch)
-            if isinstance(error, NONSENSE):
-                raise explained(error, db, self.path) from error
             raise
 
     def _set_sync(self, execute: Callable[[str], Any], batch: list[Ticket]) -> None:
@@ -333,35 +379,20 @@ class SqliteStore(Store):
             execute(_SYNC)
             self._relaxed = 0
 
-    def _end_turn(self) -> None:
-        """Let others write. A connection on which a query was left half read is given up with it."""
-        self.turn.give()
-        tx = self._writer
-        if tx is not None and tx.db.txn_state():
-            self._writer = None
-            self._shut(tx.db)
-
     def read(self, fn: Callable[[View], T]) -> T:
         try:
             db = self.take()
             try:
-                try:
-                    db.execute("BEGIN")
-                    return fn(SqliteView(db, self._proved))
-                except NONSENSE as error:
-                    raise explained(error, db, self.path) from error
-                finally:
-                    if db.in_transaction:
-                        db.execute("ROLLBACK")
+                db.execute("BEGIN")
+                return fn(SqliteView(db, self._proved))
             finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
                 self.give(db)
         except (apsw.Error, OSError) as error:
             raise translate(error, self.path) from error
 
     # -- blobs
-
-    def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
-        return self.save_together(lambda save: save(chunks))
 
     def save_together(self, work: Callable[[Save], T]) -> T:
         batch = self.blobs.batch()
@@ -393,44 +424,114 @@ class SqliteStore(Store):
     # -- upkeep, in modules of their own
 
     def prune(self, run: int, drop: Iterable[int]) -> int:
-        from leftoff.store.sqlite.upkeep import prune
+        from leftoff.store.upkeep import prune
 
-        return self._typed(lambda: prune(self, run, drop))
+        return self._typed(lambda: prune(self, run, drop) + self.vacuum())
 
     def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
-        from leftoff.store.sqlite.upkeep import remove
+        from leftoff.store.upkeep import remove
 
-        return self._typed(lambda: remove(self, run, allowed))
+        return self._typed(lambda: remove(self, run, allowed) + self.vacuum())
 
     def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
-        from leftoff.store.sqlite.upkeep import sweep
+        from leftoff.store.upkeep import sweep, sweep_folder
 
-        return self._typed(lambda: sweep(self, thorough=thorough, at_once=at_once))
+        def work() -> int:
+            freed = sweep(self, thorough=thorough)
+            if thorough:
+                sweep_folder(self)
+            freed += self._empty(at_once=at_once)
+            return freed + (self.vacuum() if thorough else 0)
+
+        return self._typed(work)
+
+    def _empty(self, *, at_once: bool) -> int:
+        """Delete the files of removed blobs past their grace; at once if no other process has the store open."""
+        if at_once and self.presence.alone():
+            try:
+                return self.blobs.empty(self.clock.now() / 1000, 0)
+            finally:
+                self.presence.show()
+        return self.blobs.empty(self.clock.now() / 1000, self.blobs.grace)
+
+    def drop_orphans(self, tx: Any, values: list[bytes], blobs: list[bytes]) -> int:
+        """Drop those of these values and blobs that nothing refers to; return the bytes of files given back."""
+        for hash in values:
+            tx.rows(Q.drop_value_if_unused, (hash,))
+        freed = 0
+        for hash in blobs:
+            for (stored,) in tx.rows(Q.drop_blob_if_unused, (hash,)):
+                self.blobs.discard(hash)
+                freed += stored
+        return freed
+
+    def freed(self, sizes: Iterable[int]) -> int:
+        """Return how many bytes dropping rows of these sizes gives back: ``vacuum`` counts them as pages."""
+        return 0
+
+    def vacuum(self) -> int:
+        """Give free pages back to the file system; return their bytes."""
+        from leftoff.store.upkeep import Pace
+
+        def work(tx: Any, size: int) -> int:
+            before = int(tx.one("PRAGMA freelist_count")[0])
+            if before:
+                tx.rows(f"PRAGMA incremental_vacuum({size})")
+            return before - int(tx.one("PRAGMA freelist_count")[0])
+
+        freed = Pace(self).until_none(work) * connection.PAGE_SIZE
+        self.truncate()
+        return freed
 
     def watch(self) -> Watch:
-        from leftoff.store.sqlite.watch import SqliteWatch
+        from leftoff.store.news import PolledWatch
 
-        return SqliteWatch(self)
+        return PolledWatch(self, self._data_version)
+
+    def _data_version(self) -> tuple[object, int]:
+        """Return a connection, and the number that moves on it when another one commits."""
+        if not self.exists():
+            return None, 0
+
+        def look() -> tuple[object, int]:
+            db = self.take()
+            try:
+                return db, int(db.pragma("data_version"))
+            finally:
+                self.give(db)
+
+        return self._typed(look)
 
     def backup(self, folder: str) -> None:
-        from leftoff.store.sqlite.backup import backup_sqlite
+        from leftoff.store.sqlite_files import backup_sqlite
 
         self._typed(lambda: backup_sqlite(self, folder))
 
     def about(self) -> dict[str, Any]:
-        from leftoff.store.facts import about
+        from leftoff.store.rows import about
 
         def look(view: Any) -> dict[str, Any]:
-            runs, paths = view.tables().runs(), (self.path, self.path + "-wal")
+            paths = (self.path, self.path + "-wal")
             size = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
-            return about("sqlite", dict(view.execute(Q.meta)), len(runs), size)
+            return about("sqlite", dict(view.rows(Q.meta)), view.one(Q.count_runs)[0], size)
 
         return self.read(look) if self.exists() else {"kind": "sqlite"}
 
     def check(self, *, repair: bool = False) -> dict[str, Any]:
-        from leftoff.store.sqlite.fsck_sqlite import check_and_repair, inspect
+        if repair:
+            from leftoff.store.repair import repair_sqlite
 
-        return self._typed(lambda: check_and_repair(self) if repair else inspect(self).to_json())
+            return self._typed(lambda: repair_sqlite(self))
+        from leftoff.store.integrity import check_age, check_structure, inspect
+
+        return self._typed(lambda: inspect(self, (check_age, check_structure)).to_json())
+
+    def damage(self, error: Exception) -> LeftoffError:
+        """Return what an error of a check says of the database. Raise it if it says nothing."""
+        try:
+            return translate(error, self.path)
+        except apsw.Error as other:  # damage makes SQLite fail in many ways
+            return Corrupt(f"{self.path} cannot be read: {other}", where=self.path)
 
     def _typed(self, work: Callable[[], T]) -> T:
         try:
@@ -461,6 +562,20 @@ class SqliteStore(Store):
             except LeftoffError:  # a full disk must not spoil the way out: the WAL is durable as it is
                 pass
         self.release()
+
+
+def share(tx: SqliteTx, batch: list[Ticket]) -> None:
+    """Do several commits in one transaction, each in a savepoint: one that fails takes no other with it."""
+    for ticket in batch:
+        tx.execute("SAVEPOINT one")
+        try:
+            ticket.result, ticket.error = ticket.fn(tx), None
+        except Exception as error:
+            if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
+                raise
+            ticket.error, tx.last_n = error, 0
+            tx.execute("ROLLBACK TO one")
+        tx.execute("RELEASE one")
 
 
 _leaked: list[apsw.Connection] = []

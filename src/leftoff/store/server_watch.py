@@ -1,9 +1,8 @@
 """Hearing of commits on a server: LISTEN, on a connection of its own.
 
-Who commits sends the run's id and its version behind the COMMIT, in the same packet and as a transaction of its own: a
-notification inside of it would let all commits of the server wait for each other. Nobody waits for it, and where nobody
-watches none is sent: who does holds an advisory lock (``Q.tell``). What was told while the connection was lost is found
-by comparing.
+A commit is followed by a notification with the run's id and version, in a transaction of its own: inside the commit it
+would make all commits of the server wait for each other. If no process watches, none is sent: a watch holds an advisory
+lock (``Q.is_heard``). What was told while the connection was lost is found by comparing.
 """
 
 from __future__ import annotations
@@ -13,41 +12,26 @@ import time
 import psycopg
 
 from leftoff import log
-from leftoff.store.postgres.connection import Link
-from leftoff.store.postgres.failures import code_of, is_lost, translate
-from leftoff.store.postgres.queries import Q
-from leftoff.store.watch import NO_FILE, NOTHING, News, Watch, between, moment
+from leftoff.store.news import NO_FILE, NOTHING, News, Watch, between, moment
+from leftoff.store.server_connection import Link, Q
+from leftoff.store.server_errors import code_of, is_lost, translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.store.postgres.store import PostgresStore
+    from leftoff.store.postgres import PostgresStore
 
 DEAF_S = 2.0  # seconds between looks where nobody can listen: at a standby, behind a pooler
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 5.0
+LOOK_AGAIN_S = 1.0  # a commit that ends while a watch begins may notify nobody: so a watch looks once more
 _READ_ONLY = "25006"
 
 
-class Snapshot:
-    """What was over when somebody began to listen: who looks after that sees it, so it is no news."""
-
-    def __init__(self, text: str = "1:1:") -> None:
-        _, end, running = text.split(":")
-        self._end = int(end)
-        self._running = set(map(int, filter(None, running.split(","))))
-
-    def has(self, xid: int) -> bool:
-        return xid < self._end and xid not in self._running
-
-
-def heard(texts: list[str], before: Snapshot) -> News:
-    """What was told (``names.told``) of transactions that were not over before."""
+def heard(texts: list[str]) -> News:
+    """Return what was told: of each run its newest version."""
     runs: dict[str, int] = {}
     others = False
     for text in texts:
-        xid, _, rest = text.partition(" ")
-        seq, _, run_id = rest.partition(" ")
-        if xid.isdigit() and before.has(int(xid)):
-            continue
+        seq, _, run_id = text.partition(" ")
         if seq.isdigit() and run_id:
             runs[run_id] = max(int(seq), runs.get(run_id, 0))
         else:
@@ -61,7 +45,6 @@ class PostgresWatch(Watch):
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._link: Link | None = None
-        self._before = Snapshot()
         self._deaf = False
         self._lost_at: float | None = None
         self._tried, self._pause = 0.0, FIRST_WAIT_S
@@ -78,8 +61,8 @@ class PostgresWatch(Watch):
         try:
             self._deaf = link.is_shared()
             if not self._deaf:
-                link.script([f"LISTEN {place.quoted}"])
-                self._before = Snapshot(link.ask([(Q.watch, (place.schema,)), (Q.snapshot, ())])[1][0][0])
+                link.script(f"LISTEN {place.quoted}")
+                link.ask([(Q.watch, (place.schema,))])
         except psycopg.Error as error:
             if code_of(error) != _READ_ONLY:
                 link.close()
@@ -88,6 +71,7 @@ class PostgresWatch(Watch):
         if self._deaf:
             log.debug("nobody can listen at %s: looks every %g s", place.name, DEAF_S)
         self._link, self._lost_at, self._pause = link, None, FIRST_WAIT_S
+        self._looked_again = False
 
     def fileno(self) -> int:
         return self._link.fileno() if self._link is not None and not self._deaf else NO_FILE
@@ -105,11 +89,14 @@ class PostgresWatch(Watch):
         if self._deaf:
             return self._compared(seconds)
         try:
-            texts = self._link.heard(seconds)
+            texts = self._link.heard(seconds if self._looked_again else min(seconds, LOOK_AGAIN_S))
         except psycopg.Error as error:
             self._lose(error)
             return NOTHING
-        return heard(texts, self._before)
+        if not texts and not self._looked_again and time.monotonic() - self._looked > LOOK_AGAIN_S:
+            self._looked_again = True
+            return self._difference()
+        return heard(texts)
 
     def _lose(self, error: psycopg.Error) -> None:
         """From now on it is tried to listen again."""

@@ -1,19 +1,23 @@
-"""Hearing of what is committed, by whomever, instead of asking again and again.
+"""Hearing of what is committed, by any process, without asking again and again.
 
-A server tells those who listen. An embedded store has a number that moves with each commit, and costs no query to look
-at. What moved is then found by comparing two moments, where a store says that something happened, but not what.
+A server notifies those who listen (``leftoff.store.postgres``). An embedded store has a number that moves with each
+commit, and costs no query to look at. If a store says that something happened, but not what, two moments are compared.
 """
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leftoff.store.base import Store, View
 
-NEWEST = 100  # runs that are compared; where more of them moved, all may have
+NEWEST = 100  # runs that are compared; if more of them moved, all may have
 NO_FILE = -1
+EVERY_S = 0.1
 
 
 class News(NamedTuple):
@@ -90,3 +94,35 @@ def between(before: Moment, after: Moment) -> News:
     ):
         return News(runs, others=True)
     return News(runs, others=not runs and before.beats == after.beats)
+
+
+class PolledWatch(Watch):
+    """Watches a number that moves when another connection commits. No connection is kept from others: the number is
+    read on one that is free. Another connection than last time says nothing of what happened between."""
+
+    def __init__(self, store: Store, version: Callable[[], tuple[object, int]]) -> None:
+        self._store = store
+        self._read = version
+        self._version = version()
+        self._moment = moment(store)
+
+    def wait(self, seconds: float) -> News:
+        end = time.monotonic() + seconds
+        while not (news := self._news()):
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(EVERY_S, left))
+        return news
+
+    def _news(self) -> News:
+        before, self._version = self._version, self._read()
+        if before == self._version:
+            return NOTHING
+        old, self._moment = self._moment, moment(self._store)
+        if before[0] is not self._version[0] and old == self._moment:
+            return NOTHING
+        return between(old, self._moment)
+
+    def close(self) -> None:
+        self._version = None, 0

@@ -1,4 +1,4 @@
-"""Opening a database file the one right way: page checksums, WAL, a sync at every commit.
+"""A connection to the SQLite file: page checksums, WAL, a sync at every commit, the schema's number, typed errors.
 
 The checksum VFS must be loaded by path on a throw-away connection (importing apsw's helper costs more than the rest
 of the start), and loading it makes it the default for the whole process, which is undone at once. A store that was
@@ -11,9 +11,31 @@ import os
 import sys
 from _thread import allocate_lock
 
-import apsw
+if not {"collections", "threading"} & set(sys.modules):
+    # apsw asks for `collections.abc`, and takes one class of it that is loaded already; the rest that comes with it
+    # would cost a millisecond. A later import gets the real one.
+    import _collections_abc
 
-from leftoff.errors import Corrupt, StoreUnavailable
+    sys.modules["collections"] = sys.modules["collections.abc"] = _collections_abc
+    try:
+        import apsw as apsw
+    finally:
+        del sys.modules["collections"], sys.modules["collections.abc"]
+else:
+    import apsw as apsw
+
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
+from leftoff.files import failure, full, read_only
+from leftoff.store.base import Queries
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Q = Queries("sqlite")
+#: the first script makes schema 1, and each later one a schema from the one before it
+SCRIPTS: list[str] = ["schema_sqlite.sql"]
+SCHEMA = len(SCRIPTS)
 
 VFS = "cksmvfs"
 PAGE_SIZE = 4096
@@ -175,3 +197,64 @@ def has_log(path: str) -> bool:
         return os.stat(path + "-wal").st_size > 0
     except FileNotFoundError:
         return False
+
+
+# -- the schema
+
+
+def version(db: apsw.Connection) -> int:
+    """Return the number of the schema, which is in the header of the file."""
+    row: Any = db.execute("PRAGMA user_version").fetchone()
+    return int(row[0])
+
+
+def check_schema(db: apsw.Connection, where: str, schema: int | None = None) -> int:
+    """Return the schema of the store; raise ``Unsupported`` if it is newer than ours."""
+    schema = version(db) if schema is None else schema
+    if schema == 0:
+        raise Corrupt(f"{where} is a database, but not one of leftoff's.", where=where, hint="Move it away.")
+    if schema > SCHEMA:
+        rows: Any = db.execute(Q.meta).fetchall()
+        raise Unsupported(
+            f"{where} has schema {schema}, made by leftoff {dict(rows).get('written_by', 'of a later version')}; "
+            f"this leftoff knows schema {SCHEMA}.",
+        )
+    return schema
+
+
+# -- errors
+
+IOERR_CHECKSUM = 8202  # SQLITE_IOERR_DATA: a page whose checksum is off
+
+
+def translate(error: BaseException, where: str) -> LeftoffError:
+    """The typed error for a failure of SQLite or of a system call at ``where``."""
+    if isinstance(error, LeftoffError):
+        return error
+    if isinstance(error, apsw.Error):
+        return _sqlite(error, where)
+    if isinstance(error, OSError):
+        return failure(error, where)
+    raise error
+
+
+def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
+    extended = getattr(error, "extendedresult", 0)
+    if extended == IOERR_CHECKSUM:
+        return Corrupt(f"A page of {where} is damaged: its checksum does not match.", where=where)
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return Corrupt(f"{where} is damaged, or is not a leftoff store: {error}", where=where)
+    if isinstance(error, apsw.FullError):
+        return full(where)
+    if isinstance(error, apsw.ReadOnlyError):
+        return read_only(where)
+    if isinstance(error, (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)):
+        return StoreUnavailable(
+            f"{where} is locked by another program.",
+            hint="Close what holds it open (a database browser?), then retry.",
+        )
+    if isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.PermissionsError, apsw.NoMemError)):
+        return StoreUnavailable(f"{where} is out of reach: {error}")
+    if isinstance(error, apsw.SQLError) and "no such" in str(error):
+        return Unsupported(f"{where} has another layout than this leftoff knows: {error}")
+    raise error

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.store.sqlite.tx import SqliteTx
 
 MOST = 64  # in one transaction
 
@@ -149,20 +148,6 @@ def all_done(batch: list[Ticket], error: BaseException | None = None) -> None:
     """What a batch had to do is durable; or none of it is, for this reason."""
     for ticket in batch:
         ticket.error, ticket.done = error or ticket.error, True
-
-
-def share(tx: SqliteTx, batch: list[Ticket]) -> None:
-    """Several commits in one transaction, each in a savepoint: one that fails takes no other with it."""
-    for ticket in batch:
-        tx.execute("SAVEPOINT one")
-        try:
-            ticket.result, ticket.error = ticket.fn(tx), None
-        except Exception as error:
-            if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
-                raise
-            ticket.error = error
-            tx.execute("ROLLBACK TO one")
-        tx.execute("RELEASE one")
 
 
 class Presence:
