@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from leftoff.store.sqlite import connection, store
+from leftoff.store import sqlite as store
+from leftoff.store import sqlite_connection as connection
 
 _REAL = os.fsync, connection.SYNCHRONOUS, store._NO_SYNC, store._SYNC
 _NONE = (lambda fd: None), 0, "PRAGMA synchronous=0", "PRAGMA synchronous=0"

@@ -16,19 +16,17 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.config.settings import Capture, load
 from leftoff.engine.lifecycle.opening import Opening, start_new_run
 from leftoff.engine.read.find import Target
-from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks
+from leftoff.engine.resume.judge import judge_run
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.verdict import verify
 from leftoff.engine.workspace.tracking import FileTracker, Workspace
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 RUN = "r"
-CHECKS = (EngineChecks(), RepeatChecks(()))
 SETTLE_S = 0.1  # a file that was changed in the tick in which it was hashed must be hashed again
 
 
@@ -94,7 +92,7 @@ def verifying(context: Context) -> Iterator[Row]:
             ours, stats = [], []
             for _ in range(context.rounds(15, 3)):
                 stats.append(taken(lambda full=full: [os.stat(path) for path in full]))  # type: ignore[misc]
-                ours.append(taken(lambda p=project, r=request: verify(p, r, CHECKS)))  # type: ignore[misc]
+                ours.append(taken(lambda p=project, r=request: judge_run(p, r)))  # type: ignore[misc]
             project.close()
             store.close()
         yield Row(

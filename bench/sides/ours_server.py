@@ -11,23 +11,23 @@ import psycopg
 
 import leftoff
 from bench.sides.ours_crowd import Writers
-from leftoff.store.postgres.location import Place
-from leftoff.store.postgres.wire import Wire
+from leftoff.store.place import Place
+from leftoff.store.server_connection import Link
 
 
 class Drivers(Writers):
     """Writers that may be far from the server: they hear of each answer so much later than it came."""
 
     def __init__(self, folder: str, path: str, delay_s: float) -> None:
-        answers = Wire._answers
+        ask = Link.ask
 
-        def later(wire: Wire, skip: int) -> Any:
-            found = answers(wire, skip)
+        def later(link: Link, statements: Any) -> Any:
+            found = ask(link, statements)
             time.sleep(delay_s)
             return found
 
         if delay_s:
-            Wire._answers = later  # type: ignore[method-assign, assignment]
+            Link.ask = later  # type: ignore[method-assign, assignment]
         super().__init__(folder, path)
 
 

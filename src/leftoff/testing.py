@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from leftoff.clock import Clock
 from leftoff.errors import StoreUnavailable
-from leftoff.store.base import Store, Tx, View
+from leftoff.store.base import Stood, Store, Tx, View
 from leftoff.store.rows import BlobRow
 
 __all__ = ["FakeClock", "FaultyStore"]
@@ -141,6 +141,9 @@ class FaultyStore(Store):
         done: T = self._call("write", lambda work: self._write(work, durable=durable), fn)
         self.wrote = True
         return done
+
+    def commit(self, fn: Callable[[Tx], T], stood: Stood | None, *, durable: bool = True) -> T:
+        return self.write(fn, durable=durable)
 
     def read(self, fn: Callable[[View], T]) -> T:
         found: T = self._call("read", self.store.read, fn)

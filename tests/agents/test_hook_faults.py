@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.store.sqlite import connection
+from leftoff.store import sqlite_connection as connection
 from tests.agents.hooking import Session, Spawned, event_of
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.damage.store import flip

@@ -19,7 +19,7 @@ from leftoff import host
 from leftoff.agents import drain, hook_process, recording
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.host import Process, scope, started
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.agents.hooking import Living, Session, Spawned, event_of, runs
 from tests.cli.command import environment, succeed
 

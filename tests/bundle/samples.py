@@ -8,7 +8,7 @@ from pathlib import Path
 import leftoff
 from leftoff.engine.retention.export import export_run
 from leftoff.host import this_process
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 DRIVER = (this_process(), "test")
 

@@ -13,7 +13,7 @@ import pytest
 import leftoff
 from leftoff.engine.retention.export import Bundle, import_bundle
 from leftoff.errors import StoreUnavailable
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.bundle.samples import DRIVER, make_run, write_bundle
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.seams import SEAMS
@@ -21,7 +21,7 @@ from tests.seams import SEAMS
 KILLED = """
 import os, signal, sys
 from leftoff.cli import main
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 left, write = int(sys.argv[1]), SqliteStore.write
 def dying(self, *words, **named):
     global left

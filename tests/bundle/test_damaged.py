@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leftoff.store.blobs import zstd
-from leftoff.store.sqlite.connection import open_file
+from leftoff.store.sqlite_connection import open_file
 from tests.bundle.samples import make_run, write_bundle
 from tests.cli.command import call, succeed
 

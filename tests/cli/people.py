@@ -8,7 +8,7 @@ from typing import Any
 
 from leftoff.clock import iso
 from leftoff.host import Process
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import succeed
 
 AT = 1_770_000_000_000

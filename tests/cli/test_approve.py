@@ -17,7 +17,7 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import as_word
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed
 from tests.cli.people import AT, OPTIONS, ask, put, shown, step_of, story
 from tests.cli.runs import HOSTILE, driven, harmless

@@ -8,7 +8,7 @@ import pytest
 
 from leftoff.engine.read.info import health
 from leftoff.store.rows import Lease, RunRow
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed
 from tests.cli.runs import driven, started
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed
 from tests.web.client import serving
 

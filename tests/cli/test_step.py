@@ -177,7 +177,7 @@ def test_relative_to_the_step_that_calls(tmp_path: Path) -> None:
 def test_an_attempt_that_was_replaced_is_refused(tmp_path: Path) -> None:
     """A step's process reports under its token: an old one and an unknown one are conflicts, an empty one is none."""
     run = started(tmp_path, "flow", "--steps", "a")
-    from leftoff.store.sqlite.store import SqliteStore
+    from leftoff.store.sqlite import SqliteStore
 
     store = SqliteStore(str(tmp_path / ".leftoff"))
     number = store.read(lambda view: view.find_run(run)).run  # type: ignore[union-attr]

@@ -250,7 +250,7 @@ def kill_driver(place: Place) -> None:
     import os
     import signal
 
-    from leftoff.store.sqlite.store import SqliteStore
+    from leftoff.store.sqlite import SqliteStore
 
     store = SqliteStore(str(place.folder / ".leftoff"))
     lease = store.read(lambda view: view.lease(view.find_run("r").run))  # type: ignore[union-attr]

@@ -104,7 +104,7 @@ def test_a_newer_schema(home: Path) -> None:
     """It is named, with what to do, and not a byte is written."""
     script = (
         "import leftoff, sys\n"
-        "from leftoff.store.sqlite import connection\n"
+        "from leftoff.store import sqlite_connection as connection\n"
         "db = connection.open_file(sys.argv[1])\n"
         "db.execute('PRAGMA user_version = 99')\n"
         "db.execute(\"UPDATE meta SET value = '99' WHERE name LIKE 'min_%'\")\n"

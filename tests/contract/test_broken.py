@@ -12,10 +12,8 @@ import pytest
 
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import FREE, Holder
-from leftoff.store.sqlite.queries import Q
-from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.sqlite.tx import SqliteTx
-from leftoff.store.sqlite.view import SqliteView
+from leftoff.store.sqlite import SqliteStore, SqliteTx, SqliteView
+from leftoff.store.sqlite_connection import Q
 from tests.contract.test_sqlite import TestSqliteStore as _Contract
 from tests.seams import SEAMS
 
@@ -71,11 +69,6 @@ def reads_without_a_snapshot(patch: Patch) -> None:
     patch.setattr(SEAMS["SqliteStore.read"], read)
 
 
-@caught_by("test_half_read_leaves_no_old_snapshot")
-def reuses_a_connection_in_the_middle_of_a_query(patch: Patch) -> None:
-    patch.setattr(SEAMS["SqliteStore.give"], lambda store, db: store._free.append(db))
-
-
 @caught_by("test_reading_never_creates")
 def makes_a_store_to_read_it(patch: Patch) -> None:
     patch.setattr(SEAMS["SqliteStore.read"], lambda store, fn: store.write(fn))
@@ -83,26 +76,21 @@ def makes_a_store_to_read_it(patch: Patch) -> None:
 
 @caught_by("test_every_version_reads_back")
 def forgets_what_it_replaces(patch: Patch) -> None:
-    plain: Any = SqliteTx.put
-
-    def put(tx: Any, run: int, record: Any, existed: bool, step: Any = None) -> None:
-        plain(tx, run, record, False, step)
-
-    patch.setattr(SEAMS["SqliteTx.put"], put)
+    patch.setattr(SEAMS["Q.put_record"], Q.put_record.replace("SET seq = excluded.seq,", "SET"))
 
 
 @caught_by("test_ranges")
 def stops_before_the_last_characters(patch: Patch) -> None:
-    patch.setattr(SEAMS["view._LAST"], "\U0010ffff")
     plain = SqliteView.records
     patch.setattr(
-        SEAMS["SqliteView.records"], lambda v, run, c, low="", high=None: plain(v, run, c, low or "\0", high)
+        SEAMS["SqliteView.records"],
+        lambda v, run, c, low="", high=None: plain(v, run, c, low, high or "\U0010ffff"),
     )
 
 
 @caught_by("test_first_leaf_of_a_status")
 def takes_any_step_for_a_leaf(patch: Patch) -> None:
-    sql = "SELECT key, status FROM record WHERE run = ? AND status = ? ORDER BY ord LIMIT ?"
+    sql = "SELECT key FROM record WHERE run = ? AND status = ? ORDER BY ord LIMIT ?"
     patch.setattr(SEAMS["Q.leaves"], sql)
 
 
@@ -148,12 +136,12 @@ def lets_anyone_beat(patch: Patch) -> None:
 
 @caught_by("test_attempts_are_numbered")
 def takes_every_attempt_for_the_current_one(patch: Patch) -> None:
-    patch.setattr(SEAMS["Q.attempt"], Q.attempt.replace("max(b.number)", "a.number"))
+    patch.setattr(SEAMS["Q.attempt_columns"], Q.attempt_columns.replace("max(b.number)", "a.number"))
 
 
 @caught_by("test_reference_needs_its_blob")
 def refers_to_blobs_unseen(patch: Patch) -> None:
-    patch.setattr(SEAMS["SqliteTx._need"], lambda tx, blob: None)
+    patch.setattr(SEAMS["SqliteTx.need_blob"], lambda tx, blob: True)
 
 
 @caught_by("test_damage_is_told")
@@ -187,12 +175,12 @@ def prunes_what_is_still_seen(patch: Patch) -> None:
 
 @caught_by("test_prune_gives_space_back")
 def keeps_the_space(patch: Patch) -> None:
-    patch.setattr(SEAMS["upkeep.vacuum"], lambda store, pace: 0)
+    patch.setattr(SEAMS["SqliteStore.vacuum"], lambda store: 0)
 
 
 @caught_by("test_remove_cut_short")
 def removes_in_plain_sight(patch: Patch) -> None:
-    patch.setattr(SEAMS["Q.hide_run"], "UPDATE run SET hidden = 0 WHERE ? <> '' AND run = ?")
+    patch.setattr(SEAMS["Tx.hide"], lambda tx, run, name: None)
 
 
 @caught_by("test_remove_that_is_not_allowed")

@@ -17,7 +17,7 @@ from leftoff.engine.write.head import Head
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FakeClock, FaultyStore
 
 AT = FakeClock().now()

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from leftoff.store.base import Store
-from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.postgres import PostgresStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FaultyStore
 from tests.contract.rules import StoreContract
 from tests.contract.rules.base import Rules

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.store.base import Store
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FaultyStore
 from tests.contract.rules import StoreContract
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.store.base import View
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.crash.harness import ROOT
 from tests.crash.verdict import check
 

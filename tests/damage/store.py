@@ -16,6 +16,7 @@ import pytest
 import leftoff
 from leftoff.engine.retention.run_states import in_trash, remove_for_good
 from leftoff.errors import LeftoffError
+from tests.seams import SEAMS
 
 PAGE = 4096
 DRIVEN = "driven"
@@ -78,7 +79,7 @@ def _fork_and_prune(store: leftoff.Store) -> None:
     run.fork(branch="other", run_id="fork").finish()
     run.finish()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leftoff.store.sqlite.upkeep.vacuum", lambda *_: 0)
+        patch.setattr(SEAMS["SqliteStore.vacuum"], lambda *_: 0)
         store.prune("run-0", [str(v.id) for v in store.get("run-0").history()[8:12]])
         store.prune("run-1")
         store.remove("run-2")

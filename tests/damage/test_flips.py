@@ -10,10 +10,10 @@ import pytest
 
 import leftoff
 from leftoff.errors import LeftoffError
+from leftoff.store import base
+from leftoff.store import sqlite_connection as connection
 from leftoff.store.integrity import RunCheck
 from leftoff.store.rows import Record
-from leftoff.store.sqlite import connection
-from leftoff.store.sqlite import view as sqlite_view
 from tests.cli.command import call
 from tests.damage.store import PAGE, Sample, everything, flip, problems, tidy, wrong
 
@@ -88,7 +88,7 @@ def test_sabotage_is_seen(sample: Sample, tmp_path: Path, monkeypatch: pytest.Mo
         return Record(collection, key, seq, hash, stored)
 
     monkeypatch.setattr(connection, "prepare", careless)
-    monkeypatch.setattr(sqlite_view, "_checked", unchecked)
+    monkeypatch.setattr(base, "checked", unchecked)
     data = (sample.path / "store.db").read_bytes()
     path = sample.copy(tmp_path / "copy") / "store.db"
     found = [place for place in range(len(data)) if data.startswith(b'"item item item', place)]

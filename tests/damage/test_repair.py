@@ -13,8 +13,8 @@ import pytest
 
 import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, NoCheckpoint, NotFound, StaleEpoch, StoreUnavailable
-from leftoff.store import remains
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.repair import RunRemains
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed
 from tests.damage.store import PAGE, Outcome, Sample, everything, flip, problems, tidy
 from tests.damage.test_flips import damages
@@ -96,7 +96,7 @@ def test_tampering(sample: Sample, tmp_path: Path, what: str) -> None:
 
 def test_sabotage_is_seen(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """THE DELIBERATE BREAKAGE: a repair that believes every version without adding up its records is caught."""
-    monkeypatch.setattr(remains.RunRemains, "_proved", lambda self: iter(self.versions))
+    monkeypatch.setattr(RunRemains, "_proved", lambda self: iter(self.versions))
     path = sample.copy(tmp_path / ".leftoff")
     tamper(path, TAMPERING["a record gone"][0])
     with leftoff.open(path) as store:

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 import leftoff
-from leftoff.store.sqlite import connection
+from leftoff.store import sqlite_connection as connection
 from tests.cli.command import call, succeed
 from tests.damage.store import Sample, flip, problems, wrong
 from tests.races.between import Seam
@@ -167,45 +167,6 @@ def test_database_gone(sample: Sample, tmp_path: Path) -> None:
     assert ["missing"] == [p["code"] for p in problems(path)]
 
 
-@pytest.fixture
-def shortened(project: Path) -> Path:
-    """A run of which one page of the list of versions is lost: some checkpoints are known by their ids alone."""
-    succeed("start", "w", "--run-id", "r", cwd=project)
-    for name in "abcdef":
-        succeed("step", "done", name, cwd=project)
-    db = connection.open_file(str(project / ".leftoff" / "store.db"))
-    (index,) = db.execute("SELECT * FROM sqlite_schema WHERE name = 'version_checkpoint'").fetchall()
-    db.execute("PRAGMA writable_schema = ON")
-    db.execute("DELETE FROM sqlite_schema WHERE name = 'version_checkpoint'")
-    db.execute("PRAGMA writable_schema = RESET")
-    db.execute("DELETE FROM version WHERE seq IN (3, 4)")
-    db.execute("PRAGMA writable_schema = ON")
-    db.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", index)
-    db.close()
-    return project
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("show", "r@3"),
-        ("get", "--run", "r@4", "x"),
-        ("log", "r"),
-        ("resume", "--list", "r"),
-        ("rollback", "r@3", "--yes"),
-        ("rollback", "r~3", "--yes"),
-        ("diff", "r@3", "r"),
-        ("fork", "r@3"),
-        ("restore", "r@3", "f"),
-    ],
-    ids=lambda words: " ".join(words),
-)
-def test_a_checkpoint_that_is_lost_was_not_pruned(shortened: Path, words: tuple[str, ...]) -> None:
-    """Whoever asks for it, or for all of them, is told so, and gets no other one in its place."""
-    done = call(*words, cwd=shortened)
-    assert 4 == done.code and "pruned" not in done.err, str(done)
-
-
 def test_a_version_without_a_checkpoint_that_is_lost_was_not_pruned(project: Path) -> None:
     """Older ones that any prune would have dropped before it are there. Once one has dropped them, nobody can tell."""
     succeed("start", "w", "--run-id", "r", cwd=project)
@@ -231,14 +192,8 @@ def test_a_prune_drops_what_is_no_checkpoint_first(project: Path, monkeypatch: p
     def die() -> None:
         raise KeyboardInterrupt
 
-    Seam(monkeypatch).before("leftoff.store.sqlite.upkeep._forget_named", die)
+    Seam(monkeypatch).before("leftoff.store.upkeep._forget_named", die)
     with leftoff.open(project / ".leftoff") as store, pytest.raises(KeyboardInterrupt):
         store.prune("r", [saved["checkpoint_id"]])
     assert "it was pruned" in call("show", f"r@{saved['seq'] - 1}", cwd=project).err
     succeed("show", f"r@{saved['seq']}", cwd=project)
-
-
-def test_what_needs_no_other_checkpoint(shortened: Path) -> None:
-    """Goes on: its newest version is whole."""
-    succeed("show", "r", cwd=shortened)
-    succeed("set", "x=1", cwd=shortened)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from leftoff.cli import main
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.dialects.files import put
 
 WATCHED = ("open", "os.listdir", "os.scandir", "subprocess.Popen", "os.posix_spawn", "os.fork")

@@ -19,13 +19,12 @@ from leftoff.engine.write import commit
 from leftoff.errors import LeaseHeld, LeftoffError
 from leftoff.model.words import UNFINISHED
 from leftoff.store import rows
-from leftoff.store.postgres import connection
-from leftoff.store.postgres.queries import Q
+from leftoff.store import server_connection as connection
+from leftoff.store.base import Store
+from leftoff.store.postgres import PostgresStore
 
 STEP_S = 0.02
 HOLD = "hold"
-#: where a commit states the epoch in a statement of its own
-STATED = {"add_version": "epoch = $14", "as_left": "run.epoch = $4"}
 
 
 def be_a_machine(number: int, lease_s: float) -> None:
@@ -37,12 +36,9 @@ def be_a_machine(number: int, lease_s: float) -> None:
 
 
 def take_the_fences_away() -> None:
-    """The check before a commit, and the epoch in the statements that make it."""
+    """The check before a commit; commits of one statement, which check it themselves, are not made."""
     commit.Guard.check = lambda *_: None  # type: ignore[method-assign]
-    for name, condition in STATED.items():
-        sql = getattr(Q, name)
-        assert condition in sql, f"{name} states the epoch in another way now: {sql}"
-        setattr(Q, name, sql.replace(condition, f"({condition} OR true)"))
+    PostgresStore.commit = Store.commit  # type: ignore[method-assign]
 
 
 def drive(run: leftoff.Run, number: int, steps: int) -> None:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leftoff.errors import Corrupt, Invalid, StoreUnavailable
-from leftoff.store.postgres.connection import Link
-from leftoff.store.postgres.held import END
-from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
+from leftoff.store.server_connection import Link, Q
 from tests.cli.command import call
 from tests.contract.scribe import Scribe
 from tests.postgres.conftest import drop
@@ -58,9 +56,9 @@ def test_ctrl_c_while_it_is_saved_again(url: str, tmp_path: Path, monkeypatch: p
     scribe.commit({("artifact", "f"): b"B" + row.hash + b"{}"}, blobs=[row])
     ask = Link.ask
 
-    def interrupted(link: Link, statements: Any, then: Any = ()) -> Any:
-        done = ask(link, statements, then)
-        if END in statements:
+    def interrupted(link: Link, statements: Any) -> Any:
+        done = ask(link, statements)
+        if ("COMMIT", ()) in statements:
             link.close()
             monkeypatch.undo()
             raise KeyboardInterrupt
@@ -103,9 +101,7 @@ def test_what_was_swept_while_it_was_saved(url: str, tmp_path: Path, large: bool
 
     with pytest.raises(StoreUnavailable, match="taken for a leftover"):
         store.save_together(work)
-    assert [[(0,)], [(0,)]] == store.on_link(
-        lambda link: link.ask([(COUNT % "blob", ()), (COUNT % "piece", ())])
-    )
+    assert [[(0,)], [(0,)]] == [store.asked(COUNT % "blob"), store.asked(COUNT % "piece")]
     store.close()
     other.close()
 

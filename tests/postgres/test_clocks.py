@@ -12,7 +12,7 @@ from leftoff.engine.read.info import list_info
 from leftoff.engine.read.info import run_info as one
 from leftoff.engine.write.lease import state
 from leftoff.host import Process
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
 from leftoff.store.rows import Holder, Lease
 from tests.contract.scribe import AT, Scribe
 
@@ -36,7 +36,7 @@ def driven(store: PostgresStore, minutes: int, holder: Holder = DRIVER) -> Scrib
     scribe = Scribe(store)
     store.write(lambda tx: tx.put_lease(scribe.run, 1, holder))
     ago = f"UPDATE lease SET heard = heard - interval '{minutes} min'"
-    store.on_link(lambda link: link.ask([(ago, ())]))
+    store.asked(ago)
     return scribe
 
 

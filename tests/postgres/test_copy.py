@@ -10,15 +10,13 @@ import pytest
 import leftoff
 from leftoff.errors import Conflict, Invalid, NotFound, StoreUnavailable
 from leftoff.host import this_process
-from leftoff.store import transfer
+from leftoff.store import store_copy as transfer
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.blobs import CHUNK
-from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.postgres.view import PostgresView
+from leftoff.store.postgres import PostgresStore, PostgresView
 from leftoff.store.rows import COPYING, BlobRow, Holder
-from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.tables import OWN_FACTS, TABLES
-from leftoff.store.transfer import copy_store, refuse_driven_runs
+from leftoff.store.sqlite import SqliteStore
+from leftoff.store.store_copy import OWN_FACTS, TABLES, Tables, copy_store, refuse_driven_runs
 from tests.cli.command import call, succeed
 from tests.contract.rules.blobs import refer
 from tests.contract.scribe import AT, Scribe
@@ -54,7 +52,7 @@ def test_logs_go_with_it(embedded: Store, remote: PostgresStore, url: str, tmp_p
     back = SqliteStore(str(tmp_path / "back" / ".leftoff"))
     copy_store(second, back)
     assert path.read_bytes() == (Path(back.folder) / "attempts" / "x" / "log").read_bytes()
-    second.on_link(lambda link: link.script([f"DROP SCHEMA {second.place.quoted} CASCADE"]))
+    second.on_link(lambda link: link.script(f"DROP SCHEMA {second.place.quoted} CASCADE"))
     second.close()
     back.close()
 
@@ -132,9 +130,9 @@ def fill(store: Store) -> None:
 def everything(store: Store) -> dict[str, object]:
     def look(view: View) -> dict[str, object]:
         found: dict[str, object] = {
-            name: sorted(view.tables().rows(name, None, 10_000), key=repr) for name in TABLES
+            name: sorted(Tables(view).rows(name, None, 10_000), key=repr) for name in TABLES
         }
-        return {**found, "run": view.tables().runs()}
+        return {**found, "run": Tables(view).runs()}
 
     return store.read(look)
 
@@ -149,7 +147,7 @@ def test_there_and_back(embedded: Store, remote: PostgresStore, tmp_path: Path) 
     assert everything(embedded) == everything(again)
     for store in (remote, again):
         (row, *_) = store.read(lambda view: view.list_runs({"workflow": "work"}))
-        blob = store.read(lambda view: view.tables().rows("blob", None, 1))[0][0]
+        blob = store.read(lambda view: Tables(view).rows("blob", None, 1))[0][0]
         assert b"".join(embedded.load_blob(blob)) == b"".join(store.load_blob(blob))
         new = Scribe(store, "new")
         assert new.run > 4
@@ -177,7 +175,7 @@ def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
             copy_store(embedded, remote, lambda table, rows, total: told.append(table))
             break
         except Conflict:
-            runs = remote.read(lambda view: view.tables().runs()) if remote.exists() else []
+            runs = remote.read(lambda view: Tables(view).runs()) if remote.exists() else []
             assert [] == runs
     remote.write = write  # type: ignore[method-assign]
     assert 1 == told.count("version")  # what was there already was not copied again
@@ -229,7 +227,7 @@ def test_a_report_while_the_runs_arrive(
         with pytest.raises(StoreUnavailable, match="too long"):
             Scribe(other, "late")
 
-    Seam(monkeypatch).before("leftoff.store.transfer._reveal", report)
+    Seam(monkeypatch).before("leftoff.store.store_copy._reveal", report)
     back = SqliteStore(str(tmp_path / "back" / ".leftoff"))
     copy_store(remote, back)
     assert everything(remote) == everything(back)

@@ -12,7 +12,7 @@ from leftoff.engine.config import project
 from leftoff.files import make_folder
 from leftoff.operations import store_upkeep
 from leftoff.store.base import Store
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
 from tests.parity.operations import Case
 from tests.parity.playing import Face
 from tests.parity.records import Flat

@@ -18,11 +18,8 @@ import psycopg
 import pytest
 
 import leftoff
-from leftoff.store.postgres.connection import Link
-from leftoff.store.postgres.queries import Q
 from tests.cli.command import call
 from tests.postgres.server import SETTINGS, USER, Server
-from tests.seams import SEAMS
 
 FLOW = """name: flow
 steps:
@@ -209,49 +206,3 @@ def test_nothing_acknowledged_is_lost_with_synchronous_replication(pair: Pair, t
         assert store.fsck().ok
         for name, count in counted.items():
             assert [*range(count)] == list(store.get(name).variables["list"])
-
-
-@pytest.mark.crash_full
-@pytest.mark.parametrize("arrives", [True, False])
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_in_the_middle_of_passing_by(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch, when: str, arrives: bool
-) -> None:
-    """A commit was given up, and the primary dies while its run is made to pass it by: once it is all there, whether
-    the commit or the passing by had arrived before."""
-    pair.be_synchronous()
-    ask = Link.ask
-
-    def give_up(link: Link, statements: Any, then: Any = ()) -> Any:
-        monkeypatch.setattr(SEAMS["Link.ask"], die_passing_by)
-        if arrives:
-            ask(link, statements, then)
-        link.close()
-        raise KeyboardInterrupt
-
-    def die_passing_by(link: Link, statements: Any, then: Any = ()) -> Any:
-        if Q.pass_by not in [sql for sql, _ in statements]:
-            return ask(link, statements, then)
-        monkeypatch.setattr(SEAMS["Link.ask"], ask)
-        if when == "after":
-            ask(link, statements, then)
-        pair.fail_over()
-        return ask(link, statements, then)
-
-    with leftoff.open(pair.url("passed")) as store:
-        run = store.start("work", run_id="r")
-        for number in range(3):
-            run.append("list", number)
-            run.commit()
-        monkeypatch.setattr(SEAMS["Link.ask"], give_up)
-        run.append("list", 3)
-        with pytest.raises(KeyboardInterrupt):
-            run.commit()
-        run.append("list", 4)
-        run.commit()
-        assert Link.ask is ask  # it died
-        run.append("list", 5)
-        run.commit()
-        assert list(range(6)) == store.get("r").variables["list"] == run.variables["list"]
-        assert store.fsck().ok
-        run.finish()

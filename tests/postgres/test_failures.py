@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from leftoff.errors import LeftoffError, StoreUnavailable, Unsupported
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
 from tests.cli.command import call
 from tests.contract.scribe import Scribe
 from tests.postgres.proxy import Proxy

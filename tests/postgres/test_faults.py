@@ -16,16 +16,12 @@ import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StaleEpoch, StoreUnavailable, Unsupported, Usage
 from leftoff.host import Process
 from leftoff.store.base import Tx
-from leftoff.store.postgres.connection import Link, Pool
-from leftoff.store.postgres.held import Again
-from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.rows import Holder
+from leftoff.store.postgres import Again, PostgresStore
+from leftoff.store.server_connection import Pool
 from tests.cli.command import call
 from tests.contract.scribe import AT, Scribe, stored
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import LOCKED, MAKE_LOCKED, USER, Server
-from tests.seams import SEAMS
 
 
 @pytest.fixture
@@ -83,46 +79,6 @@ def test_a_store_that_does_not_ask_doubles(store: PostgresStore, proxy: Proxy) -
     tokens = iter(("t1", "t2"))
     store.write(lambda tx: tx.add_attempt(next(tokens), scribe.run, "a", AT))
     assert 2 == len(store.read(lambda view: view.attempts(scribe.run)))
-
-
-def test_an_answer_that_never_comes(
-    store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody ends the connection, and the server has nothing to do: it is made again on another one, once."""
-    scribe = Scribe(store)
-    scribe.commit({("variable", "n"): 1})
-    monkeypatch.setattr(SEAMS["wire.QUIET_MS"], 50)
-    proxy.fail("late", Q.begin_write)
-    try:
-        scribe.commit({("variable", "n"): 2})
-    finally:
-        proxy.let_go()
-    scribe.verify()
-    assert 3 == scribe.seq
-
-
-def test_a_server_that_falls_silent(
-    proxy: Proxy, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Is not waited for without end, though its connections stand."""
-    store = PostgresStore(proxy.url(name, connect_timeout="2"), str(tmp_path))
-    Scribe(store)
-    monkeypatch.setattr(SEAMS["wire.QUIET_MS"], 50)
-    store.patience = 0.0
-    proxy.go_silent()
-    with pytest.raises(StoreUnavailable) as caught:
-        store.read(lambda view: view.list_runs({}))
-    proxy.go_silent(False)
-    _says(caught.value, "out of reach", "Check that the server runs")
-    store.close()
-
-
-def test_a_query_that_takes_its_time(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is waited for as long as the server works on it."""
-    Scribe(store)
-    monkeypatch.setattr(SEAMS["wire.QUIET_MS"], 50)
-    found = store.on_link(lambda link: link.ask([("SELECT 1 FROM pg_sleep(1)", ())]))
-    assert [[(1,)]] == found
 
 
 def test_a_connection_that_went_while_nobody_looked(store: PostgresStore, proxy: Proxy) -> None:
@@ -305,39 +261,6 @@ def test_all_connections_in_use(store: PostgresStore) -> None:
     store.read(look)
 
 
-def test_a_connection_that_is_dead_when_it_is_taken(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Others get its place: it does not count as one that is in use."""
-    Scribe(store)
-    store.close()
-    store.pool = Pool(store.place, 1)
-    with monkeypatch.context() as patch:
-
-        def lost(link: Link, statement: str, **how: bool) -> None:
-            patch.undo()
-            raise psycopg.OperationalError("the connection is lost")
-
-        patch.setattr(SEAMS["Link.tell"], lost)
-        store.patience = 5.0  # which each connection is told
-        assert ["run-1"] == [row.run_id for row in store.read(lambda view: view.list_runs({}))]
-
-
-def test_how_long_is_waited_outlives_a_failure(store: PostgresStore) -> None:
-    """The first transaction of a connection that fails takes back nothing but itself."""
-    scribe = Scribe(store)
-    store.close()
-    store.patience = 7.0
-
-    def fails(tx: Tx) -> None:
-        tx.run_row(scribe.run)
-        raise KeyError
-
-    with pytest.raises(KeyError):
-        store.write(fails)
-    assert [[("7s",)]] == store.on_link(lambda link: link.ask([("SHOW lock_timeout", ())]))
-
-
 def test_a_schema_of_a_later_leftoff(store: PostgresStore, server: Server) -> None:
     """Refused by its number, also if it became so while we had the store open."""
     scribe = Scribe(store)
@@ -368,7 +291,7 @@ def test_who_was_followed_is_fenced_off(store: PostgresStore) -> None:
             store.write(
                 lambda tx, t=take_over: leases.take(tx, scribe.run, "run-1", (here, "x"), AT * 2, take_over=t)  # type: ignore[misc]
             )
-    store.on_link(lambda link: link.ask([("UPDATE lease SET heard = heard - interval '11 min'", ())]))
+    store.asked("UPDATE lease SET heard = heard - interval '11 min'")
     store.write(lambda tx: leases.take(tx, scribe.run, "run-1", (here, "two"), AT, take_over=True))
     changes = ChangeSet()
     changes.put("variable", "late", 1)
@@ -378,15 +301,6 @@ def test_who_was_followed_is_fenced_off(store: PostgresStore) -> None:
     with pytest.raises(StaleEpoch):
         leases.beat(store, scribe.run, "run-1", old, AT)
     scribe.verify()
-
-
-def test_an_epoch_that_is_not_that_of_the_lease(store: PostgresStore, server: Server) -> None:
-    """fsck finds it: what fences must be one number."""
-    scribe = Scribe(store)
-    store.write(lambda tx: tx.put_lease(scribe.run, 3, Holder(since=AT)))
-    sql(store, server, "UPDATE run SET epoch = 2")
-    assert ["Its epoch is not that of its lease."] == [p["message"] for p in store.check()["problems"]]
-    sql(store, server, "UPDATE run SET epoch = 3")
 
 
 def test_damage_is_found(store: PostgresStore, server: Server) -> None:
@@ -409,7 +323,7 @@ def test_projects_do_not_see_each_other(server: Server, name: str, tmp_path: Pat
     assert [["run-1"], ["run-2"]] == [
         [row.run_id for row in store.read(lambda view: view.list_runs({}))] for store in (one, two)
     ]
-    two.on_link(lambda link: link.script([f"DROP SCHEMA {two.place.quoted} CASCADE"]))
+    two.on_link(lambda link: link.script(f"DROP SCHEMA {two.place.quoted} CASCADE"))
     one.close()
     two.close()
 
@@ -422,8 +336,6 @@ def test_a_bad_name_of_a_project(tmp_path: Path) -> None:
 
 def test_who_waits_for_nobody(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries again all the same where that waits for nobody: a store that is not there yet, a run that others moved."""
-    # The server's catalog is not ours alone: other tests make stores there just now.
-    monkeypatch.setattr(SEAMS["Link.wait_at_most"], lambda link, seconds: None)
     assert 0 == call("start", "w", cwd=tmp_path, LEFTOFF_STORE=url, LEFTOFF_LOCK_TIMEOUT="0").code
     with leftoff.open(url) as store, store.start("work", run_id="r") as run:
         for number in range(3):
@@ -484,8 +396,7 @@ def test_what_the_environment_asks_for(
     store = PostgresStore(server.url(name), str(tmp_path))
     asked = "SELECT current_setting('statement_timeout'), current_setting('application_name'), current_schemas(false)"
     Scribe(store)
-    found = store.on_link(lambda link: link.ask([(asked, ())]))
-    assert [[("77s", "mine", [f"leftoff_{name}"])]] == found
+    assert [("77s", "mine", [f"leftoff_{name}"])] == store.asked(asked)
     store.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leftoff.store.base import View
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
 from tests.cli.command import call, succeed
 from tests.seams import SEAMS
 

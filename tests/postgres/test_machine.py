@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from leftoff.engine.config.project import open_store
-from leftoff.store.transfer import copy_store
+from leftoff.store.store_copy import copy_store
 from tests.model.rules_data import DataRules
 from tests.model.rules_life import LifeRules
 from tests.postgres.server import Server

@@ -14,8 +14,8 @@ from leftoff.engine.resume.open_again import run_or_start
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process
 from leftoff.store.base import Tx
-from leftoff.store.postgres import migrate
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
+from leftoff.store.store_copy import Tables
 from tests.contract.rules.transactions import in_threads
 from tests.contract.scribe import AT, Scribe
 from tests.postgres.server import Server
@@ -54,7 +54,7 @@ def test_two_make_the_store_at_once(
     """Whoever had to wait finds it made."""
     first, second = (PostgresStore(url, str(tmp_path)) for _ in range(2))
     other = threading.Thread(target=lambda: second.write(lambda tx: None))
-    real = migrate._apply
+    real = PostgresStore._apply
     waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
     def apply(*given: Any) -> None:
@@ -65,7 +65,7 @@ def test_two_make_the_store_at_once(
                     assert other.is_alive()
         real(*given)
 
-    monkeypatch.setattr(SEAMS["migrate._apply"], apply)
+    monkeypatch.setattr(SEAMS["PostgresStore._apply"], apply)
     first.write(lambda tx: None)
     other.join()
     assert [True, True] == [store._there for store in (first, second)]
@@ -80,7 +80,7 @@ def test_a_store_that_does_not_look_again_has_twins(
 
     store = PostgresStore(url, str(tmp_path))
     store.write(lambda tx: None)
-    monkeypatch.setattr(SEAMS["tx.what"], lambda rows: None)
+    monkeypatch.setattr(SEAMS["postgres._compared"], lambda rows: None)
     calls: list[int] = []
 
     def start(tx: Tx) -> None:
@@ -93,10 +93,9 @@ def test_a_store_that_does_not_look_again_has_twins(
         if not rows:
             tx.add_run("run-1", AT, workflow="work", branch="main", status="running", hidden=True)
 
-    monkeypatch.setattr(SEAMS["held.what"], lambda rows: None)
     store.write(start)
     assert [0] == calls
-    assert 2 == len(store.read(lambda view: view.tables().runs()))
+    assert 2 == len(store.read(lambda view: Tables(view).runs()))
     store.sweep()
     store.close()
 

@@ -12,8 +12,9 @@ import pytest
 from leftoff.engine.write import lease as leases
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import Process
-from leftoff.store.postgres import migrate, queries
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store import postgres
+from leftoff.store.base import read_sql
+from leftoff.store.postgres import PostgresStore
 from tests.contract.scribe import AT, Scribe
 
 
@@ -22,16 +23,16 @@ def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatc
     """What gives this leftoff a second schema, once a test made a store of the first."""
 
     def read(name: str) -> str:
-        return usual(name) if name == "schema.sql" else "ALTER TABLE run ADD COLUMN mood text"
+        return usual(name) if name != "second.sql" else "ALTER TABLE run ADD COLUMN mood text"
 
-    usual = queries.read
-    monkeypatch.setattr(migrate, "read", read)
+    usual = read_sql
+    monkeypatch.setattr("leftoff.store.postgres.read_sql", read)
     return monkeypatch
 
 
 def later(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(migrate, "SCRIPTS", ["schema.sql", "second.sql"])
-    patch.setattr(migrate, "SCHEMA", 2)
+    patch.setattr(postgres, "SCRIPTS", ["schema_postgres.sql", "second.sql"])
+    patch.setattr(postgres, "SCHEMA", 2)
 
 
 def schema_of(store: PostgresStore) -> object:
@@ -73,7 +74,7 @@ def test_not_while_a_run_is_driven(url: str, tmp_path: Path, second: pytest.Monk
         with pytest.raises(Conflict, match="driven by somebody"):
             store.migrate()
         assert 1 == schema_of(store)
-        store.on_link(lambda link: link.script(["UPDATE lease SET heard = heard - interval '11 min'"]))
+        store.asked("UPDATE lease SET heard = heard - interval '11 min'")
         store.migrate()
         assert 2 == schema_of(store)
     store.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
 from tests.contract.scribe import Scribe
 from tests.postgres.server import Server
 from tests.postgres.test_copy import everything, fill

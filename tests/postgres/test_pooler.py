@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import leftoff
-from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.postgres import PostgresStore
 from tests.cli.command import call
 from tests.postgres.pooler import Pooler
 from tests.postgres.server import Server

@@ -13,10 +13,10 @@ import pytest
 import leftoff
 from leftoff.engine.config.project import open_store
 from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch
-from leftoff.store import remains
-from leftoff.store.postgres import fsck_postgres
-from leftoff.store.postgres.location import Place
-from leftoff.store.transfer import copy_store
+from leftoff.store import repair
+from leftoff.store.integrity import inspect
+from leftoff.store.place import Place
+from leftoff.store.store_copy import Tables, copy_store
 from tests.cli.command import call
 from tests.damage import store as samples
 from tests.damage.store import everything
@@ -182,7 +182,7 @@ def test_a_repair_that_believes_everything_is_caught(
     place: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """THE DELIBERATE BREAKAGE: versions that were not added up are found by the look afterwards."""
-    monkeypatch.setattr(remains.RunRemains, "_proved", lambda self: iter(self.versions))
+    monkeypatch.setattr(repair.RunRemains, "_proved", lambda self: iter(self.versions))
     tamper(server, place, TAMPERING["a record gone"][0])
     with leftoff.open(place) as store:
         assert not store.fsck(repair=True).ok
@@ -201,8 +201,8 @@ def test_a_commit_after_the_look(place: str, server: Server, monkeypatch: pytest
             assert 0 == call("note", "in between", "--run", "run-0", cwd=Path("/"), LEFTOFF_STORE=place).code
         return found
 
-    real = fsck_postgres.inspect
-    monkeypatch.setattr(fsck_postgres, "inspect", look)
+    real = inspect
+    monkeypatch.setattr("leftoff.store.repair.inspect", look)
     report = repaired(place)
     assert report.repaired
     with leftoff.open(place) as store:
@@ -212,7 +212,7 @@ def test_a_commit_after_the_look(place: str, server: Server, monkeypatch: pytest
 def test_a_run_that_is_driven_is_left_alone(place: str, server: Server) -> None:
     """Whoever drives it would go on from what is not so any more. Others may be driven."""
     with leftoff.open(place) as store:
-        (row,) = [row for row in store._store.read(lambda view: view.tables().runs()) if row[1] == "run-0"]
+        (row,) = [row for row in store._store.read(lambda view: Tables(view).runs()) if row[1] == "run-0"]
         tamper(server, place, f"UPDATE lease SET kind = 'session', session = 's' WHERE run = {row[0]}")
         tamper(server, place, TAMPERING["a record gone"][0])
         with pytest.raises(LeaseHeld):

@@ -12,7 +12,7 @@ from leftoff.errors import Conflict
 from leftoff.host import Process, scope, this_process
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
-from leftoff.store.transfer import copy_store
+from leftoff.store.store_copy import copy_store
 from tests.contract.rules.versions import add_hidden
 from tests.contract.scribe import AT, Scribe
 
@@ -48,7 +48,7 @@ def test_its_runs_are_not_copied_away(store: Store, tmp_path: Path) -> None:
 def test_its_run_is_not_repaired(store: Store) -> None:
     """It would go on from what is not so any more."""
     scribe = driven(store)
-    store.write(lambda tx: tx.note("UPDATE run SET title = 'x' WHERE run = $1", (scribe.run,)))  # type: ignore[attr-defined]
+    store.write(lambda tx: tx.note("UPDATE run SET title = 'x' WHERE run = $1", (scribe.run,)))
     with pytest.raises(Conflict, match="driven by twin"):
         store.check(repair=True)
 

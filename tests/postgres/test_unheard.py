@@ -6,25 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 import leftoff
-from leftoff.api.run_buffer import UNKNOWN, UnansweredCommit
-from leftoff.engine.write.commit import Terms, commit_in
+from leftoff.api.run_buffer import UNKNOWN
 from leftoff.errors import StoreUnavailable
-from leftoff.model.changes import ChangeSet
-from leftoff.model.versions import Version
-from leftoff.store.postgres.connection import Link
-from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.postgres.tx import PostgresTx
-from leftoff.store.postgres.wire import Wire
+from leftoff.store.postgres import PostgresStore
+from leftoff.store.server_connection import Q
 from tests.cli.command import call
 from tests.contract.scribe import AT, Scribe
 from tests.postgres.lost import lose_the_end
 from tests.postgres.proxy import Proxy
-from tests.postgres.server import Server
 from tests.seams import SEAMS
 
 
@@ -42,136 +34,9 @@ def run(proxy: Proxy, name: str) -> Iterator[leftoff.Run]:
         made.finish()
 
 
-def give_up(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """The next answer is not waited for."""
-    with_answers = Wire._answers
-
-    def interrupted(wire: Wire, skip: int) -> Any:
-        monkeypatch.setattr(SEAMS["Wire._answers"], with_answers)
-        wire.conn.close()
-        raise error
-
-    monkeypatch.setattr(SEAMS["Wire._answers"], interrupted)
-
-
 def entries(url: str) -> Any:
     with leftoff.open(url) as store:
         return store.get("r").variables.get("list")
-
-
-@pytest.mark.parametrize("why", [KeyboardInterrupt(), psycopg.OperationalError("the connection is lost")])
-def test_what_was_given_up_arrives_after_the_look(
-    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch, why: BaseException
-) -> None:
-    """It was not there when the store was asked, so it is made again: the first one is refused when it comes. Whether
-    somebody gave it up, or patience was over."""
-    asked = UnansweredCommit.ask
-    found: list[Version | None] = []
-
-    def ask(unanswered: UnansweredCommit, *what: Any) -> Version | None:
-        found.append(asked(unanswered, *what))
-        proxy.let_go()
-        return found[-1]
-
-    monkeypatch.setattr(SEAMS["UnansweredCommit.ask"], ask)
-    run.append("list", "x")
-    proxy.fail("late", "COMMIT")
-    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, StoreUnavailable)):
-        patch.setattr(run._buffer.store, "patience", 0.0)
-        give_up(patch, why)
-        run.commit()
-    run.append("list", "y")
-    run.commit()
-    assert ([None], ["x", "y"]) == (found, entries(url))
-
-
-def test_what_was_given_up_arrived(
-    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is found, and only the rest is written."""
-    run.append("list", "x")
-    proxy.fail("late", "COMMIT")
-    give_up(monkeypatch, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        run.commit()
-    proxy.let_go()
-    run.append("list", "y")
-    run.commit()
-    assert ["x", "y"] == entries(url)
-
-
-def test_what_was_lost_arrives_before_it_is_made_again(
-    run: leftoff.Run, proxy: Proxy, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The store itself tries again: it looks for the first try where nothing can come any more, whatever token the
-    next one would have."""
-    hold, tries = PostgresTx.hold, dict[PostgresTx, None]()
-
-    def held(tx: PostgresTx, run: int) -> Any:
-        tries[tx] = None
-        if len(tries) == 2:
-            proxy.let_go()
-        return hold(tx, run)
-
-    buffer, changes = run._buffer, ChangeSet()
-    changes.append("list", "x")
-    proxy.fail("late", "COMMIT")
-    give_up(monkeypatch, psycopg.OperationalError("the connection is lost"))
-    with monkeypatch.context() as patch:
-        patch.setattr(SEAMS["PostgresTx.hold"], held)
-        buffer.store.write(lambda tx: commit_in(tx, buffer.head, changes, Terms(AT, buffer.guard)))
-    assert 2 <= len(tries)
-    assert ["x"] == entries(url)
-
-
-def test_what_was_lost_was_pruned_meanwhile(
-    run: leftoff.Run, proxy: Proxy, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was made, others went on from there, and its version is gone: its token is still found."""
-    take, tries = PostgresStore._take, list[None]()
-
-    def taken(store: PostgresStore) -> Link:
-        tries.append(None)
-        if len(tries) == 2:
-            patch.undo()
-            assert 0 == call("set", "other=1", "--run", "r", cwd=tmp_path, LEFTOFF_STORE=url).code
-            run._buffer.store.prune(run._buffer.run, [])
-        return take(store)
-
-    buffer, changes = run._buffer, ChangeSet()
-    changes.append("list", "x")
-    proxy.fail("after", Q.add_version)
-    with monkeypatch.context() as patch:
-        patch.setattr(SEAMS["PostgresStore._take"], taken)
-        buffer.store.write(lambda tx: commit_in(tx, buffer.head, changes, Terms(AT, buffer.guard)))
-    assert ["x"] == entries(url)
-
-
-def test_another_run_does_not_wait_for_what_was_given_up(
-    run: leftoff.Run, proxy: Proxy, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only who comes to the run itself finds out first; what holds it up is nobody else's matter."""
-    store = run._buffer.store
-    assert isinstance(store, PostgresStore)
-    with leftoff.open(url) as opened, opened.start("work", run_id="other") as other:
-        other._buffer.store = store
-        run.append("list", "x")
-        proxy.fail("late", "COMMIT")
-        give_up(monkeypatch, KeyboardInterrupt())
-        with pytest.raises(KeyboardInterrupt):
-            run.commit()
-        with monkeypatch.context() as patch, psycopg.connect(server.url()) as holder:
-            holder.execute(f'SELECT FROM "{store.place.schema}".run WHERE run_id = %s FOR UPDATE', ("r",))
-            patch.setattr(store, "patience", 0.1)
-            other.variables["n"] = 1
-            other.commit()
-            other._buffer.beat()
-            run._buffer.beat()
-            with pytest.raises(StoreUnavailable) as caught:
-                run.commit()
-        says_that_it_is_not_known(caught.value)
-        run.commit()
-    assert ["x"] == entries(url)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -180,7 +45,9 @@ def test_what_became_of_it_cannot_be_found_out(
 ) -> None:
     """So that is said, and not that nothing was changed; the next commit finds out."""
     run.append("list", "x")
-    proxy.fail(when, Q.add_version)  # not the COMMIT of what was read before
+    store = run._buffer.store
+    assert isinstance(store, PostgresStore)
+    proxy.fail(when, Q.commit_run.replace("{schema}", store.place.quoted))
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
         patch.setattr(run._buffer.store, "patience", 0.0)
         run.commit()

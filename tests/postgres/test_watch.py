@@ -10,10 +10,9 @@ import pytest
 
 from leftoff.errors import StoreUnavailable
 from leftoff.store.base import Tx
-from leftoff.store.postgres.connection import Link
-from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.store import PostgresStore
-from leftoff.store.watch import NO_FILE, News
+from leftoff.store.news import NO_FILE, News
+from leftoff.store.postgres import PostgresStore
+from leftoff.store.server_connection import Link, Q
 from tests.contract.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
@@ -98,17 +97,6 @@ def test_other_projects_are_not_heard_of(
     watch.close()
 
 
-def test_a_failed_notification_spoils_no_commit(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is a transaction of its own, whose end nobody waits for: here the text is longer than the server takes."""
-    scribe = Scribe(store)
-    monkeypatch.setattr(SEAMS["store.told"], lambda xid, runs: ["x" * 9000])
-    for _ in range(3):
-        scribe.commit()
-    scribe.verify()
-
-
 def test_many_runs_at_once_are_told_as_one(store: PostgresStore) -> None:
     """Who loads many runs in one transaction fills no queue."""
     scribes = [Scribe(store, f"run-{number}") for number in range(60)]
@@ -143,7 +131,7 @@ def test_a_standby_is_looked_at(store: PostgresStore, monkeypatch: pytest.Monkey
     """Nobody can listen there: what changed is found by comparing, now and then; a selector has nothing to wait for."""
     scribe = Scribe(store)
 
-    def refuse(link: Link, statements: list[str]) -> None:
+    def refuse(link: Link, text: str) -> None:
         raise psycopg.errors.ReadOnlySqlTransaction("cannot execute LISTEN during recovery")
 
     monkeypatch.setattr(SEAMS["Link.script"], refuse)
@@ -160,14 +148,14 @@ def test_nobody_is_told_where_nobody_watches(store: PostgresStore) -> None:
     """A notification makes all who send one wait for each other. Who only listens hears what watchers are told."""
     scribe = Scribe(store)
     listener = Link(store.place)
-    listener.script([f"LISTEN {store.place.quoted}"])
+    listener.script(f"LISTEN {store.place.quoted}")
     scribe.commit({("variable", "n"): 1})
     store.read(
         lambda view: view.run_row(scribe.run)
     )  # on the same connection: nothing is on its way behind it
     watch = store.watch()
     scribe.commit({("variable", "n"): 2})
-    told = [text.split()[1:] for text in listener.heard(SOON_S)]
+    told = [text.split() for text in listener.heard(SOON_S)]
     watch.close()
     listener.close()
     assert [["3", scribe.run_id]] == told

@@ -19,7 +19,7 @@ from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.opening import open_run
 from leftoff.host import this_process
 from leftoff.operations.run_reports import add_note
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import succeed
 
 

@@ -92,7 +92,7 @@ def test_a_commit_while_versions_are_pruned(project: Path, seam: Seam) -> None:
     succeed("start", "w", "--run-id", "r", cwd=project)
     for number in range(3):
         succeed("set", f"x={number}", cwd=project)
-    seam.before(SEAMS["upkeep._drop_orphans"], lambda: note(project, "r"))
+    seam.before(SEAMS["Orphans.drop"], lambda: note(project, "r"))
     with here(project) as here_:
         row = target(here_, NOBODY, "r").row
         here_.store.prune(row.run, [])

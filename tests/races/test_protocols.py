@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.resume.answers import Answerer
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.operations.resume.resume import Resumed, resume
+from leftoff.engine.resume.resume_answers import Answerer
+from leftoff.operations.resuming import Resumed
 from leftoff.operations.run_lifecycle import Start, start_or_continue
 from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
@@ -20,6 +20,7 @@ from tests.cli.command import succeed
 from tests.dialects.test_resume import workflow
 from tests.dialects.test_start_resume import follow
 from tests.races.between import Seam, here, note, notes
+from tests.resuming import resume
 from tests.seams import SEAMS
 
 RUN = "checkout-flow"

@@ -8,21 +8,22 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.resume.answers import CLEAR, GO_ON, Answerer
 from leftoff.engine.resume.finding import Finding
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.resume_answers import CLEAR, GO_ON, Answerer
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import REPAIRED
-from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
+from leftoff.operations.resuming import RUNNING, STOPPED, Resumed
 from leftoff.operations.run_reports import set_variables, this_run
 from leftoff.operations.runs import target
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes, taken_up
+from tests.resuming import resume
 from tests.seams import SEAMS
 
 ANSWERED = SEAMS["resume.take_answers"]
@@ -56,7 +57,7 @@ def test_a_report_in_between_is_taken_in(paused: Path, seam: Seam, where: str) -
     """The verdict is made again, with it; then the run goes on from there."""
     seam.after(where, lambda: note(paused, "r"), 2)
     done = resumed(paused)
-    assert (RUNNING, 4) == (done.outcome, done.report.world.row.seq)
+    assert (RUNNING, 4) == (done.outcome, done.verdict.world.row.seq)
     assert ["in between"] * 2 == notes(paused, "r")
 
 

@@ -15,9 +15,9 @@ from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, Process, scope, started
 from leftoff.store.base import Tx
 from leftoff.store.rows import Holder
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.workflow.processes.groups import Rest, members, recent, signal_all
-from leftoff.workflow.recovery.stop import stop_driver
+from leftoff.workflow.recovery.stop_run import stop_driver
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, taken_up
 from tests.seams import SEAMS

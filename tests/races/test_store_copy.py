@@ -11,8 +11,8 @@ import pytest
 
 from leftoff.errors import Conflict
 from leftoff.operations.store_upkeep import copy_all
-from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.tables import TABLES
+from leftoff.store.sqlite import SqliteStore
+from leftoff.store.store_copy import TABLES, Tables
 from tests.cli.command import Called, call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 from tests.seams import SEAMS
@@ -159,8 +159,8 @@ def tables(folder: Path) -> dict[str, object]:
     with here(folder) as project:
         return project.store.read(
             lambda view: {
-                "run": view.tables().runs(),
-                **{name: view.tables().rows(name, None, 1000) for name in TABLES},
+                "run": Tables(view).runs(),
+                **{name: Tables(view).rows(name, None, 1000) for name in TABLES},
             }
         )
 

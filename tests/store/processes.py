@@ -13,7 +13,7 @@ OPENING = """
 import os, sys, threading, time
 from leftoff.engine.write.lease import take
 from leftoff.host import Process, this_process
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 store = SqliteStore(sys.argv[1])
 

@@ -12,7 +12,7 @@ from leftoff.engine.write.commit import Guard, Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 AT = 1_770_000_000_000
 

@@ -17,9 +17,10 @@ import pytest
 
 from leftoff import files
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
+from leftoff.store import sqlite_connection as connection
+from leftoff.store import sqlite_files as location
 from leftoff.store.blobs import Blobs
-from leftoff.store.sqlite import connection, location
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.contract.scribe import Scribe
 from tests.seams import SEAMS
 from tests.store.processes import child
@@ -206,7 +207,7 @@ def test_nobody_sees_half_a_store(store: SqliteStore, monkeypatch: pytest.Monkey
         assert not SqliteStore(store.folder).exists()
         raise OSError(28, "No space left on device")
 
-    for place in ("leftoff.store.sqlite.store.migrate.migrate", "os.rename"):
+    for place in ("leftoff.store.sqlite_files.migrate", "os.rename"):
         with monkeypatch.context() as patch:
             patch.setattr(place, cut)
             with pytest.raises(StoreUnavailable, match="full"):

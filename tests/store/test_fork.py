@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.contract.scribe import Scribe
 from tests.store.processes import child
 

@@ -9,7 +9,7 @@ import pytest
 
 import leftoff
 from leftoff.errors import Corrupt, StoreUnavailable
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, scope, this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.store.rows import Holder
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FakeClock
 from tests.store.processes import Child, child
 

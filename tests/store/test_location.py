@@ -10,8 +10,8 @@ import pytest
 
 from leftoff.errors import StoreUnavailable
 from leftoff.files import failure
-from leftoff.store.sqlite import location
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store import sqlite_files as location
+from leftoff.store.sqlite import SqliteStore
 from tests.seams import SEAMS
 
 NETWORK = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "lustre", "fuse.glusterfs"]

@@ -19,8 +19,8 @@ import pytest
 from leftoff import files, host
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
-from leftoff.store.sqlite import writer
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store import write_queue as writer
+from leftoff.store.sqlite import SqliteStore
 from tests.agents.hooking import event_of
 from tests.cli.command import call, spawn, succeed
 from tests.store.processes import Child, child

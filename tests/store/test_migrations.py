@@ -10,8 +10,8 @@ import pytest
 
 from leftoff._version import __version__
 from leftoff.errors import Conflict, Unsupported
-from leftoff.store.sqlite import migrate
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store import sqlite_connection as migrate
+from leftoff.store.sqlite import SqliteStore
 from tests.contract.scribe import Scribe
 from tests.store.processes import child
 
@@ -50,7 +50,7 @@ def test_new_store_says_what_it_is(store: SqliteStore) -> None:
     assert 32 == len(known.pop("store_id"))
     assert known.pop("created_at").isdigit()
     assert {"schema": "1", "created_by": __version__, "written_by": __version__} == known
-    assert (1, 1, ["schema.sql"]) == (user_version(store), migrate.SCHEMA, migrate.SCRIPTS)
+    assert (1, 1, ["schema_sqlite.sql"]) == (user_version(store), migrate.SCHEMA, migrate.SCRIPTS)
 
 
 def test_newer_schema_is_refused(store: SqliteStore) -> None:

@@ -16,7 +16,7 @@ from leftoff.engine.write.commit import Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.errors import Rewound
 from leftoff.model.changes import ChangeSet
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FakeClock
 from tests.cli.command import call
 

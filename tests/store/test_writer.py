@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from leftoff.store.base import Tx
-from leftoff.store.sqlite.store import SqliteStore
-from leftoff.store.sqlite.writer import Ticket, WriteQueue
+from leftoff.store.sqlite import SqliteStore
+from leftoff.store.write_queue import Ticket, WriteQueue
 from tests.seams import SEAMS
 from tests.store.processes import child
 
@@ -258,7 +258,7 @@ class Strike:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        in_store = code.co_filename.endswith(("sqlite/writer.py", "sqlite/store.py"))
+        in_store = code.co_filename.endswith(("store/write_queue.py", "store/sqlite.py"))
         return self.line if in_store and code.co_name in self.PATH else None
 
     def line(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -274,7 +274,7 @@ class Strike:
         return self.line
 
 
-LEADING = {"run", "_lead", "_transact", "_settle", "_end_turn", "take", "give", "_set_sync"}
+LEADING = {"run", "_lead", "_transact", "_settle", "take", "give", "_set_sync"}
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

@@ -12,7 +12,7 @@ from leftoff.engine.config.project import Project
 from leftoff.host import Process, started, this_process
 from leftoff.operations.watching import Changes, News
 from leftoff.store.rows import Holder
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FakeClock, FaultyStore
 from tests.contract.scribe import AT, Scribe
 

@@ -10,9 +10,8 @@ import pytest
 
 import leftoff
 from leftoff.model import changes, codec, ids, words
-from leftoff.store import base, blobs
-from leftoff.store.sqlite import connection, migrate, queries
-from leftoff.store.sqlite import store as sqlite
+from leftoff.store import base, blobs, sqlite
+from leftoff.store import sqlite_connection as connection
 
 PAGE = (Path(__file__).parents[2] / "docs" / "FORMAT.md").read_text()
 
@@ -31,8 +30,8 @@ def described() -> dict[str, set[str]]:
 def actual() -> dict[str, set[str]]:
     """The tables and columns that the schema has."""
     db = apsw.Connection(":memory:")
-    for name in migrate.SCRIPTS:
-        for _ in db.execute(queries.read(name)):
+    for name in connection.SCRIPTS:
+        for _ in db.execute(base.read_sql(name)):
             pass
     tables = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     return {
@@ -52,7 +51,7 @@ def test_every_table_and_column_is_described() -> None:
     [
         f"| page size | {connection.PAGE_SIZE} bytes |",
         f"| reserved bytes per page | {connection.RESERVE}:",
-        f"| `user_version` | the schema: {migrate.SCHEMA} |",
+        f"| `user_version` | the schema: {connection.SCHEMA} |",
         f"up to {base.INLINE} of them",
         f"more than {base.INLINE} and at most {base.VALUE_MAX:,} bytes",
         f"more than {changes.SPREAD_OVER} bytes of canonical JSON",

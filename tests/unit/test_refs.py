@@ -15,7 +15,7 @@ from leftoff.errors import Ambiguous, LeftoffError, NoCheckpoint, NotFound, Prun
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Store, View
 from leftoff.store.rows import RunRow
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.contract.scribe import Scribe
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from leftoff.store.sqlite import connection
+from leftoff.store import sqlite_connection as connection
 from tests.cli.command import Called, call, environment, succeed
 from tests.workflow.driving import Flow
 

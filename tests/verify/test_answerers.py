@@ -10,12 +10,13 @@ import pytest
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.read.find import resolve
-from leftoff.engine.resume.answers import GO_ON, RESTORE, Answerer, LateQuestions, check_by_proxy
-from leftoff.engine.resume.finding import NEVER_YES, STOP, Finding
+from leftoff.engine.resume.finding import NEVER_YES, STOP, Finding, check_by_proxy
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.resume_answers import RESTORE, Answerer
 from leftoff.errors import NeedsPerson
-from leftoff.operations.resume.resume import RUNNING, STOPPED, Resumed, resume
+from leftoff.operations.resuming import RUNNING, STOPPED, Resumed
 from tests.cli.command import succeed
+from tests.resuming import resume
 
 
 class Person(Answerer):
@@ -30,10 +31,6 @@ class Person(Answerer):
     def decide(self, finding: Finding) -> str:
         self.asked.append(finding.code)
         return self._answer
-
-    def agrees(self, what: str, hint: str, *, again: bool) -> bool:
-        self.asked.append(what)
-        return self._answer == GO_ON
 
 
 @pytest.fixture
@@ -61,14 +58,14 @@ def status(work: Project) -> str:
 def test_nobody_answers(work: Project) -> None:
     """What needs a person stops it, and nothing is changed."""
     done = go_on(work, Answerer())
-    assert (STOPPED, 7, "paused") == (done.outcome, done.report.exit_code, status(work))
+    assert (STOPPED, 7, "paused") == (done.outcome, done.verdict.exit_code, status(work))
 
 
 @pytest.mark.parametrize(("accept", "yes"), [(["files.changed"], False), ([], True)])
 def test_accepted_beforehand(work: Project, accept: list[str], yes: bool) -> None:
     """What was accepted is asked of nobody, and is taken in: it is no question any more."""
     assert (RUNNING, "running") == (go_on(work, Answerer(), *accept, yes=yes).outcome, status(work))
-    assert [] == go_on(work, Answerer()).report.findings
+    assert [] == go_on(work, Answerer()).verdict.findings
 
 
 def test_a_person_restores(work: Project) -> None:
@@ -85,18 +82,7 @@ def test_a_person_stops(work: Project) -> None:
 
 
 @pytest.mark.parametrize("code", NEVER_YES)
-def test_what_yes_never_answers(code: str) -> None:
-    """Some questions are a person's, or are accepted by their code."""
-    nobody = LateQuestions(Answerer(), {}, yes=True)
-    with pytest.raises(NeedsPerson, match="it waits"):
-        nobody(code, "it waits", "")
-    assert LateQuestions(Answerer(), {}, [code])(code, "it waits", "")
+def test_what_an_agent_never_accepts(code: str) -> None:
+    """Some questions only a person answers."""
     with pytest.raises(NeedsPerson, match=code):
         check_by_proxy([code], "r")
-
-
-def test_yes_answers_the_others() -> None:
-    """Nobody is asked what `--yes` answers."""
-    person = Person(STOP)
-    assert LateQuestions(person, {}, yes=True)("prerequisite.missing", "no tool", "")
-    assert [] == person.asked

@@ -35,7 +35,7 @@ BROKEN = """
 import sys
 from leftoff.engine.write import commit
 from leftoff.engine.write import lease
-from leftoff.engine.resume.checks import run as own
+from leftoff.engine.resume import run_checks as own
 lease.state = lambda lease, now: "free"
 own.stands_in_the_way = lease.stands_in_the_way = lambda lease, now, session=None: False
 commit.Guard.check = lambda self, tx, head, epoch: None
@@ -80,7 +80,7 @@ def pause(driver: Driver, seconds: float) -> None:
 
 def one_driver_per_epoch(place: Place, run: str) -> bool:
     """Epochs never go back, and a checkpoint of each has one driver: two that won would each have completed b."""
-    from leftoff.store.sqlite.store import SqliteStore
+    from leftoff.store.sqlite import SqliteStore
 
     store = SqliteStore(str(place.folder / ".leftoff"))
     row = store.read(lambda view: view.find_run(run))

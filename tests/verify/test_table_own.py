@@ -12,7 +12,7 @@ from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed
 from tests.cli.people import put
 from tests.cli.runs import driven

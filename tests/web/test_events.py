@@ -13,7 +13,7 @@ import pytest
 
 from leftoff.engine.config.project import Project
 from leftoff.operations.watching import Happened, happened_since
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from leftoff.web.background import WAITING, Hub, event_stream, positions
 from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.command import succeed

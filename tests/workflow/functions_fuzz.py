@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import leftoff
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 
 Node = tuple[Any, ...]
 DIED, FAILED, WRONG = 9, 3, 77

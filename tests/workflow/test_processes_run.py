@@ -155,7 +155,7 @@ def test_a_launcher_is_small() -> None:
         "asyncio",
         "json",
         "leftoff.api",
-        "leftoff.store.sqlite.store",
+        "leftoff.store.sqlite",
         "msgspec",
         "subprocess",
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leftoff.host import scope
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.terminal import Terminal
 from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
 

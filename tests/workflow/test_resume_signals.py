@@ -12,7 +12,7 @@ import pytest
 from leftoff.cli.execute import interruptible
 from leftoff.operations import workflow_runs as execution
 from leftoff.store.base import Tx
-from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import inside, succeed
 from tests.cli.terminal import CTRL_C, Terminal
 from tests.seams import SEAMS
@@ -360,13 +360,13 @@ def test_one_that_another_started_meanwhile_is_in_the_way(
 ) -> None:
     """Between the look for an unfinished run and the start of one, somebody else starts it: there is no second one."""
     (tmp_path / "flow.yaml").write_text("name: short\nsteps: [{id: a, run: touch ran}]\n")
-    meanwhile = execution.check_requirements
+    meanwhile = execution.check_executable
 
     def check(*args: Any) -> None:
         succeed("start", "short", cwd=tmp_path)
         meanwhile(*args)
 
-    monkeypatch.setattr(SEAMS["workflow_file.check_requirements"], check)
+    monkeypatch.setattr(SEAMS["workflow_file.check_executable"], check)
     assert 5 == inside("run", "flow.yaml", "--resume", cwd=tmp_path, input="").code
     assert 1 == len(succeed("ls", "--all", "--json", cwd=tmp_path).json["runs"])
     assert not (tmp_path / "ran").exists()

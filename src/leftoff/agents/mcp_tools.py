@@ -20,10 +20,9 @@ from leftoff.agents.mcp_words import for_a_model, told
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.read.quoting import named, quoted
-from leftoff.engine.resume.answers import Answerer, check_by_proxy
-from leftoff.engine.resume.finding import NEVER_YES, REFUSE
+from leftoff.engine.resume.finding import NEVER_YES, REFUSE, check_by_proxy
+from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
-from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.host import agent_above
@@ -31,8 +30,7 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import checkpoints, run_reports, runs
-from leftoff.operations.resume.resume import RUNNING, find, resume
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resuming import RUNNING, find, judge, resume_unasked
 from leftoff.operations.run_lifecycle import Start, finish_run, start_or_continue
 from leftoff.operations.workflow_runs import is_driven
 
@@ -366,9 +364,9 @@ def _counted(name: str, value: int | None) -> int | None:
 _FOUND = 500  # characters of a finding, which quotes records
 
 
-def _verify(project: Project, caller: Caller, run_id: str | None) -> Report:
+def _verify(project: Project, caller: Caller, run_id: str | None) -> Verdict:
     request = ResumeRequest(runs.target(project, caller, run_id), resumes=False)
-    return _in_tools(verify(project, caller, request))
+    return _in_tools(judge(project, caller, request))
 
 
 def _resume(project: Project, caller: Caller, run_id: str | None, accept: list[str]) -> Answer:
@@ -388,24 +386,23 @@ def _resume(project: Project, caller: Caller, run_id: str | None, accept: list[s
             hint=f"Run this in a shell: leftoff resume {row.run_id}",
         )
     check_by_proxy(accept, row.run_id)
-    done = resume(project, caller, ResumeRequest(found, accept=accept), Answerer())
+    done = resume_unasked(project, caller, ResumeRequest(found, accept=accept))
     done.refuse_program()
     if done.outcome != RUNNING:
-        raise _not_now(done.report)
-    row = done.request.target.row
-    findings = [finding.to_json() for finding in _in_tools(done.report).findings]
+        raise _not_now(done.verdict)
+    findings = [{**finding.to_json(), "hint": for_a_model(finding.hint)} for finding in done.findings]
     text = checkpoints.brief_run(project, caller, row.run_id)["text"]
     return {**runs.info_of(project, row).to_json(), "findings": findings, "brief": text}
 
 
-def _in_tools(report: Report) -> Report:
+def _in_tools(report: Verdict) -> Verdict:
     """Replace the hints of a report by what a tool can do."""
     for finding in report.findings:
         finding.hint = for_a_model(finding.hint)
     return report
 
 
-def _not_now(report: Report) -> LeftoffError:
+def _not_now(report: Verdict) -> LeftoffError:
     """Return the error for a run that does not continue: the findings that keep it from that, and what to do."""
     run_id = report.world.run_id
     stand = [finding for finding in _in_tools(report).findings if finding.level == report.verdict]

@@ -32,7 +32,7 @@ from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:  # slow to import
-    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.resume.judge import Verdict
 
 _LOOKS = 50  # times that the store is read for a run to offer, while other sessions come and go
 _LONGEST = 2000  # characters of a text that is stored
@@ -139,7 +139,7 @@ class SessionRun(NamedTuple):
 
     run: RunRow | None = None
     offered: RunRow | None = None
-    report: Report | None = None
+    report: Verdict | None = None
     fault: LeftoffError | None = None
 
     @property
@@ -229,13 +229,13 @@ def _resume(session: AgentSession) -> SessionRun:
     return SessionRun(row, report=report if same else None)
 
 
-def _verified(session: AgentSession, row: RunRow) -> Report:
+def _verified(session: AgentSession, row: RunRow) -> Verdict:
     """Return the verdict on a run, the same as that of `leftoff resume`."""
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.operations.resume.verdict import verify
+    from leftoff.operations.resuming import judge
 
-    return verify(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
+    return judge(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
 
 
 def process_of(project: Project, session: str, found: list[Process]) -> Process | None:

@@ -226,13 +226,7 @@ class RunView(Readable):
 
     def history(self, *, sealed: bool = True, limit: int | None = None) -> list[Version]:
         """Its checkpoints (``sealed=False``: every version that can be read), newest first."""
-
-        def look(view: View) -> list[Version]:
-            if limit is None:
-                view.need_all_checkpoints(self._number)
-            return view.versions(self._number, sealed=sealed, limit=limit)
-
-        return self._store.read(look)
+        return self._store.read(lambda view: view.versions(self._number, sealed=sealed, limit=limit))
 
     def at(self, ref: str | int | Version) -> Snapshot:
         """The run at a version: a checkpoint id or prefix, ``~N``, or a seq."""

@@ -21,9 +21,8 @@ from leftoff.engine.lifecycle.rewind import ForkRequest, fork_version
 from leftoff.engine.read import find
 from leftoff.engine.read.find import READS, RESUMES, Which
 from leftoff.engine.read.info import RunInfo, list_info
-from leftoff.engine.resume.answers import Answers
-from leftoff.engine.resume.declared import refuse_unless, told
 from leftoff.engine.resume.finding import check_codes
+from leftoff.engine.resume.judge import judge_for_program, told_to_program
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.engine.retention import store_sweep
@@ -36,7 +35,7 @@ from leftoff.model.ids import issue_id
 
 if TYPE_CHECKING:
     from leftoff.clock import Clock
-    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.resume.judge import Verdict
     from leftoff.host import Process
     from leftoff.model.versions import Version
 
@@ -159,12 +158,12 @@ class Store:
             self._go_on(run, target.version, report=report)
         return run
 
-    def _checked(self, request: ResumeRequest, call: str, take_over: bool) -> Report:
+    def _checked(self, request: ResumeRequest, call: str, take_over: bool) -> Verdict:
         """Return what was found of a run that may continue. Nothing is written, and its lease is not taken yet."""
         row, process = request.target.row, this_process()
         now = self._clock.now()
         self._store.read(lambda view: need_free(view, row.run, row.run_id, process, now, take_over=take_over))
-        return refuse_unless(self._project, request, call)
+        return judge_for_program(self._project, request, call)
 
     def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
         if ref is not None:
@@ -193,11 +192,11 @@ class Store:
         back_to: Version | None = None,
         *,
         opening: Opening | None = None,
-        report: Report | None = None,
+        report: Verdict | None = None,
     ) -> None:
         """Make a run ready to be driven. ``report``: what was found and accepted."""
         if report is not None and report.findings:
-            from leftoff.engine.resume.accepted import keep_accepted
+            from leftoff.engine.resume.resume_answers import Answers, keep_accepted
 
             keep_accepted(self._project, report, Answers())
             run.refresh()
@@ -206,7 +205,7 @@ class Store:
         now, guard = self._clock.now(), run._buffer.guard
         go_on(self._store, run._buffer.head, now, guard=guard, scrubber=self._redactor, opening=opening)
         run.refresh()
-        for line in told(report) if report is not None else ():
+        for line in told_to_program(report) if report is not None else ():
             print(f"leftoff: {line}", file=sys.stderr)
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,66 +24,56 @@ from leftoff.dialects.registry import mirrored
 from leftoff.engine.read.attempt_logs import failures
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import inner_steps
-from leftoff.engine.resume.answers import GO_ON, TOGETHER, Answerer, LateQuestions
 from leftoff.engine.resume.finding import ASK, STOP, Finding
+from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.verdict import Report
+from leftoff.engine.resume.resume_answers import GO_ON, TOGETHER, Answerer, Answers, take_answers
 from leftoff.engine.steps.approvals import REJECT
-from leftoff.engine.write.commit import Guard
 from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable, usage_errors
 from leftoff.model.ids import check_run_id
+from leftoff.operations import resuming
 from leftoff.operations import workflow_runs as execution
 from leftoff.operations.checkpoints import brief_run, show
-from leftoff.operations.resume import resume as resuming
-from leftoff.operations.resume.resume import Resumed
-from leftoff.operations.resume.resume import carry_out as prepare
+from leftoff.operations.resuming import Resumed
 from leftoff.operations.run_lifecycle import decide_step, questions_of
-from leftoff.operations.runs import info_of, target
+from leftoff.operations.runs import info_of
 from leftoff.operations.workflow_runs import Execution, RunRequest
 from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Graph, Workflow
-from leftoff.workflow.recovery.resume import Unanswered
 from leftoff.workflow.run.driver import Driver
-
-Begin = Callable[[Execution], Driver]
 
 _COMPLETED, _FAILED, _WAITS = 0, 1, 7  # exit codes of a run; the last one: it waits for a person
 
 
 def execute(ctx: Context, request: RunRequest) -> int:
-    """Execute a definition that is in order; or go on with the unfinished run of it, as was said or is answered."""
-    named = request.run_id
+    """Execute a definition that is in order; or continue the unfinished run of it, as was asked for or is answered."""
+    named, workflow = request.run_id, request.workflow
     if named is not None:
         usage_errors(lambda: check_run_id(named))
     twins = execution.find_twins(ctx.project, ctx.caller, request)
     twin = twins[0] if twins else None
     choice = _choice(ctx, request, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
-        return resume(
-            ctx,
-            ResumeRequest(
-                Target(twin, None),
-                variables=request.variables,
-                yes=bool(ctx.args.yes),
-                workflow=request.workflow,
-            ),
-        )
+        yes, given = bool(ctx.args.yes), request.variables
+        return resume(ctx, ResumeRequest(Target(twin, None), variables=given, yes=yes, workflow=workflow))
     if choice == "delete" and twin is not None:
         from leftoff.cli.verbs.keep_verbs import tell_removed
         from leftoff.operations.store_upkeep import discard_run
 
         return tell_removed(ctx, discard_run(ctx.project, twin))
-    questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
-    execution.check_requirements(ctx.project, request.workflow, questions)
+    execution.check_executable(ctx.project, workflow)
+    secrets = _requirements(ctx, execution.requirements(ctx.project, workflow))
 
     def begin(how: Execution) -> Driver:
         return execution.start_workflow(ctx.project, ctx.caller, request, how, twins)
 
-    return _drive(ctx, request.workflow, questions, begin)
+    driven = _drive(ctx, workflow, "leftoff run", secrets, begin)
+    assert driven is not None
+    return _after(ctx, *driven, Answers(), ())
 
 
 def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
-    """What to do about an unfinished run: as told, or as the person at the terminal says."""
+    """Return what to do about an unfinished run: as told, or as the person at the terminal says."""
     if request.fresh:
         return "start"
     if request.resume or ctx.args.yes:
@@ -96,31 +86,68 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
     return _ask_about_run(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
 
 
-# -- going on
+def _requirements(ctx: Context, lacking: list[Finding]) -> dict[str, str]:
+    """Ask about what a new run needs and lacks. Return the secrets that were typed."""
+    secrets: dict[str, str] = {}
+    for finding in lacking:
+        if finding.code == "prerequisite.missing" and ctx.args.yes:
+            continue
+        if not ctx.can_ask():
+            raise NeedsPerson(finding.message, hint=finding.hint)
+        if finding.secrets:
+            secrets.update((name, Terminal(ctx).value(name)) for name in finding.secrets)
+        elif answer(f"{finding.message} Go on? [y/N]: ", finding.hint).lower() not in YES:
+            raise NeedsPerson(finding.message, hint=finding.hint)
+    return secrets
 
 
-def resume(ctx: Context, request: ResumeRequest) -> int:
-    """Check the world, ask what must be asked, and go on."""
-    answerer = Terminal(ctx)
-    done = resuming.resume(ctx.project, ctx.caller, request, answerer)
-    row = done.request.target.row
-    if done.outcome in (resuming.STOPPED, resuming.GIVEN_UP) and ctx.args.json:
-        ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json()})
-    if done.outcome == resuming.STOPPED:
-        return done.report.exit_code
-    if done.outcome == resuming.GIVEN_UP:
-        return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
-    if done.outcome == resuming.AGREED:
-        return _agreed(ctx, done, answerer)
+# -- continuing a run
+
+
+def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None) -> int:
+    """Judge, ask what must be asked, and continue. If the run moves meanwhile, judge again and ask only what is new."""
+    project, caller, person = ctx.project, ctx.caller, Terminal(ctx)
+    answers = answers or Answers()
+    while True:
+        verdict = resuming.judge_to_resume(project, caller, request, answers)
+        checks = resuming.workflow_of(verdict)
+        # The driver reports a changed definition.
+        if not take_answers(verdict, answers, person, ("definition.changed",) if checks is not None else ()):
+            if ctx.args.json:
+                _emit_end(ctx, request.target.row)
+            return verdict.exit_code
+        if checks is None or checks.new is None:
+            done = resuming.apply(project, caller, verdict, answers)
+        else:
+            ending: list[Resumed] = []
+
+            def begin(
+                how: Execution, verdict: Verdict = verdict, ending: list[Resumed] = ending
+            ) -> Driver | None:
+                ending.append(resuming.apply(project, caller, verdict, answers, how))
+                return ending[0].driver
+
+            driven = _drive(ctx, checks.new, "leftoff resume", answers.values, begin)
+            if driven is not None:
+                return _after(ctx, *driven, answers, request.accept)
+            done = ending[0]
+        if done.outcome != resuming.AGAIN:
+            return _show_end(ctx, done)
+        if done.question is not None and person.present and not person.says_yes(done.question, default=True):
+            answers.fresh = True
+
+
+def _show_end(ctx: Context, done: Resumed) -> int:
+    """Print what came of a run that is not driven from here."""
+    row = done.verdict.request.target.row
     if done.changes is not None:
         ctx.say_redacted(done.changes.redacted)
-    if done.outcome == resuming.PROGRAM:
-        return _program(ctx, row)
-    return _show_brief(ctx, row)
-
-
-def _program(ctx: Context, row: RunRow) -> int:
-    """A run of a Python program: only that can go on with it."""
+    if done.outcome == resuming.OVER:
+        if ctx.args.json:
+            _emit_end(ctx, row)
+        return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
+    if done.outcome != resuming.PROGRAM:
+        return _show_brief(ctx, row)
     if ctx.args.json:
         emit_end(ctx, row, brief="")
     program = clean(str(row.card.get("program")))
@@ -139,72 +166,55 @@ def _show_brief(ctx: Context, row: RunRow) -> int:
     return 0
 
 
+def _emit_end(ctx: Context, row: RunRow) -> None:
+    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json()})
+
+
 def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
-    """The last event, which is also the run."""
+    """Emit the last event, which is also the run."""
     run = info_of(ctx.project, row).to_json()
     ctx.emit({**run, "event": "end", "run": run, **more})
-
-
-def _agreed(ctx: Context, agreed: Resumed, answerer: Terminal) -> int:
-    """A run of a workflow file, on to its end."""
-
-    def carry_out(guard: Guard) -> None:
-        prepare(ctx.project, ctx.caller, agreed, answerer, guard)
-
-    return _go_on(ctx, agreed.request, carry_out)
-
-
-def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None] | None = None) -> int:
-    definitions = execution.definitions_now(ctx.project, request)
-    assert definitions.new is not None
-
-    def begin(how: Execution) -> Driver:
-        return execution.resume_workflow(ctx.project, request, definitions, how, agreed)
-
-    yes = bool(ctx.args.yes)
-    questions = execution.late_questions(ctx.project, Terminal(ctx), request.accept, yes=yes)
-    try:
-        return _drive(ctx, definitions.new, questions, begin)
-    except Unanswered as error:
-        if not ctx.args.json:
-            raise
-        return _unanswered(ctx, request.target.row.run_id, error)
-
-
-def _unanswered(ctx: Context, run_id: str, error: Unanswered) -> int:
-    """For programs: what was found is a result, as every verdict is; the run is as it was."""
-    found = {"verdict": error.finding.level, "findings": [error.finding.to_json()]}
-    ctx.emit({"event": "verdict", **found, "run_id": run_id})
-    row = target(ctx.project, ctx.caller, run_id).row  # it may have come back from the archive since
-    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json(), "exit": error.exit_code})
-    return error.exit_code
 
 
 # -- driving
 
 
-def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Begin) -> int:
-    """To its end; what failed goes on where somebody says so."""
+def _drive(
+    ctx: Context,
+    workflow: Workflow,
+    who: str,
+    secrets: Mapping[str, str],
+    begin: Callable[[Execution], Driver | None],
+) -> tuple[int, Driver] | None:
+    """Drive a run to its end. Return the exit code, and its driver; None if there is nothing to drive."""
     most = positive(ctx.args.max_parallel, "--max-parallel")
-    who = f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}"
-    info = Info.of(workflow, Graph(workflow).batches(), most)
-    with interruptible() as early, observer_for(ctx, info) as watching:
-        runner = begin(execution.Execution(watching, questions, most, who, early.wait))
-        code = drive(ctx, runner, watching, early)
+    shown = Info.of(workflow, Graph(workflow).batches(), most)
+    with interruptible() as early, observer_for(ctx, shown) as watching:
+        driver = begin(Execution(watching, secrets, most, who, early.wait))
+        if driver is None:
+            return None
+        code = drive(ctx, driver, watching, early)
     if code == _COMPLETED and watching.lost:
         what = (
-            f"Run {runner.run_id} is completed, but not all that happened could be written: {watching.lost}."
+            f"Run {driver.run_id} is completed, but not all that happened could be written: {watching.lost}."
         )
-        raise StoreUnavailable(what, hint=f"Nothing of the run is lost: `leftoff show {runner.run_id}`.")
-    failed = runner.undecided() if code in (_FAILED, _WAITS) else []
-    choice = _ask_about(ctx, runner.run_id, failed)
-    if choice is None and code == _WAITS and _decide(ctx, runner):
+        raise StoreUnavailable(what, hint=f"Nothing of the run is lost: `leftoff show {driver.run_id}`.")
+    return code, driver
+
+
+def _after(ctx: Context, code: int, driver: Driver, answers: Answers, accept: Collection[str]) -> int:
+    """Ask about what failed, or waits for a decision, and continue the run with the answer."""
+    failed = driver.undecided() if code in (_FAILED, _WAITS) else []
+    choice = _ask_about(ctx, driver.run_id, failed)
+    if choice is None and code == _WAITS and _decide(ctx, driver):
         choice = RETRY
     if choice == SKIP:
-        execution.skip_failed(ctx.project, runner, failed)
+        execution.skip_failed(ctx.project, driver, failed)
     elif choice != RETRY:
         return code
-    return _go_on(ctx, execution.request_again(ctx.project, runner))
+    more = Answers()
+    more.know_as(answers)
+    return resume(ctx, execution.request_again(ctx.project, driver, accept, yes=bool(ctx.args.yes)), more)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -346,12 +356,12 @@ class Terminal(Answerer):
         self.present = ctx.can_ask()
         self.say = ctx.say  # type: ignore[method-assign]
 
-    def tell(self, findings: list[Finding], report: Report) -> None:
+    def tell(self, findings: list[Finding], verdict: Verdict) -> None:
         """Print findings on stderr; with --json, emit the whole verdict as an event."""
         if not findings:
             return
         if self._ctx.args.json:
-            self._ctx.emit({"event": "verdict", **report.to_json()})
+            self._ctx.emit({"event": "verdict", **verdict.to_json()})
         else:
             self._show(findings)
 
@@ -362,10 +372,10 @@ class Terminal(Answerer):
             lines.append([(f"    … and {more} more like these", "dim")])
         screen.show(lines)
 
-    def stopped(self, report: Report) -> None:
-        codes = dict.fromkeys(finding.code for finding in report.findings if finding.level == ASK)
-        if report.question is not None:
-            self._ctx.say(report.question)
+    def stopped(self, verdict: Verdict) -> None:
+        codes = dict.fromkeys(finding.code for finding in verdict.findings if finding.level == ASK)
+        if verdict.question is not None:
+            self._ctx.say(verdict.question)
         words = " ".join(f"--accept {code}" for code in codes)
         self._ctx.say(f"leftoff: a person must decide. {words} continues.")
 
@@ -382,9 +392,6 @@ class Terminal(Answerer):
         question = "Run it again" if finding.code.startswith("step.") else "Continue anyway"
         return GO_ON if answer(f"{question}? [y/N]: ", ACCEPT_HINT).lower() in YES else STOP
 
-    def agrees(self, what: str, hint: str, *, again: bool) -> bool:
-        return answer(f"{what} {'Run it again' if again else 'Go on'}? [y/N]: ", hint).lower() in YES
-
     def says_yes(self, question: str, *, default: bool) -> bool:
         given = answer(f"{question} ", PROTOCOL_HINT).lower()
         return given in YES or (default and not given)
@@ -393,10 +400,6 @@ class Terminal(Answerer):
         from getpass import getpass
 
         return getpass(f"{clean(name)} (not stored): ", sys.stderr)
-
-    def restored(self, paths: list[str]) -> None:
-        more = "…" if len(paths) > TOGETHER else ""
-        self._ctx.say(f"leftoff: restored {', '.join(map(clean, paths[:TOGETHER]))}{more}.")
 
 
 RESUME_HINT = "--yes resumes without asking."
@@ -481,7 +484,7 @@ _WHOLE = ("definition.untrusted",)  # nobody says yes to what is not shown
 _STEPS = 30
 
 
-def show_verdict(ctx: Context, report: Report, *, plan: bool) -> int:
+def show_verdict(ctx: Context, report: Verdict, *, plan: bool) -> int:
     """The verdict, as a page or as JSON; the exit code that it means."""
     if ctx.args.json:
         ctx.emit(report.to_json())
@@ -491,7 +494,7 @@ def show_verdict(ctx: Context, report: Report, *, plan: bool) -> int:
     return report.exit_code
 
 
-def verdict_page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:
+def verdict_page(report: Verdict, screen: Screen, *, plan: bool) -> list[Line]:
     """The verdict, finding by finding; with the plan, step by step."""
     symbol, style = _LEVEL_LOOK[report.verdict]
     says = f"{report.world.run_id} {_SAYS[report.verdict]}"

@@ -630,6 +630,9 @@ class SyncedStore:
         self.follower.sync()
         return done
 
+    def commit(self, fn: Callable[[Tx], T], stood: Any, *, durable: bool = True) -> T:
+        return self.write(fn, durable=durable)
+
     def prune(self, run: int, drop: Any) -> int:
         freed = self.follower.store.prune(run, drop)
         self.follower.write_again(run)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import STOP, UNAPPROVED, Finding
+from leftoff.engine.resume.judge import CheckProvider
 from leftoff.errors import LeftoffError
 from leftoff.model.words import STEP_ENDED
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.read.find import Target
-    from leftoff.engine.resume.checks.world import World
     from leftoff.engine.resume.request import Selection
+    from leftoff.engine.resume.world import World
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 

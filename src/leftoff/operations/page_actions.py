@@ -20,10 +20,10 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.read.info import info
 from leftoff.engine.read.show import as_of, step_record
 from leftoff.engine.read.state import Reader, need_version
-from leftoff.engine.resume.answers import Answerer, take_answers
 from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
+from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.verdict import Report
+from leftoff.engine.resume.resume_answers import Answerer, Answers, take_answers
 from leftoff.engine.steps.approvals import REJECT, waiting
 from leftoff.engine.workspace.restoring import RestorePlan
 from leftoff.engine.write.audit import Audit
@@ -34,9 +34,7 @@ from leftoff.model.codec import text as canonical
 from leftoff.model.ids import shown_step
 from leftoff.model.words import FINISHED, in_words
 from leftoff.operations.checkpoints import fork_run
-from leftoff.operations.resume.resume import RUNNING, find
-from leftoff.operations.resume.resume import resume as continue_run
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resuming import RUNNING, find, judge, resume_unasked
 from leftoff.operations.run_files import Rollback, RollbackPlan, plan_rollback, rollback_run
 from leftoff.operations.run_lifecycle import DecidedStep, decide_step, unblock_run
 from leftoff.operations.run_reports import record_audit, step_named
@@ -323,7 +321,7 @@ def _after_decision(project: Project, caller: Caller, done: DecidedStep) -> str:
         return "The person or agent who works on the run continues it. “Go on” has the brief."
     try:
         request = _request(ActionOrder(project, caller, row.run_id, "resume", {}))
-        found = verify(project, caller, request)
+        found = judge(project, caller, request)
         if found.verdict in (ASK, REFUSE):
             raise _not_now(found)
         _drive_apart(project, caller, request.target.row, [])
@@ -508,9 +506,9 @@ def _resume(order: ActionOrder) -> Acted:
     if request.over is not None:
         raise CannotResume(request.over, hint="Choose a step to begin again from.")
     if is_driven(project, row):
-        found = verify(project, caller, request)
+        found = judge(project, caller, request)
         untrusted = next((finding.digest for finding in found.findings if finding.digest), "")
-        if take_answers(found, request, Answerer()) is None:
+        if not take_answers(found, Answers(), Answerer()):
             raise _not_now(found)
         if untrusted:  # the driver runs the definition that was shown, and none that came since
             agree_to_run(project.store, row, untrusted)
@@ -518,11 +516,10 @@ def _resume(order: ActionOrder) -> Acted:
         _drive_apart(project, caller, row, _options(said))
         told = f"Run {row.run_id} continues."
     else:
-        done = continue_run(project, caller, request, Answerer())
+        done = resume_unasked(project, caller, request)
         done.refuse_program()
         if done.outcome != RUNNING:
-            raise _not_now(done.report)
-        row = done.request.target.row
+            raise _not_now(done.verdict)
         told = f"Run {row.run_id} is running again."
     record_audit(project, row, order.audit())
     return Acted(row.run_id, told, info_of(project, row).to_json())
@@ -531,7 +528,7 @@ def _resume(order: ActionOrder) -> Acted:
 def _preview_resume(order: ActionOrder) -> Preview:
     request = _request(order)
     row = request.target.row
-    found = verify(order.project, order.caller, request)
+    found = judge(order.project, order.caller, request)
     plan = found.stamp
     without = [finding.message for finding in found.findings if finding.code == _WITHOUT]
     found.accept({*request.accept, _WITHOUT})  # plan what is done without that person
@@ -579,7 +576,7 @@ def _drive_apart(project: Project, caller: Caller, row: RunRow, options: list[st
     wait_until_driven(project, row, start_resume(project, caller, [row.run_id, *options], LOG))
 
 
-def _not_now(report: Report) -> LeftoffError:
+def _not_now(report: Verdict) -> LeftoffError:
     stand = [finding for finding in report.findings if finding.level == report.verdict]
     told = " ".join(finding.message for finding in stand[:3])
     if "lease.held" in {finding.code for finding in stand}:

@@ -12,14 +12,12 @@ from leftoff.engine.config.project import Project, open_store, store_home
 from leftoff.engine.config.settings import OPAQUE, Remembered, TrustItem, tables_of
 from leftoff.engine.lifecycle.imported_runs import agree, agreed, disagree, may_run
 from leftoff.engine.read.find import Target
-from leftoff.engine.resume.request import ResumeRequest
 from leftoff.files import ID_FILE, write_private
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.workflow.recovery.provider import definitions_of
-from leftoff.workflow.recovery.shown import what_runs
+from leftoff.workflow.recovery.workflow_checks import definitions_of, what_runs
 
 
 class UntrustedRun(NamedTuple):
@@ -84,7 +82,7 @@ def _untrusted_runs(project: Project) -> list[UntrustedRun]:
         return []
     found = []
     for row in project.store.read(lambda view: view.list_runs({"status": UNFINISHED}, None)):
-        definitions = definitions_of(project, ResumeRequest(Target(row, None)))
+        definitions = definitions_of(project, Target(row, None))
         new = definitions.new if definitions is not None else None
         if definitions is not None and new is not None and not may_run(project.store, row, new.digest):
             shown = what_runs(project.store, row, new)

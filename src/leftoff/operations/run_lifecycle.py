@@ -7,7 +7,7 @@ import, are imported late.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import millis
 from leftoff.dialects.verdict import dialect_of, state_of
@@ -19,7 +19,6 @@ from leftoff.engine.read.find import Deciding, Fit, Target
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import Reader, definition_of
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.verdict import Report
 from leftoff.engine.steps.approvals import (
     REJECT,
     PendingApproval,
@@ -46,6 +45,9 @@ from leftoff.operations.runs import info_of, run_and_step, say_active_again, tar
 from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:
+    from leftoff.engine.resume.judge import Verdict
 
 # -- start
 
@@ -80,7 +82,7 @@ class StartedRun(NamedTuple):
     info: RunInfo | None
     resumed: bool = False
     twin: RunInfo | None = None
-    report: Report | None = None
+    report: Verdict | None = None
 
     def to_json(self) -> dict[str, Any]:
         assert self.info is not None
@@ -97,11 +99,11 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     opening = usage_errors(lambda: _opening(project, caller, wanted))
     judged = None
     if wanted.resume:
-        from leftoff.operations.resume.resume import judge
+        from leftoff.operations.resuming import judge_twin
 
-        judged = judge(project, caller, opening)
-    if judged is not None and judged.report is not None:
-        return StartedRun(None, report=judged.report)
+        judged = judge_twin(project, caller, opening)
+    if judged is not None and judged.verdict is not None:
+        return StartedRun(None, report=judged.verdict)
     need = judged.need if judged is not None else None
     named = wanted.session
     session = SessionDriver(named, wanted.agent or f"session {named}") if named else None
@@ -112,7 +114,7 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     twin = info_of(project, done.twin) if done.twin is not None else None
     started = StartedRun(info_of(project, done), done.resumed, twin)
     if done.resumed:
-        from leftoff.operations.resume.resume import sync_issue
+        from leftoff.operations.resuming import sync_issue
 
         sync_issue(project, store.read(this_run(done.run, done.run_id)))
     else:
@@ -307,10 +309,10 @@ def decide_step(
     lease = project.store.read(lambda view: view.lease(row.run))
     driven, left = lease_state(lease, project.now) in (ALIVE, UNKNOWN), None
     if done.rejected and not driven and definition_of(project.store, done.row) is not None:
-        from leftoff.operations.resume.verdict import verify
+        from leftoff.operations.resuming import judge
 
         now = Target(project.store.read(find), None)
-        plan = verify(project, caller, ResumeRequest(now, resumes=False)).plan
+        plan = judge(project, caller, ResumeRequest(now, resumes=False)).plan
         left = any(entry["action"] != "skip" for entry in plan)
     return DecidedStep(
         info_of(project, done.row), done.step, done.choice, done.rejected, done.changed, driven, left

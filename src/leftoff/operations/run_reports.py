@@ -59,7 +59,6 @@ def current_row(project: Project, caller: Caller, rule: str = REPORTS) -> RunRow
     except StoreUnavailable:
         project.need_store()
         raise
-    project.met = row.run
     return row
 
 
@@ -118,7 +117,7 @@ def report_run(
     project.need_store()
     find = which_run(project, caller) if row is None else _found_before(row)
     at = project.now if at is None else at
-    terms = Terms(at, guard_of(caller), blobs=blobs, likely=project.met)
+    terms = Terms(at, guard_of(caller), blobs=blobs)
     return report(project.store, find, make, terms, project.redactor, changes)
 
 

@@ -27,7 +27,7 @@ from leftoff.model.words import in_words
 from leftoff.operations.run_reports import record_audit
 from leftoff.operations.runs import info_of, target
 from leftoff.store.rows import RunRow
-from leftoff.store.transfer import copy_store
+from leftoff.store.store_copy import copy_store
 
 # -- init
 

@@ -25,7 +25,7 @@ from leftoff.engine.resume.finding import RESUME, WARN
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson
 from leftoff.host import python
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resuming import judge
 from leftoff.operations.workflow_runs import is_driven
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
@@ -61,7 +61,7 @@ class Supervision:
             return False, ""
         why = ""
         if may_restart(told, info, self.settings, self._project.now):
-            report = verify(self._project, self._caller, ResumeRequest(Target(info.row, None)))
+            report = judge(self._project, self._caller, ResumeRequest(Target(info.row, None)))
             if report.verdict in (RESUME, WARN):
                 return True, ""
             why = "; ".join(dict.fromkeys(finding.code for finding in report.findings))

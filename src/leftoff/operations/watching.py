@@ -19,8 +19,8 @@ from leftoff.files import open_plain
 from leftoff.operations.run_reports import current_row, step_named
 from leftoff.operations.runs import target
 from leftoff.store.base import View
+from leftoff.store.news import News as News
 from leftoff.store.rows import Lease, RunRow
-from leftoff.store.watch import News as News
 
 EVERY_S = 1.0  # between looks at processes and clocks
 UNCHANGED = 0  # in place of a version that is not new

@@ -18,32 +18,29 @@ from leftoff.engine.lifecycle.reported_runs import Ending, end_work
 from leftoff.engine.read.find import Deciding, Fit, Target, twins
 from leftoff.engine.read.info import RunInfo
 from leftoff.engine.read.state import definition_of, read
-from leftoff.engine.resume.answers import Answerer, LateQuestions
-from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
+from leftoff.engine.resume.finding import ASK, REFUSE, Finding, levels_of
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.lifecycle import steps_in, why_failed
 from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.workspace.issue_tracker import take_issue
 from leftoff.engine.workspace.tracking import for_checkpoint
-from leftoff.engine.write.commit import Guard, Seal, Terms
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report
 from leftoff.engine.write.unmoved import unmoved_run
-from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, NotFound
+from leftoff.errors import BadDefinition, CannotResume, Conflict
 from leftoff.host import ALIVE, UNKNOWN, Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import FINISHED, UNFINISHED
 from leftoff.operations.run_reports import this_run
-from leftoff.operations.runs import info_of, say_active_again, whole_run
+from leftoff.operations.runs import info_of, whole_run
 from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 from leftoff.workflow.definition.model import Workflow
-from leftoff.workflow.definition.parse import Definitions, check_given, load
+from leftoff.workflow.definition.parse import load
 from leftoff.workflow.processes.groups import check_seen
-from leftoff.workflow.recovery import stop as stopping
-from leftoff.workflow.recovery.provider import definitions_of
-from leftoff.workflow.recovery.resume import resume as resume_driver
+from leftoff.workflow.recovery import stop_run as stopping
 from leftoff.workflow.run import driver as driving
 from leftoff.workflow.run.actions import action_of
 from leftoff.workflow.run.driver import Driver, Observer, Setting
@@ -66,13 +63,13 @@ class RunRequest(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """How it is executed: who watches, who answers what came up late, how many steps at once, for whom.
+    """How it is executed: who watches, how many steps at once, for whom.
 
-    ``starts`` is called in the moment before a new run is stored.
+    ``secrets``: that a person typed. ``starts`` is called in the moment before a new run is stored.
     """
 
     observer: Observer
-    questions: LateQuestions
+    secrets: Mapping[str, str] = {}
     max_parallel: int | None = None
     who: str = "leftoff run"
     starts: Callable[[], None] | None = None
@@ -135,49 +132,48 @@ def definition_of_twin(
 # -- what must be there
 
 
-def late_questions(
-    project: Project, answerer: Answerer, accept: Collection[str] = (), *, yes: bool = False
-) -> LateQuestions:
-    """Return who is asked what nobody could foresee, by the levels of the project's settings."""
-    return LateQuestions(answerer, project.settings.parsed("verify", levels_of), accept, yes=yes)
-
-
 def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
     """Raise if an agent that a step names is missing. ``fresh``: also if a file that a prompt is read from is."""
     if workflow.has("agent"):
         seams.prepare_agents(workflow, project.folder, fresh)
 
 
-def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
-    """Check, before anything starts, the tools, variables and paths that a workflow needs, and its actions."""
+def check_executable(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
+    """Raise if an agent or an action of a workflow cannot be executed, before anything starts."""
     check_seen()
-    check_agents(project, workflow)
+    check_agents(project, workflow, fresh=fresh)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)
-    found, level = missing(workflow, project.folder), questions.level("prerequisite.missing")
-    what = f"The workflow needs something that is missing: {'; '.join(found)}."
-    hint = "Provide it, or continue anyway with --yes."
-    if found and level == REFUSE:
-        raise CannotResume(what, hint="Provide it, then try again.")
-    if found and level == ASK and not questions("prerequisite.missing", what, hint):
-        raise NeedsPerson(what, hint=hint)
 
 
-def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
-    """Return the secrets that a workflow names, from the environment; ask for those that are not there."""
+def requirements(project: Project, workflow: Workflow) -> list[Finding]:
+    """Return what a new run of a workflow needs and lacks, if a person must decide: first tools, variables and paths,
+    then secrets."""
+    found, absent = [], [name for name in workflow.secrets if not CALLER.has(name)]
+    lacks = missing(workflow, project.folder)
+    if lacks:
+        message = f"The workflow needs something that is missing: {'; '.join(lacks)}."
+        found.append(Finding("prerequisite.missing", message, "Provide it, or continue anyway with --yes."))
+    if absent:
+        message = f"The workflow needs secrets that are not in the environment: {', '.join(absent)}."
+        hint = f"Secrets are never stored. Set {absent[0]} in the environment, then try again."
+        found.append(Finding("variables.redacted", message, hint, secrets=tuple(absent)))
+    levels = project.settings.parsed("verify", levels_of)
+    for finding in found:
+        finding.set_level(levels)
+        if finding.level == REFUSE:
+            raise CannotResume(
+                finding.message, hint=finding.hint if finding.secrets else "Provide it, then try again."
+            )
+    return [finding for finding in found if finding.level == ASK]
+
+
+def secrets_of(workflow: Workflow, typed: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets that a workflow names, from the environment, or as a person typed them."""
     known = CALLER.environment()
-    found = {name: known[name] for name in workflow.secrets if known.get(name)}
-    absent = [name for name in workflow.secrets if name not in found]
-    level = questions.level("variables.redacted")
-    if absent and (level == REFUSE or (level == ASK and not questions.answerer.present)):
-        raise (CannotResume if level == REFUSE else NeedsPerson)(
-            f"The workflow needs secrets that are not in the environment: {', '.join(absent)}.",
-            hint=f"Secrets are never stored. Set {absent[0]} in the environment, then try again.",
-        )
-    for name in absent if level == ASK else ():
-        found[name] = questions.answerer.value(name)
-    return found
+    found = {name: known.get(name) or typed.get(name, "") for name in workflow.secrets}
+    return {name: value for name, value in found.items() if value}
 
 
 # -- drivers
@@ -192,7 +188,7 @@ def start_workflow(
     """
     workflow, variables = request.workflow, {**request.workflow.vars, **request.variables}
     check_first(project.store, workflow, variables, project.folder)
-    setting = setting_of(project, execution, _secrets_of(workflow, execution.questions), request.issue)
+    setting = setting_of(project, execution, secrets_of(workflow, execution.secrets), request.issue)
     setting = setting._replace(reuse=request.reuse)
     if known:
         give_up(project, known[0], "abandoned: started afresh")
@@ -234,40 +230,9 @@ def foresee_run(project: Project, request: RunRequest) -> list[Foreseen]:
         return foresight.plan(variables, reuse=request.reuse)
 
 
-def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
-    """Return the definition of a run of a workflow file, then and now. Raise if it cannot be executed."""
-    found, row = definitions_of(project, request), request.target.row
-    if found is None or found.new is None:
-        problem = found.problem if found is not None else None
-        raise problem or NotFound("The run no longer has its definition.")
-    check_agents(project, found.new, fresh=False)
-    check_given(found.new, request.variables, read(project.store, row.run, row.run_id, "variable"))
-    return found
-
-
-def resume_workflow(
-    project: Project,
-    request: ResumeRequest,
-    definitions: Definitions,
-    execution: Execution,
-    agreed: Callable[[Guard], None] | None = None,
-) -> Driver:
-    """Drive a run of a workflow file in this process from now on.
-
-    ``agreed`` is called with the lease when nothing stands in the way any more, before anything is changed.
-    """
-    assert definitions.new is not None
-    secrets = _secrets_of(definitions.new, execution.questions)
-    check_requirements(project, definitions.new, execution.questions)
-    setting = setting_of(project, execution, secrets, request.target.row.issue)
-    driver = resume_driver(setting, request, definitions, agreed)
-    say_active_again(project, request.target.row)
-    return driver
-
-
 def setting_of(project: Project, execution: Execution, secrets: dict[str, str], issue: str | None) -> Setting:
     """Return where and for whom a run is driven. Files with a secret of the workflow in them are only hashed."""
-    settings, questions = project.settings, execution.questions
+    settings = project.settings
     redactor = settings.redactor(exact=tuple(value for value in secrets.values() if value))
 
     def seen() -> dict[str, Any]:
@@ -281,12 +246,10 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
         redactor,
         project.clock,
         execution.observer,
-        questions,
         store_url=project.store.location,
         secrets=secrets,
         seen=seen,
         tree=lambda row: for_checkpoint(project.workspace(redactor=redactor), row),
-        levels=questions.levels,
         most=execution.max_parallel,
         heartbeat=settings.heartbeat.interval,
         grace=settings.run.grace,
@@ -319,9 +282,10 @@ def skip_failed(project: Project, driver: Driver, failed: list[tuple[str, str]])
         report(project.store, this_run(driver.run, driver.run_id), make, Terms(at))
 
 
-def request_again(project: Project, driver: Driver) -> ResumeRequest:
+def request_again(project: Project, driver: Driver, accept: Collection[str], *, yes: bool) -> ResumeRequest:
     """Return the request to resume a run that came to its end."""
-    return ResumeRequest(Target(project.store.read(this_run(driver.run, driver.run_id)), None))
+    row = project.store.read(this_run(driver.run, driver.run_id))
+    return ResumeRequest(Target(row, None), accept=accept, yes=yes)
 
 
 # -- the end of the work on a run

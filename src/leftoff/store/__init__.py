@@ -37,7 +37,7 @@ def open_store(location: str, folders: str, clock: Clock | None = None, blobs: s
     """
     folder = folder_of(location)
     if folder is not None:
-        from leftoff.store.sqlite.store import SqliteStore
+        from leftoff.store.sqlite import SqliteStore
 
         return SqliteStore(folder, clock)
     if not _is_server(location):
@@ -47,7 +47,7 @@ def open_store(location: str, folders: str, clock: Clock | None = None, blobs: s
             hint="Use a folder (LEFTOFF_STORE=.leftoff), or postgresql://USER@HOST/DATABASE?project=NAME.",
         )
     try:
-        from leftoff.store.postgres.store import PostgresStore
+        from leftoff.store.postgres import PostgresStore
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "psycopg":
             raise
@@ -63,7 +63,7 @@ def local_folder(location: str, folders: str) -> str:
     folder = folder_of(location)
     if folder is not None or not _is_server(location):
         return folder or location
-    from leftoff.store.postgres.location import local_folder
+    from leftoff.store.place import local_folder
 
     return local_folder(location, folders)
 
@@ -72,7 +72,7 @@ def without_password(location: str, folders: str) -> str:
     """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
     if not _is_server(location):
         return location
-    from leftoff.store.postgres.location import without_secrets
+    from leftoff.store.place import without_secrets
 
     return without_secrets(location, folders)
 
@@ -81,7 +81,7 @@ def shown(location: str) -> str:
     """A store's folder or URL as people may see it."""
     if not _is_server(location):
         return location
-    from leftoff.store.postgres.location import Place
+    from leftoff.store.place import Place
 
     return Place(location).name
 

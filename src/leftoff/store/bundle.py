@@ -14,12 +14,12 @@ import apsw
 
 from leftoff.errors import Corrupt, Invalid, NotFound, StoreUnavailable, Unsupported, Usage
 from leftoff.files import failure, write_private
+from leftoff.store import sqlite_connection as connection
 from leftoff.store.blobs import CHUNK, LEVEL, Blobs, zstd
 from leftoff.store.rows import BlobRow
-from leftoff.store.sqlite import connection, migrate
-from leftoff.store.sqlite.backup import switch_log_on
-from leftoff.store.sqlite.failures import translate
-from leftoff.store.sqlite.store import FILE, SqliteStore
+from leftoff.store.sqlite import FILE, SqliteStore
+from leftoff.store.sqlite_connection import SCHEMA, translate, version
+from leftoff.store.sqlite_files import migrate, switch_log_on
 
 APPLICATION_ID = 0x6C656674  # "left"
 SQLITE, FRAME = b"SQLite format 3\0", b"\x28\xb5\x2f\xfd"  # how the files of SQLite and zstd begin
@@ -135,7 +135,7 @@ def unpack_bundle(path: str, folder: str) -> SqliteStore:
         rows = switch_log_on(database)
         store.write(lambda tx: _take_pieces(tx.db, store.blobs, rows))  # type: ignore[attr-defined]
         expected = apsw.Connection(":memory:")
-        migrate.migrate(expected, path, {})
+        migrate(expected, path, {})
         wanted = expected.execute(_SCHEMA).fetchall()
         expected.close()
         if store.read(lambda view: view.execute(_SCHEMA).fetchall()) != wanted:  # type: ignore[attr-defined]
@@ -193,13 +193,13 @@ def _check_schema(path: str, database: str) -> None:
     try:
         if connection.pragma(db, "application_id") != APPLICATION_ID:
             raise _not_a_bundle(path, "is not a leftoff bundle")
-        schema = migrate.version(db)
+        schema = version(db)
     except apsw.NotADBError:
         raise _not_a_bundle(path, "is not a leftoff bundle") from None
     finally:
         db.close()
-    if schema > migrate.SCHEMA:
-        raise Unsupported(f"{path} has bundle schema {schema}; this leftoff knows {migrate.SCHEMA}.")
+    if schema > SCHEMA:
+        raise Unsupported(f"{path} has bundle schema {schema}; this leftoff knows {SCHEMA}.")
 
 
 def _take_pieces(db: apsw.Connection, blobs: Blobs, rows: list[BlobRow]) -> None:

@@ -1,21 +1,30 @@
-"""Check the rows and blobs of a store against their hashes: the part of fsck that both SQL stores share.
+"""fsck: check the rows and blobs of a store against their hashes, and change nothing.
 
 A record is checked against its hash, every kept version against its digest and counters, and the columns that exist for
-listings against the records that they are derived from.
+listings against the records that they are derived from. Of an embedded store, SQLite checks the page checksums and the
+structure of the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
-from leftoff.errors import Corrupt, LeftoffError
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.model.changes import blob_of
 from leftoff.model.codec import BLOB, MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.versions import Leaves, card_of, step_of, up_to
 from leftoff.store.rows import BlobRow
 
+if TYPE_CHECKING:
+    from leftoff.store.sqlite import SqliteStore
+
+Check = Callable[[Any, "Report"], None]
+
+#: what taking a damaged row apart raises
+NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError)
 _CARD = ("workflow", "branch", "status", "title", "issue", "session")
 
 
@@ -33,6 +42,7 @@ class Report:
         self.checked: dict[str, int] = {}
         self.problems: list[dict[str, Any]] = []
         self.quarantined: list[str] = []
+        self.runs: set[int] = set()  # the numbers of damaged runs
 
     def count(self, what: str) -> None:
         self.checked[what] = self.checked.get(what, 0) + 1
@@ -41,6 +51,17 @@ class Report:
 
     def problem(self, code: str, where: str, message: str, **facts: Any) -> None:
         self.problems.append({"code": code, "where": where, "message": message, **facts})
+
+    def read(self, store: Any, check: Callable[[Any], None]) -> None:
+        """Check in one snapshot. If the store has to begin again, what was found before is forgotten."""
+        checked, problems, runs = dict(self.checked), len(self.problems), set(self.runs)
+
+        def work(view: Any) -> None:
+            self.checked, self.runs = dict(checked), set(runs)
+            del self.problems[problems:]
+            check(view)
+
+        store.read(work)
 
     def codes(self) -> set[str]:
         return {problem["code"] for problem in self.problems}
@@ -54,32 +75,118 @@ class Report:
         return {**found, "quarantined": self.quarantined}
 
 
-def check_value(report: Report, hash: bytes, data: bytes) -> None:
-    """Check a stored value against the hash under which it is found."""
-    report.count("values")
-    if sha256(data).digest() != hash:
-        report.problem("value", f"value {hash.hex()}", "Its bytes have another hash.")
-
-
-def check_strays(
-    report: Report, strays: Iterable[tuple[str, int, int]], hidden: Iterable[tuple[str]]
-) -> None:
-    """Report rows of unknown runs (table, run, number of rows), and complete runs that are hidden."""
-    for table, run, rows in strays:
-        message = f"{rows} row(s) belong to run number {run}, which is not there."
-        report.problem("stray", f"table {table}", message)
-    for (run_id,) in hidden:
-        report.problem("run", f"run {run_id}", "It is hidden, though it is complete.", run_id=run_id)
-
-
-def check_blob(report: Report, blobs: BlobSource, row: BlobRow) -> None:
-    """Read a blob and check that its content is the one that was saved."""
-    report.count("blobs")
+def inspect(store: Any, more: Iterable[Check] = ()) -> Report:
+    """Check everything. ``more``: checks that only this kind of store has, done first."""
+    report = Report(store.counted)
     try:
-        for _ in blobs.load(row):
-            pass
-    except Corrupt as error:
-        report.problem("blob", error.where, error.message, blob=row.hash.hex())
+        if not store.exists():
+            return report
+    except Corrupt:
+        report.problem("missing", store.name, "The database is gone, but its log or its blobs are there.")
+        return report
+    try:
+        for part in (*more, _check_values, _check_runs, _check_strays, _check_blobs):
+            _guarded(part, store, report)
+            store.refuses_damage = False
+    finally:
+        store.refuses_damage = True
+    return report
+
+
+def _guarded(part: Check, store: Any, report: Report) -> None:
+    """Run one part of the check. If damage stops it, report that, so that the next part gets its chance."""
+    try:
+        part(store, report)
+    except NONSENSE as error:
+        if not report.problems:  # a mistake in this code: do not rebuild a sound store for it
+            raise
+        message = f"What was read makes no sense: {type(error).__name__}: {error}"
+        report.problem("unreadable", store.where, message)
+    except Exception as error:
+        known = store.damage(error)
+        if not isinstance(known, Corrupt):
+            raise known from error
+        where = known.where or store.where
+        if known.older:
+            report.problem("wal", where, f"It{known.message.removeprefix(where)}", older=True)
+        elif not any(problem["where"] == where for problem in report.problems):
+            code = "page" if known.message.endswith("its checksum does not match.") else "unreadable"
+            report.problem(code, where, known.message)
+
+
+def _check_values(store: Any, report: Report) -> None:
+    def check(view: Any) -> None:
+        for hash, data in view.by_hash(view.q.all_values):
+            report.count("values")
+            if sha256(data).digest() != hash:
+                report.problem("value", f"value {hash.hex()}", "Its bytes have another hash.")
+
+    report.read(store, check)
+
+
+def _check_runs(store: Any, report: Report) -> None:
+    for (run,) in store.read(lambda view: view.rows(view.q.runs_to_check)):
+        before = len(report.problems)
+        _guarded(partial(_check_run, run), store, report)
+        if len(report.problems) > before:
+            report.runs.add(run)
+
+
+def _check_run(run: int, store: Any, report: Report) -> None:
+    report.read(store, lambda view: RunCheck(view, store.blobs, run, report).check())
+
+
+def _check_strays(store: Any, report: Report) -> None:
+    """Report rows of unknown runs, complete runs that are hidden, and a store that counts too few commits."""
+
+    def check(view: Any) -> None:
+        for table, run, rows in view.rows(view.q.rows_of_no_run):
+            message = f"{rows} row(s) belong to run number {run}, which is not there."
+            report.problem("stray", f"table {table}", message)
+        for run, run_id in view.rows(view.q.hidden_but_complete):
+            report.problem("run", f"run {run_id}", "It is hidden, though it is complete.", run_id=run_id)
+            report.runs.add(run)
+        newest, counted = view.one(view.q.newest_commit)[0], view.one(view.q.newest_n)
+        if counted is None or counted[0] < newest:
+            message = (
+                f"The store counts {counted[0] if counted else 0} commits, but there is number {newest}."
+            )
+            report.problem("run", "run 0", message)
+
+    report.read(store, check)
+
+
+def _check_blobs(store: Any, report: Report) -> None:
+    for columns in store.read(lambda view: list(view.by_hash(view.q.blobs))):
+        row = BlobRow(*columns)
+        report.count("blobs")
+        try:
+            for _ in store.load_blob(row.hash, row):
+                pass
+        except Corrupt as error:
+            report.problem("blob", error.where, error.message, blob=row.hash.hex())
+        except StoreUnavailable:
+            if (
+                store.read(lambda view, hash=row.hash: view.blob(hash)) is not None
+            ):  # else it was pruned meanwhile
+                raise
+
+
+def check_age(store: SqliteStore, report: Report) -> None:
+    """Compare the newest commit with the number in the lock file: a log that is cut or damaged loses commits."""
+    store.give(store.take())
+
+
+def check_structure(store: SqliteStore, report: Report) -> None:
+    """Let SQLite check the pages and the structure of its file."""
+
+    def check(view: Any) -> None:
+        report.checked["pages"] = int(view.one("PRAGMA page_count")[0])
+        for (line,) in view.execute("PRAGMA integrity_check(50)"):
+            if line != "ok":
+                report.problem("structure", store.path, str(line))
+
+    report.read(store, check)
 
 
 class RunCheck:
@@ -87,7 +194,6 @@ class RunCheck:
 
     def __init__(self, view: Any, blobs: BlobSource, run: int, report: Report) -> None:
         self.view = view
-        view.refuses = False  # report every problem instead of raising at the first
         self.blobs = blobs
         self.report = report
         self.row = view.run_row(run)

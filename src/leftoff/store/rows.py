@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from _operator import itemgetter
 from time import monotonic
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from leftoff.model.versions import Version
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from leftoff.clock import Clock
 
 
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
@@ -39,11 +42,6 @@ def half_copied() -> Conflict:
         "Another store is being copied into this one, and that has not ended.",
         hint="`leftoff store copy`, called again, goes on with it; then it can be used.",
     )
-
-
-def token_name(run: int, token: bytes) -> str:
-    """Under which name `meta` keeps the token of a version that was pruned."""
-    return f"token:{run}:{token.hex()}"
 
 
 def parent_in_card(run_id: str) -> str:
@@ -323,3 +321,25 @@ def end_of(path: str) -> bytes:
         size = file.seek(0, 2)
         file.seek(max(0, size - MOST_OUTPUT))
         return file.read(MOST_OUTPUT)
+
+
+# -- what a store says of itself: noted when it is made, told by ``Store.about``
+
+
+def first_facts(clock: Clock) -> dict[str, str]:
+    """What is noted in a store that is made now."""
+    from leftoff._version import __version__
+
+    return {
+        "store_id": os.urandom(16).hex(),
+        "created_at": str(clock.now()),
+        "created_by": __version__,
+        "written_by": __version__,
+    }
+
+
+def about(kind: str, meta: dict[str, str], runs: int, size: int) -> dict[str, Any]:
+    """The facts that every store has, from what it noted when it was made."""
+    named = {name: meta.get(name) for name in ("store_id", "created_by", "written_by")}
+    numbers = {name: int(meta[name]) if name in meta else None for name in ("schema", "created_at")}
+    return {"kind": kind, **numbers, **named, "runs": runs, "bytes": size}

@@ -22,7 +22,7 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import LeftoffError
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resuming import judge
 from leftoff.operations.runs import target
 from leftoff.operations.store_upkeep import check_store, store_info
 from leftoff.operations.watching import Changes, Happened, happened_since
@@ -337,6 +337,6 @@ def _judge(served: Served, run_id: str) -> str:
     try:
         with served.open() as project:
             found = target(project, caller, run_id)
-            return verify(project, caller, ResumeRequest(found, resumes=False)).verdict
+            return judge(project, caller, ResumeRequest(found, resumes=False)).verdict
     except LeftoffError:
         return "refuse"

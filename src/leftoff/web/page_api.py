@@ -22,7 +22,7 @@ from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical
 from leftoff.operations.checkpoints import brief_run, compare_versions, history, show
 from leftoff.operations.page_actions import act, dry_run, run_records
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resuming import judge
 from leftoff.operations.runs import check_statuses, info_of, list_project_runs, status, target
 from leftoff.operations.store_upkeep import store_info as store_info
 from leftoff.operations.watching import log_document as log_document
@@ -121,7 +121,7 @@ def _logs(project: Project, run: str, query: ApiQuery) -> Any:
 
 def _verify(project: Project, run: str, query: ApiQuery) -> Any:
     found = target(project, Caller(), query.ref(run))
-    return verify(project, Caller(), ResumeRequest(found, resumes=False)).to_json()
+    return judge(project, Caller(), ResumeRequest(found, resumes=False)).to_json()
 
 
 def _brief(project: Project, run: str, query: ApiQuery) -> Any:

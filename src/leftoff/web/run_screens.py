@@ -14,7 +14,7 @@ from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations.checkpoints import brief_run, compare_versions
 from leftoff.operations.page_actions import at_a_glance, run_records, step_of_run
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resuming import judge
 from leftoff.operations.run_files import file_at
 from leftoff.operations.runs import target
 from leftoff.operations.watching import LogFile, logs_of
@@ -311,7 +311,7 @@ _VERDICTS = {
 def go_on_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The verdict, what would be done with each step, and the brief. ``?brief=1``: also of a large run."""
     found = target(project, asked.caller, asked.ref)
-    report = verify(project, asked.caller, ResumeRequest(found, resumes=False))
+    report = judge(project, asked.caller, ResumeRequest(found, resumes=False))
     told = report.to_json()
     plan = [entry for entry in told["plan"] if entry["action"] != "skip"]
     is_briefed = len(told["plan"]) <= MOST_BRIEFED or bool(asked.query.get("brief"))

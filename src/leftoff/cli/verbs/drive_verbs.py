@@ -10,14 +10,13 @@ from leftoff.cli.options import Args, assignments, positive, step_path
 from leftoff.cli.text import clean, step_name
 from leftoff.cli.verbs.history_verbs import show_logs
 from leftoff.engine.read.find import Target
-from leftoff.engine.resume.answers import foresee_answers
 from leftoff.engine.resume.finding import REFUSE, check_codes
+from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.verdict import Report
+from leftoff.engine.resume.resume_answers import foresee_answers
 from leftoff.errors import BadDefinition, Usage, usage_errors
 from leftoff.model.ids import issue_id
-from leftoff.operations.resume.resume import find, subtask_for, to_go_back_to, unmet_criteria
-from leftoff.operations.resume.verdict import verify
+from leftoff.operations.resuming import find, judge, subtask_for, to_go_back_to, unmet_criteria
 from leftoff.operations.run_reports import step_named
 from leftoff.operations.runs import target
 from leftoff.operations.workflow_runs import RunRequest, check_agents, definition_of_twin, foresee_run
@@ -155,11 +154,11 @@ def run_resume(args: Args, ctx: Context) -> int:
     request = _resume_request(args, ctx, target, accepted)
     if not args.dry_run and request.over is None:
         return resume(ctx, request)
-    report = verify(ctx.project, ctx.caller, request)
+    report = judge(ctx.project, ctx.caller, request)
     if not args.dry_run:
         report.accept(accepted)
         return _finished(report, ctx)
-    foresee_answers(report, request)
+    foresee_answers(report)
     return show_verdict(ctx, report, plan=True)
 
 
@@ -204,7 +203,7 @@ def _only_steps(ctx: Context, target: Target, given: list[str]) -> tuple[list[st
     return [step for step, _ in found], {path: how for _, new in found for path, how in new.items()}
 
 
-def _finished(report: Report, ctx: Context) -> int:
+def _finished(report: Verdict, ctx: Context) -> int:
     """A completed run has nothing left, whatever became of what it made."""
     row = report.world.row
     if report.verdict == REFUSE:
@@ -234,4 +233,4 @@ def run_verify(args: Args, ctx: Context) -> int:
         deep=bool(args.deep),
         resumes=False,
     )
-    return show_verdict(ctx, verify(ctx.project, ctx.caller, request), plan=False)
+    return show_verdict(ctx, judge(ctx.project, ctx.caller, request), plan=False)

@@ -6,7 +6,7 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, number, step_path
 from leftoff.cli.text import clean, step_name
 from leftoff.engine.resume.finding import ASK, REFUSE
-from leftoff.engine.resume.verdict import Report
+from leftoff.engine.resume.judge import Verdict
 from leftoff.engine.steps.approvals import REJECT as REJECTED
 from leftoff.errors import CannotResume, LeftoffError, NeedsPerson, Usage, usage_errors
 from leftoff.model.words import in_words
@@ -54,7 +54,7 @@ def run_start(args: Args, ctx: Context) -> int:
     return 0
 
 
-def _refused(report: Report) -> LeftoffError:
+def _refused(report: Verdict) -> LeftoffError:
     """Return the error for a run that should continue, but its protocol does not allow that."""
     try:
         report.refuse("")

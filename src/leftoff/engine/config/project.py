@@ -207,7 +207,6 @@ class Project:
         self.at = clock.now()  # when the call began
         # Whether to drain waiting hook events, and import edits of a protocol's files, before the first read.
         self.takes_in_edits = True
-        self.met: int | None = None  # the run that was looked at last: a report is most likely about it
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None

@@ -201,7 +201,6 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
     if found is None and prefix in (None, ref.at):  # written id:…, it can be nothing else
         found = view.aliased(ref.at, row.run) or _shortened(view, ref.at, row.run)
     if found is None:
-        view.need_all_checkpoints(row.run)
         hint = "" if prefix and is_hex(prefix) else _A_PREFIX
         raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.", hint=hint)
     return found[1]
@@ -209,7 +208,6 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
 
 def _back(view: View, row: RunRow, ref: Ref, back: int) -> Version:
     """Return the checkpoint that is so many back. Those that only begin a rollback do not count."""
-    view.need_all_checkpoints(row.run)
     limit = back + 1
     while True:
         sealed = view.versions(row.run, sealed=True, limit=limit)

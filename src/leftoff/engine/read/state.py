@@ -72,7 +72,6 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
     version = view.version(run, seq)
     if version is not None:
         return version
-    view.need_all_checkpoints(run)
     bounds = view.bounds(run)
     newest = bounds[1] if bounds else 0
     if not 0 < seq < newest:

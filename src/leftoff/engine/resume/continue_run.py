@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.engine.write.commit import Guard
-    from leftoff.engine.write.report import Make
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
@@ -38,24 +37,41 @@ def driver_of(store: Store, target: Target, now: int, session: str | None) -> Le
 def continue_run(
     store: Store,
     request: ResumeRequest,
-    at: int,
+    terms: Terms,
     *,
+    decided: RunRow,
     scrubber: Scrubber | None,
     session: str | None = None,
-    guard: Guard = NO_GUARD,
 ) -> ChangeSet:
-    """The run is running again, and what was in flight or failed is to be done. The changes that were given."""
-    given = ChangeSet(scrubber)
+    """Make the run running again; what was in flight or failed is to be done. Return the variables that were set.
+
+    ``decided``: the run as it was judged: ``Moved`` if it is not at that version any more.
+    """
+    at, guard, given = terms.at, terms.guard, ChangeSet(scrubber)
     for key, value in request.variables.items():
         given.put("variable", key, value)
     ready, blobs = save_blobs(store, given)
     moved: list[RunRow] = []
-    make = _opened_again(store, request, at, session)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(store, tx, row.run, row.run_id)
+        put_back(reader, changes, at)
+        if row.card.get("program") is not None:  # nobody is at work before it is started again
+            changes.put("run", "status", "paused")
+        if session is not None and session != row.session:
+            changes.put("run", "session_id", session)
+        steps = lifecycle.Steps(reader, changes, at)
+        steps.declare(request.adds.items())
+        seal = request.seal()
+        if seal is not None:  # a step and the later ones, or single ones, are to be done again
+            known = steps.all()
+            for path in request.repeated(known):
+                steps.move(path, lifecycle.redo(known[path]))
+        return seal
 
     def work(tx: Tx) -> None:
         row = _row(tx, request.target)
-        if request.decided is not None:
-            need_unmoved(tx, request.decided)
+        need_unmoved(tx, decided)
         lease = refuse_driven(tx, row.run, row.run_id, at, session)
         if request.seq is not None:
             rollback_in(store, tx, Head.of(row), request.seq, at, guard)
@@ -70,33 +86,6 @@ def continue_run(
     store.write(work)
     drop_talk(store, moved)
     return given
-
-
-def _opened_again(store: Store, request: ResumeRequest, at: int, session: str | None) -> Make:
-    """What makes of a run, in its transaction, one that is running again."""
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        reader = Reader(store, tx, row.run, row.run_id)
-        put_back(reader, changes, at)
-        if row.card.get("program") is not None:  # nobody is at work before it is started again
-            changes.put("run", "status", "paused")
-        if session is not None and session != row.session:
-            changes.put("run", "session_id", session)
-        steps = lifecycle.Steps(reader, changes, at)
-        steps.declare(request.adds.items())
-        return _again_from(steps, request)
-
-    return make
-
-
-def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:
-    """Put a step and the later ones, or single ones, back to be done; that is a rollback, too."""
-    seal = request.seal()
-    if seal is not None:
-        steps = writer.all()
-        for path in request.repeated(steps):
-            writer.move(path, lifecycle.redo(steps[path]))
-    return seal
 
 
 def go_back(

@@ -1,10 +1,14 @@
-"""What one check says of the world, and what all of them together allow."""
+"""Findings: what a check reports about the world, their codes and levels, and what several of them mean together.
+
+The worst level is the verdict: ``resume`` continues, ``warn`` continues and says so, ``ask`` needs a person, ``refuse``
+cannot continue.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leftoff.errors import CannotResume, Invalid, Usage
+from leftoff.errors import Invalid, NeedsPerson, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +17,13 @@ if TYPE_CHECKING:
 
 BRING_BACK = "bring the copy back"  # of an output that is gone
 STOP = "stop"
-WAITING = "approval.waiting"  # a person is to choose, or whoever goes on does
+WAITING = "approval.waiting"  # a person is to choose, or the agent that continues does
 UNAPPROVED = "approval.missing"  # a phase of a protocol that only a person approves
+UNTRUSTED = "definition.untrusted"
 RESUME, WARN, ASK, REFUSE = "resume", "warn", "ask", "refuse"
 LEVELS = (RESUME, WARN, ASK, REFUSE)
 
-# Every code, and how bad it is unless a project says otherwise.
+# Every code, with its level unless a project sets another.
 CODES: dict[str, str] = {
     "integrity.digest": REFUSE,
     "integrity.record": REFUSE,
@@ -43,7 +48,7 @@ CODES: dict[str, str] = {
     "git.head_moved": WARN,
     "git.dirty": WARN,
     "definition.changed": ASK,
-    "definition.untrusted": ASK,
+    UNTRUSTED: ASK,
     "issue.labels": WARN,
     "issue.body": ASK,
     "issue.closed": ASK,
@@ -61,7 +66,6 @@ CODES: dict[str, str] = {
     "step.rejected": WARN,
     "blocked.errors": ASK,
 }
-_SHOWN = 3
 # `--yes` does not answer these
 NEVER_YES = (
     "integrity.salvaged",
@@ -70,39 +74,17 @@ NEVER_YES = (
     "step.waiting",
     UNAPPROVED,
     "variables.redacted",
-    "definition.untrusted",
+    UNTRUSTED,
 )
-
-
-def is_fixed(code: str) -> bool:
-    """Whether its level is not for a project to change."""
-    return code.startswith(("integrity.", "lease.")) or code == "definition.untrusted"
-
-
-def check_codes(codes: Iterable[str]) -> tuple[str, ...]:
-    """Codes that somebody accepts: each must be one, and one that can be accepted."""
-    given = tuple(codes)
-    for code in given:
-        if code not in CODES:
-            from difflib import get_close_matches
-
-            near = get_close_matches(code, CODES, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"Codes: {', '.join(CODES)}."
-            raise Usage(f"There is no finding {code!r} to accept.", hint=hint)
-        if CODES[code] == REFUSE and is_fixed(code):
-            raise Usage(
-                f"{code} cannot be accepted: it is a refusal.",
-                hint="`leftoff verify RUN` says what to do about it.",
-            )
-    return given
 
 
 @dataclass
 class Finding:
-    """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps; ``paths``: files.
+    """One thing that a check found.
 
-    ``level``: that of its code, unless a check says otherwise. ``clears``: collection and key of the record that is
-    dropped once it was accepted. ``digest``: of the definition that an answer is about, and no other.
+    ``level``: that of its code, unless a check sets another. ``choices``: what a person may answer. ``paths``: files.
+    ``clears``: collection and key of the record that is dropped once it was accepted. ``digest``: of the definition
+    that an answer is about. ``secrets``: the names of values that were not stored, and that a person can type.
     """
 
     code: str
@@ -115,29 +97,28 @@ class Finding:
     paths: tuple[str, ...] = ()
     clears: tuple[str, ...] = ()
     digest: str = ""
+    secrets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.level = self.level or CODES[self.code]
 
     @property
     def asked(self) -> tuple[str, str | None, str, str]:
-        """What somebody is asked by it: of one subject several things may be said."""
+        """What identifies the question: several things may be found about one subject."""
         return self.code, self.subject, self.message, self.digest
 
+    def set_level(self, levels: Mapping[str, str]) -> None:
+        """Take the level that the project sets. A level that a check has set itself stays."""
+        if self.level == CODES[self.code]:
+            self.level = levels.get(self.code, self.level)
+
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "level": self.level,
-            "code": self.code,
-            "message": self.message,
-            "hint": self.hint,
-            "subject": self.subject,
-        }
+        found = {name: getattr(self, name) for name in ("level", "code", "message", "hint", "subject")}
         if self.diff is not None:
             found["diff"] = self.diff
-        if self.paths:
-            found["paths"] = list(self.paths)
-        if self.choices:
-            found["choices"] = list(self.choices)
+        for name in ("paths", "choices"):
+            if getattr(self, name):
+                found[name] = list(getattr(self, name))
         if self.digest:
             found["digest"] = self.digest
         return found
@@ -146,39 +127,61 @@ class Finding:
         return f"<{self.level} {self.code}: {self.message}>"
 
 
-def worst(findings: Iterable[Finding]) -> str:
-    return max((finding.level for finding in findings), key=LEVELS.index, default=RESUME)
-
-
-def stop_at(findings: Iterable[Finding], hint: str) -> None:
-    """`CannotResume`, where something refuses or needs a person. ``hint``: how ``{codes}`` are accepted."""
-    found = list(findings)
-    refused = [finding for finding in found if finding.level == REFUSE]
-    stops = refused or [finding for finding in found if finding.level == ASK]
-    if not stops:
-        return
-    told = " ".join(finding.message for finding in stops[:_SHOWN])
-    more = f" And {len(stops) - _SHOWN} more." if len(stops) > _SHOWN else ""
-    codes = sorted({finding.code for finding in stops})
-    what = stops[0].hint if refused else hint.format(codes=codes)
-    raise CannotResume(f"{told}{more}", findings=stops, hint=what)
+def some(words: list[str], most: int = 5, between: str = "; ") -> str:
+    """Return the first few of a list in one line, and how many more there are."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return between.join(words[:most]) + more
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """What a command ends with: corrupt before held before refused; then a question; else all is well."""
-    found = list(findings)
-    refused = [finding.code for finding in found if finding.level == REFUSE]
+    """Return the exit code for findings: corrupt before held before refused, then a question."""
+    levels = {finding.level for finding in findings}
+    refused = [finding.code for finding in findings if finding.level == REFUSE]
     if any(code.startswith("integrity.") for code in refused):
         return 4
-    if "lease.held" in refused:
-        return 5
     if refused:
-        return 6
-    return 7 if any(finding.level == ASK for finding in found) else 0
+        return 5 if "lease.held" in refused else 6
+    return 7 if ASK in levels else 0
+
+
+def is_fixed(code: str) -> bool:
+    """Return whether a project cannot change the level of this code."""
+    return code.startswith(("integrity.", "lease.")) or code == UNTRUSTED
+
+
+def check_codes(codes: Iterable[str]) -> tuple[str, ...]:
+    """Return the codes that a user accepts. Raise `Usage` for one that does not exist or cannot be accepted."""
+    given = tuple(codes)
+    for code in given:
+        if code not in CODES:
+            raise Usage(f"There is no finding {code!r} to accept.", hint=_did_you_mean(code, "{}"))
+        if CODES[code] == REFUSE and is_fixed(code):
+            raise Usage(
+                f"{code} cannot be accepted: it is a refusal.",
+                hint="`leftoff verify RUN` says what to do about it.",
+            )
+    return given
+
+
+def check_by_proxy(codes: Iterable[str], run_id: str) -> None:
+    """Raise if an agent accepts a code that only a person can accept."""
+    for code in check_codes(codes):
+        if code in NEVER_YES:
+            raise NeedsPerson(
+                f"{code} cannot be accepted here.",
+                hint=f"A person decides it, in a shell: leftoff resume {run_id}",
+            )
+
+
+def _did_you_mean(code: str, quoted: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(code, CODES, 1)
+    return f"Did you mean {quoted.format(near[0])}?" if near else f"Codes: {', '.join(CODES)}."
 
 
 def levels_of(section: Mapping[str, Any]) -> dict[str, str]:
-    """The levels that a project sets, checked. ``section`` is `[verify]` as it is written."""
+    """Return the levels that a project sets. ``section`` is `[verify]` as it is written."""
     given = section.get("levels", {})
     if not isinstance(given, dict):
         raise Invalid(
@@ -186,40 +189,24 @@ def levels_of(section: Mapping[str, Any]) -> dict[str, str]:
         )
     out = {}
     for code, level in _flat(given).items():
+        path = f"levels.{code}"
         if code not in CODES:
-            from difflib import get_close_matches
-
-            near = get_close_matches(code, CODES, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Codes: {', '.join(CODES)}."
-            raise Invalid(f"[verify.levels] has no code {code!r}.", path=f"levels.{code}", hint=hint)
+            hint = _did_you_mean(code, "{!r}")
+            raise Invalid(f"[verify.levels] has no code {code!r}.", path=path, hint=hint)
         if is_fixed(code):
-            raise Invalid(
-                f"The level of {code} cannot be changed.",
-                path=f"levels.{code}",
-                hint="Remove it from [verify.levels].",
-            )
+            wrong = f"The level of {code} cannot be changed."
+            raise Invalid(wrong, path=path, hint="Remove it from [verify.levels].")
         if level not in LEVELS:
-            raise Invalid(
-                f"[verify.levels] {code}: there is no level {level!r}.",
-                path=f"levels.{code}",
-                hint=f"Levels: {', '.join(LEVELS)}.",
-            )
+            wrong = f"[verify.levels] {code}: there is no level {level!r}."
+            raise Invalid(wrong, path=path, hint=f"Levels: {', '.join(LEVELS)}.")
         out[code] = level
     return out
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """``git.dirty = "ask"`` in TOML is a table in a table; quoted, it is one key."""
+    """Flatten tables: ``git.dirty = "ask"`` in TOML is a table in a table; quoted, it is one key."""
     out: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{above}{key}"
         out.update(_flat(value, f"{name}.") if isinstance(value, dict) else {name: value})
     return out
-
-
-def levelled(finding: Finding, levels: Mapping[str, str]) -> Finding:
-    """With the level that the project gives it. What a check has softened itself stays softer."""
-    wanted = levels.get(finding.code)
-    if wanted is not None and finding.level == CODES[finding.code]:
-        finding.level = wanted
-    return finding

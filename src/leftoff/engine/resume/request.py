@@ -1,4 +1,4 @@
-"""How a run shall go on, in the one shape that every face asks in; and which steps that means."""
+"""What a user asks for when a run is to continue, and which steps that means."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.read.find import Target
-    from leftoff.engine.resume.checks.world import World
-    from leftoff.store.rows import RunRow
+    from leftoff.engine.resume.world import World
 
-_DONE = ("completed", "skipped")
+DONE = ("completed", "skipped")
 
 
 class ResumeRequest(NamedTuple):
-    """What is asked for. ``target``: the run, and the version to go back to where that is an older one.
+    """How a run shall continue. Every face asks in this shape.
 
-    ``from_step``: this step and every later one are done again. ``only``: nothing but these is done, finished ones
-    again (``None``: all that is left); ``failed``: what failed is among them; ``adds``: those that are new, with what
-    is known of them. ``repeat``: single steps that are done once more, whatever comes after them. ``variables``: values
-    that are set first. ``accept``: findings that stand in nobody's way; ``answers``: what is chosen where there is a
-    choice, by code, or by code:subject for one finding; ``yes``: the answer to most others. ``restart``: what still
-    runs of a step is ended, not followed.
-    ``workflow``: the definition as it shall be from now on, where its file was given. ``deep``: every file is hashed.
-    Not ``resumes``: somebody only looks. ``decided``: the run as it was when that was agreed to. ``shown``: the digest
-    of the definition that was shown then, where it came from elsewhere. ``seen``: what stands for the questions that
-    they were shown, which the answers are about.
+    ``target``: the run, and the version to go back to if that is an older one. ``from_step``: this step and every later
+    one run again. ``only``: nothing but these steps runs, finished ones again (``None``: all that is left); ``failed``:
+    failed steps are among them; ``adds``: those of them that are new, with their records. ``repeat``: single steps that
+    run once more. ``variables``: values that are set first. ``accept``: codes of findings that are accepted;
+    ``answers``: a choice by code, or by code:subject; ``yes``: the answer to most other questions. ``restart``: a step
+    that still runs is ended, not followed. ``workflow``: the definition from now on, if its file was given. ``deep``:
+    every file is hashed. Not ``resumes``: the user only looks. ``seen``: the stamp of the questions that were shown, if
+    the answers are about those.
     """
 
     target: Target
@@ -50,38 +47,36 @@ class ResumeRequest(NamedTuple):
     workflow: Any = None
     deep: bool = False
     resumes: bool = True
-    decided: RunRow | None = None
     answers: Mapping[str, str] = {}
-    shown: str = ""
     seen: str | None = None
 
     @property
     def goes_on(self) -> bool:
-        """Whether the run only goes on from where it is: nothing is set, or done again."""
+        """Return whether the run only continues from where it is: nothing is set or done again."""
         other = self.from_step is not None or self.only or self.failed or self.repeat or self.variables
         return self.target.version is None and not other
 
     @property
     def over(self) -> str | None:
-        """What is said of a completed run that is not to do anything again: it has nothing left."""
+        """Return what to say if the run is completed and nothing is to run again."""
         again = self.from_step is not None or self.only or self.repeat
         return nothing_left(self.target) if self.target.row.status == "completed" and not again else None
 
     @property
     def seq(self) -> int | None:
-        """The version to go back to; ``None``: it goes on from where it is."""
+        """Return the version to go back to, None if the run continues from its head."""
         version = self.target.version
         return version.seq if version is not None and version.seq != self.target.row.seq else None
 
     def repeated(self, steps: Mapping[str, Any]) -> set[str]:
-        """All that is done once more, with the steps that contain it."""
+        """Return all steps that run once more, with the steps that contain them."""
         found = with_outer(steps, self.repeat)
         if self.from_step is not None:
             found |= set(from_step(steps, self.from_step, self.target.row.run_id))
         return found
 
     def seal(self) -> Seal | None:
-        """How going back to do steps again is sealed."""
+        """Return how going back to do steps again is sealed."""
         if self.from_step is not None:
             return Seal("rollback", self.from_step, f"again from {shown_step(self.from_step)}")
         if not self.repeat:
@@ -92,7 +87,7 @@ class ResumeRequest(NamedTuple):
 
 
 def nothing_left(target: Target) -> str | None:
-    """What is said of a run that is over, unless somebody means an older version of it."""
+    """Return what to say of a finished run, unless an older version of it is meant."""
     row = target.row
     if row.status not in FINISHED or target.version is not None:
         return None
@@ -100,7 +95,7 @@ def nothing_left(target: Target) -> str | None:
 
 
 class Selection(NamedTuple):
-    """The steps that a request means: those done once more; the only ones to do (``None``: all that is left)."""
+    """The steps that a request means: those that run once more, and the only ones to run (``None``: all)."""
 
     repeat: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
@@ -108,12 +103,11 @@ class Selection(NamedTuple):
     resumes: bool = True
 
     def leaves_out(self, path: str) -> bool:
-        """Whether a step is not among those that shall be done now."""
         return self.only is not None and path not in self.only
 
 
 def select(world: World, request: ResumeRequest) -> Selection:
-    """What a request means for the steps of a run."""
+    """Work out what a request means for the steps of a run."""
     steps, restart = world.steps, request.restart
     if request.from_step is not None:
         repeat = from_step(steps, request.from_step, world.run_id)
@@ -128,30 +122,24 @@ def select(world: World, request: ResumeRequest) -> Selection:
     if not named:
         return Selection(restart=restart, resumes=request.resumes)
     for step in named:
-        from_step(steps, step, world.run_id)  # says which there are, where there is none
+        from_step(steps, step, world.run_id)  # raises if there is no such step
     wanted = with_outer(steps, named)
-    done = {path for path in named if steps.get(path, {}).get("status") in _DONE}
-    _check_needs(world, wanted)
-    again = with_outer(steps, done) & set(world.leaves()) if done else ()
-    return Selection(frozenset(again), frozenset(wanted), restart, request.resumes)
-
-
-def _check_needs(world: World, wanted: Collection[str]) -> None:
-    """A step whose needs are neither done nor among the wanted could never begin."""
-    graph = world.records.get("context", {}).get("graph")
-    needs = graph.get("needs") if isinstance(graph, dict) else None
+    needs = world.needs()
     for path in sorted(wanted):
-        for other in (needs or {}).get(path, ()):
+        for other in needs.get(path, ()):
             status = world.steps.status(other) or "completed"
-            if other not in wanted and status not in _DONE:
+            if other not in wanted and status not in DONE:
                 raise Conflict(
                     f"Step {shown_step(path)} needs {shown_step(other)}, which {in_words(status)}.",
                     hint=f"Name it too: --only {step_word(other)} {step_word(path)}",
                 )
+    done = {path for path in named if steps.get(path, {}).get("status") in DONE}
+    again = with_outer(steps, done) & set(world.leaves()) if done else ()
+    return Selection(frozenset(again), frozenset(wanted), restart, request.resumes)
 
 
 def from_step(steps: Mapping[str, Any], step: str, run_id: str) -> list[str]:
-    """The step, what is below it, every later one in declared order, and the steps that contain it."""
+    """Return the step, the steps below it, every later one in declared order, and the steps that contain it."""
     ordered = in_order(steps)
     first = next((i for i, path in enumerate(ordered) if path == step or path.startswith(step + "/")), None)
     if first is None:
@@ -161,7 +149,7 @@ def from_step(steps: Mapping[str, Any], step: str, run_id: str) -> list[str]:
 
 
 def with_outer(steps: Mapping[str, Any], some: Collection[str]) -> set[str]:
-    """These steps, what is below them, and the steps that contain them."""
+    """Return these steps, the steps below them, and the steps that contain them."""
     wanted = set(some)
     outer = inner_steps(wanted)
     return {path for path in steps if path in outer or not wanted.isdisjoint((path, *ancestors(path)))}

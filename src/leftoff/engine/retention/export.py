@@ -20,8 +20,7 @@ from leftoff.host import Process, this_process
 from leftoff.model.versions import Version
 from leftoff.store.bundle import check_target, damaged, pack_bundle, temporary_store, unpack_bundle
 from leftoff.store.rows import Holder
-from leftoff.store.tables import TABLES
-from leftoff.store.transfer import RowBatch, RowCopy
+from leftoff.store.store_copy import TABLES, RowBatch, RowCopy
 
 if TYPE_CHECKING:
     from leftoff.engine.lifecycle.imported_runs import Mark

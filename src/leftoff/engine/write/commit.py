@@ -19,7 +19,7 @@ from leftoff.model.codec import MASK, checkpoint_id
 from leftoff.model.ids import shown_step
 from leftoff.model.versions import Version
 from leftoff.model.words import TRIGGERS
-from leftoff.store.base import VALUE_MAX
+from leftoff.store.base import VALUE_MAX, Stood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ new_token = _Tokens().next  # what makes a commit recognisable when it is tried 
 
 class Terms:
     """When a commit is made, by what right, how it is sealed, by which token it is known again, and the blobs that were
-    saved for it beforehand. ``likely``: the number of the run that it will most likely turn out to be about."""
+    saved for it beforehand."""
 
-    __slots__ = ("at", "blobs", "guard", "likely", "seal", "token")
+    __slots__ = ("at", "blobs", "guard", "seal", "token")
 
     def __init__(
         self,
@@ -125,14 +125,12 @@ class Terms:
         seal: Seal | None = None,
         token: bytes = b"",
         blobs: Sequence[BlobRow] | None = None,
-        likely: int | None = None,
     ) -> None:
         self.at = at
         self.guard = guard
         self.seal = seal
         self.token = token or new_token()
         self.blobs: Sequence[BlobRow] = blobs or ()
-        self.likely = likely
 
 
 def commit(
@@ -151,11 +149,21 @@ def commit_apart(
     changes, rows = save_blobs(store, changes)
     if rows:
         terms.blobs = [*rows, *terms.blobs]
-    done = store.write(lambda tx: commit_in(tx, head, changes, terms), durable=durable)
+    done = store.commit(lambda tx: commit_in(tx, head, changes, terms), _stood(head, terms), durable=durable)
     if done is None:
         return None, _nothing
     version, since, apply = done
     return version, lambda: head.adopt(since, version.seq, apply.digest, apply)
+
+
+def _stood(head: Head, terms: Terms) -> Stood | None:
+    """Return where this process takes the run to stand, if it knows enough of it."""
+    seq, digest = head.at
+    if not (seq and head.counts):
+        return None
+    return Stood(
+        head.run, head.run_id, seq, digest.to_bytes(32, "big"), head.counts, terms.guard.epoch, terms.token
+    )
 
 
 def _nothing() -> None:
@@ -164,10 +172,6 @@ def _nothing() -> None:
 
 def commit_in(tx: Tx, head: Head, changes: ChangeSet, terms: Terms) -> tuple[Version, int, Apply] | None:
     """The part inside the transaction. May run again after a rollback: it changes nothing but rows."""
-    if tx.fetches:
-        from leftoff.engine.write.foresee import foresee
-
-        foresee(tx, head, changes, terms.guard.attempt)
     now = tx.head(head.run)
     if now is None:
         raise gone(head.run_id)

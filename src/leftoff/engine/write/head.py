@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         lengths: dict[str, int]
         items: dict[str, Any]
 
+        def packed_counts(self) -> str: ...
+
 
 LIMIT = 20_000  # rows remembered; a run with more is looked up
 
@@ -33,12 +35,13 @@ LIMIT = 20_000  # rows remembered; a run with more is looked up
 class Head:
     """One run, as last seen by this process."""
 
-    __slots__ = ("at", "empty", "items", "lengths", "rows", "run", "run_id")
+    __slots__ = ("at", "counts", "empty", "items", "lengths", "rows", "run", "run_id")
 
     def __init__(self, run: int, run_id: str, seq: int, digest: int) -> None:
         self.run = run
         self.run_id = run_id
         self.at = (seq, digest)  # one thing: threads read it while another sets it
+        self.counts = ""  # of its leaf steps by status, packed; empty: not known
         self.rows: dict[tuple[str, str], Row | None] = {}
         self.empty: frozenset[str] = frozenset()  # collections without any record
         self.lengths: dict[str, int] = {}  # of spread lists
@@ -51,7 +54,9 @@ class Head:
     @classmethod
     def of(cls, row: RunRow) -> Head:
         """The head of a run as its row has it."""
-        return cls(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+        head = cls(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+        head.counts = row.counts
+        return head
 
     def adopt(self, since: int, seq: int, digest: int, learned: Learned | None) -> None:
         """A commit of ours became durable: it went from ``since`` to ``seq``, and this is what it learned."""
@@ -66,6 +71,7 @@ class Head:
             self.items.update(learned.items)
         else:
             self.rows, self.lengths, self.items = learned.fresh, learned.lengths, learned.items
+        self.counts = learned.packed_counts() if learned is not None else ""
         self.at = (seq, digest)
 
 

@@ -86,11 +86,7 @@ def report(
     def work(tx: Tx) -> Reported:
         wanted = ChangeSet(scrubber)
         wanted.changes.update(ready.changes)
-        addresses = (("run", ""), *ready.changes)
-        if terms.likely is not None:
-            tx.fetch(terms.likely, addresses, terms.guard.attempt)
         row = find(tx)
-        tx.fetch(row.run, addresses, terms.guard.attempt)
         tx.prove(row)
         return report_in(store, tx, row, make, terms, wanted)
 

@@ -1,38 +1,34 @@
-"""What was in flight when the run's last driver died, attempt by attempt.
+"""Judge what was in flight when the run's last driver died, attempt by attempt.
 
-An exit code that was written is believed: it says that nothing of the attempt runs any more, wherever it ran. A process
-that still runs is followed. An attempt that never began counts for nothing. Where nobody knows how a command ended,
-only declared outputs together with checks that hold prove that it is done; a file that merely exists may be half
-written, and so may variables be that it left. A step that must not simply run again is for a person to judge.
+An exit code that was written is believed: nothing of the attempt runs any more, wherever it ran. A process that still
+runs is followed. An attempt that never began counts for nothing. If it is not known how a command ended, only declared
+outputs together with checks that hold prove that it is done: a file that merely exists may be half written, and so may
+variables that it left. A step that is not safe to repeat is for a person to judge.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from leftoff.host import UNKNOWN, scope
-from leftoff.store.rows import misplaced
+from leftoff.store.rows import Attempt, misplaced
+from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from leftoff.store.rows import Attempt
-    from leftoff.workflow.definition.model import Step, Workflow
 
 RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
 TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
 NOT_IDEMPOTENT, ELSEWHERE = "step.not_idempotent", "step.elsewhere"
-# Errors of steps of which nobody knows how far they came.
+# Errors of steps of which it is not known how far they came.
 CUT_OFF = ("killed", "timeout", "signal", "damaged")
 
 
 class Orphan:
     """An attempt without a driver: what to do about it (``action``), and why.
 
-    ``ends``: nobody waits for it any more, as its step is to be done anew.
+    ``ends``: it just ends, as its step is to be done again.
     """
 
     def __init__(self, attempt: Attempt, step: Step, folder: AttemptFolder) -> None:
@@ -51,13 +47,13 @@ class Orphan:
         return self
 
     def again(self, why: str) -> Orphan:
-        """It is to be done again; where that must not simply be, a person decides."""
+        """Do it again; if it is not safe to repeat, a person decides."""
         if self.step.idempotent:
             return self.judged(RUN, why)
         return self.judged(ASK, f"{why}, and it is not safe to repeat", NOT_IDEMPOTENT)
 
     def end(self) -> None:
-        """Its step is done anew, whatever this attempt did or does; a person decides whether that may be."""
+        """Its step is done again, whatever this attempt did or does; if that is not safe, a person decides."""
         if self.action in (REATTACH, CHECK, ASK):
             self.again("it was in flight")
         elif self.action == ADOPT:
@@ -74,9 +70,9 @@ def orphans(
     *,
     back: bool = False,
 ) -> tuple[list[Orphan], list[Attempt]]:
-    """The attempts of steps that were in flight, judged; and those that the records know nothing of.
+    """Return the attempts of steps that were in flight, judged; and those that the records know nothing of.
 
-    ``back``: the records are those of an older version, which knows nothing of them; they are all to end.
+    ``back``: the records are those of an older version, so all attempts are to end.
     """
     found, strays = [], []
     for attempt in attempts:
@@ -88,7 +84,7 @@ def orphans(
         if step is None or not open_ or not (back or _fits(old, step, attempt, record)):
             strays.append(attempt)
         else:
-            found.append(judge(Orphan(attempt, step, folder_of(attempt, store_folder))))
+            found.append(judge_attempt(Orphan(attempt, step, folder_of(attempt, store_folder))))
     return found, strays
 
 
@@ -99,7 +95,7 @@ def folder_of(attempt: Attempt, store_folder: str) -> AttemptFolder:
 
 
 def lives(attempt: Attempt, store_folder: str) -> bool:
-    """Whether something of an attempt runs on this machine. Its shim may serve another one by now."""
+    """Return whether something of an attempt runs on this machine. Its shim may serve another one by now."""
     process = attempt.process
     if process is None or process.state() == UNKNOWN or folder_of(attempt, store_folder).exit():
         return False
@@ -107,7 +103,7 @@ def lives(attempt: Attempt, store_folder: str) -> bool:
 
 
 def was_cut_off(record: Mapping[str, Any]) -> bool:
-    """Whether a step failed in such a way that nobody knows how far it came, and was not tried since."""
+    """Return whether a step failed so that it is not known how far it came, and was not tried since."""
     error = record.get("error")
     return (
         record.get("status") in ("failed", "pending")
@@ -117,7 +113,7 @@ def was_cut_off(record: Mapping[str, Any]) -> bool:
 
 
 def step_of(workflow: Workflow, path: str, record: Mapping[str, Any]) -> Step | None:
-    """The definition of a step, or of what it is an item of."""
+    """Return the definition of a step, or of the `foreach` that it is an item of."""
     step = workflow.find(path)
     if step is None and "item" in record:
         step = workflow.find(path.rpartition("/")[0])
@@ -125,7 +121,7 @@ def step_of(workflow: Workflow, path: str, record: Mapping[str, Any]) -> Step | 
 
 
 def _in_flight(attempt: Attempt, record: Mapping[str, Any]) -> bool:
-    """Whether the step's record is still about this attempt. One that was put back may have ended well."""
+    """Return whether the step's record is still about this attempt. One that was put back may have ended well."""
     status = record.get("status")
     return attempt.number == attempt.current and (
         status == "running" or (status == "pending" and "interrupted_at" in record)
@@ -133,7 +129,7 @@ def _in_flight(attempt: Attempt, record: Mapping[str, Any]) -> bool:
 
 
 def _fits(old: Workflow, step: Step, attempt: Attempt, record: Mapping[str, Any]) -> bool:
-    """Whether the step is still of the kind that the attempt was started for, and still waits for its end."""
+    """Return whether the step still has the kind that the attempt was started for, and still waits for its end."""
     before = old.find(step.path)
     if before is None or before.kind != step.kind or (before.foreach is None) != (step.foreach is None):
         return False
@@ -142,8 +138,8 @@ def _fits(old: Workflow, step: Step, attempt: Attempt, record: Mapping[str, Any]
     return step.foreach is not None
 
 
-def judge(orphan: Orphan) -> Orphan:
-    """What can be known of an attempt from here."""
+def judge_attempt(orphan: Orphan) -> Orphan:
+    """Work out what can be known of an attempt from here."""
     process, folder, step = orphan.attempt.process, orphan.folder, orphan.step
     ended = _judge_exit(orphan)
     if ended is not None:

@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from threading import Event, Thread
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,7 +20,7 @@ from leftoff.clock import Clock, iso, millis
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.config.settings import Redaction
-from leftoff.engine.lifecycle.opening import Opening, open_run, opening_changes, start_in
+from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
 from leftoff.engine.lifecycle.rewind import rollback_to
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps.approvals import how
@@ -29,15 +29,16 @@ from leftoff.engine.workspace.git import dirty_paths
 from leftoff.engine.workspace.tracking import Found
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, Seal, Terms, commit_in, save_blobs
-from leftoff.engine.write.head import Head, need_known
+from leftoff.engine.write.head import Head, need_known, need_run
 from leftoff.engine.write.rewound import mark_rewound
+from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
 from leftoff.host import Process, this_process
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
+from leftoff.store.news import NO_FILE, Watch
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
-from leftoff.store.watch import NO_FILE, Watch
 from leftoff.workflow.definition.model import Step, Workflow
 from leftoff.workflow.processes import groups
 from leftoff.workflow.processes.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower
@@ -60,7 +61,6 @@ from leftoff.workflow.run.scheduler import Scheduler
 from leftoff.workflow.template.shell_values import OWN_NAME
 
 Observer = Callable[[dict[str, Any]], None]
-Ask = Callable[[str, str, str], bool]  # a finding's code, its message, its hint: whether to continue
 T = TypeVar("T")
 
 LOOK = 0.5  # seconds between looks for a person's decision
@@ -77,9 +77,9 @@ _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", sig
 class Setting(NamedTuple):
     """Where and for whom a run is driven.
 
-    ``folder``: of the store, with the attempts' folders. ``redaction``: for the processes of steps. ``levels``: how bad
-    findings are in this project. ``seen``: the `context` records of the run's issue as of now. ``tree``: the tracked
-    files, for a checkpoint. ``reuse``: take steps from earlier runs.
+    ``folder``: of the store, with the attempts' folders. ``redaction``: for the processes of steps. ``seen``: the
+    `context` records of the run's issue as of now. ``tree``: the tracked files, for a checkpoint. ``reuse``: take steps
+    from earlier runs.
     """
 
     store: Store
@@ -89,12 +89,10 @@ class Setting(NamedTuple):
     redactor: Redactor
     clock: Clock
     observer: Observer
-    ask: Ask
     store_url: str
     secrets: dict[str, str]
     seen: Callable[[], dict[str, Any]]
     tree: Callable[[RunRow], Found]
-    levels: Mapping[str, str]
     most: int | None = None
     heartbeat: float = 30.0
     grace: float = GRACE_S
@@ -311,12 +309,17 @@ class Driver:
             mark_rewound(self.store, error)
             raise
 
-    def take(self, process: Process) -> None:
-        """Take the run's lease under a new epoch, and its head as it is then."""
-        driver = (process, self.setting.who)
-        self._head, epoch = open_run(self.store, self.run_id, self.clock.now(), driver=driver, take_over=True)
-        assert epoch is not None
-        self.epoch, self._guard = epoch, Guard(epoch)
+    def take(self, process: Process, judged: RunRow) -> None:
+        """Take the run's lease under a new epoch. ``Moved`` if the run is not as it was judged."""
+
+        def work(tx: Tx) -> tuple[Head, int]:
+            need_unmoved(tx, judged)
+            driver = (process, self.setting.who)
+            epoch = lease.take(tx, self.run, self.run_id, driver, self.clock.now(), take_over=True)
+            return Head.of(need_run(tx, self.run, self.run_id)), epoch
+
+        self._head, self.epoch = self.store.write(work)
+        self._guard = Guard(self.epoch)
 
     def roll_back(self) -> None:
         """Roll the run back to the version of the state, if that is not the head."""

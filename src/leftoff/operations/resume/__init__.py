@@ -1,1 +1,0 @@
-"""Going on with a run, and the verdict that is asked for first."""

@@ -1,0 +1,903 @@
+"""The store on a server: transactions that survive what a network does to them.
+
+A transaction locks the row of a run before it writes to it, so writers of one run queue up, and those of different runs
+never wait for each other. It is tried again if that is safe: what was looked at moved, a deadlock, a connection that
+was lost before the end was asked for. If the answer to COMMIT is lost, what became of it is found out first: it is
+never made twice, and never reported as lost when it is there.
+
+A driver that knows where its run stands commits by one call of the server's function ``commit_run_1``, which checks all
+that the driver takes to be so.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from _weakref import ref
+
+import psycopg
+from psycopg.errors import InsufficientPrivilege, LockNotAvailable
+
+from leftoff import log
+from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable, Unsupported
+from leftoff.host import GONE, this_process
+from leftoff.model.words import FINISHED
+from leftoff.store.base import INLINE, Store, Tx, View, listed, read_sql
+from leftoff.store.place import SCHEMA as SCHEMA_NAME
+from leftoff.store.place import Place, local_folder, of_project, settle_folder, without_secrets
+from leftoff.store.rows import ATTEMPTS, LIMIT_MS, Lease, RunRow, about, end_of, first_facts
+from leftoff.store.server_blobs import FOLDER, IN_FOLDER, PostgresBlobs
+from leftoff.store.server_connection import Pool, Q, in_ms
+from leftoff.store.server_errors import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from leftoff.clock import Clock
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Row, Save, Stood
+    from leftoff.store.news import Watch
+    from leftoff.store.rows import BlobRow, Holder, Record
+    from leftoff.store.server_connection import Link, Rows, Statement
+
+    T = TypeVar("T")
+
+#: the first script makes schema 1, and each later one a schema from the one before it
+SCRIPTS: list[str] = ["schema_postgres.sql"]
+SCHEMA = len(SCRIPTS)
+PATIENCE_S = 30.0  # that another process which makes the store is waited for at least
+TRIES = 100  # of a transaction that others are always faster than
+AT_ONCE = 3  # of those, also with no patience: the first one may only have learnt what is so
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
+MOST_TOLD = 50  # runs that one notification names
+_MISSING = ("42P01", "3F000")
+_FIRST = frozenset(("pending", "running", "waiting", "failed"))  # statuses whose first leaves a listing shows
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_FACTS = "(SELECT value FROM meta WHERE name = 'schema'), (SELECT value FROM meta WHERE name = 'store_id')"
+
+
+class Again(BaseException):
+    """What was looked at is not so any more: begin again. Not an ``Exception``: no caller may catch it."""
+
+
+class NeedsLook(BaseException):
+    """A commit needs more than what its driver knows."""
+
+
+class PostgresView(View):
+    """Queries on one connection, in the transaction that begins with the first of them."""
+
+    q = Q
+    newest_first = "r.era DESC, r.n DESC"
+    next_character = "\x01"  # the server knows no NUL
+    begin, own_number = _BEGIN_READ, "NULL"
+
+    def __init__(self, store: PostgresStore, link: Link) -> None:
+        super().__init__(store._proved)
+        self.store = store
+        self.link: Link | None = link
+        self.began = False
+        self.xid: str | None = None
+        self._pending: list[Statement] = []  # statements whose answers nobody needs
+        # Of runs that were listed: their first leaves by status, where those are, and their leases.
+        self._listed: set[int] = set()
+        self._leaves: dict[tuple[int, str], str] = {}
+        self._orders: dict[tuple[int, str], str] = {}
+        self._leases: dict[int, Lease | None] = {}
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self.several([(sql, values)])[0]
+
+    def several(self, statements: Sequence[Statement]) -> list[Rows]:
+        """Return the rows of each statement. What is pending goes before them; all is waited for once."""
+        if self.link is None:
+            raise RuntimeError("the transaction is over")
+        before, self._pending = self._pending, []
+        if not self.began:
+            self.began = True
+            facts = f"SELECT {self.own_number}, {_FACTS}"
+            before = [(self.begin, ()), self.link.settings(self.store.patience), (facts, ()), *before]
+            found = self.link.ask([*before, *statements])
+            self.xid, schema, store_id = found[2][0]
+            self.store.know(schema, store_id, writes=self.begin is _BEGIN_WRITE)
+        else:
+            found = self.link.ask([*before, *statements])
+        return found[len(before) :]
+
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
+        if not ahead:
+            return super().list_runs(where, limit)
+        sql, values = self.listing(where, limit)
+        more = [(each.replace("{listing}", sql), values) for each in (Q.first_leaves, Q.their_leases)]
+        found, leaves, leases = self.several([(sql, values), *more])
+        rows = listed(found, where, limit)
+        self._listed.update(row.run for row in rows)
+        self._leases.update((row.run, None) for row in rows if row.status not in FINISHED)
+        for run, status, key, order in leaves:
+            self._leaves[run, status] = key
+            self._orders[run, key] = order
+        for columns in leases:
+            self._leases[columns[0]] = Lease(columns[1:10], columns[10])
+        return rows
+
+    def leaf(self, run: int, status: str) -> str | None:
+        if run in self._listed and status in _FIRST:
+            return self._leaves.get((run, status))
+        return super().leaf(run, status)
+
+    def row(
+        self, run: int, collection: str, key: str
+    ) -> tuple[bytes, str | None, str | None, int | None] | None:
+        if collection == "step" and (run, key) in self._orders:  # of a listing: only its place is asked for
+            return b"", None, self._orders[run, key], 1
+        return super().row(run, collection, key)
+
+    def lease(self, run: int) -> Lease | None:
+        return self._leases[run] if run in self._leases else super().lease(run)
+
+    def kept_log(self, token: str) -> tuple[bytes | None, bytes | None]:
+        return self.one(Q.kept_log, (token,)) or (None, None)
+
+
+class _Batch:
+    """Records of one version of a run that are put, or ended, together."""
+
+    def __init__(self, run: int, seq: int) -> None:
+        self.place = (run, seq)
+        self.put: list[tuple[Any, ...]] = []
+        self.dropped: list[tuple[str, str]] = []
+        self.values: dict[bytes, bytes] = {}
+        self.touched: set[tuple[str, str]] = set()
+
+    def add(self, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
+        data: bytes | None = record.stored
+        if len(record.stored) > INLINE:
+            self.values[record.hash], data = record.stored, None
+        self.touched.add((record.collection, record.key))
+        self.put.append((record.collection, record.key, record.hash, data, blob, *step))
+
+    def drop(self, collection: str, key: str) -> None:
+        self.touched.add((collection, key))
+        self.dropped.append((collection, key))
+
+    def columns(self) -> list[list[Any]]:
+        """Return the arrays that ``put_rows_1`` takes after run and version."""
+        return [
+            *_columns(self.put, 8),
+            *_columns(self.dropped, 2),
+            list(self.values),
+            list(self.values.values()),
+        ]
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [[row[i] for row in rows] for i in range(width)]
+
+
+class PostgresTx(PostgresView, Tx):
+    """A write transaction on this connection."""
+
+    begin, own_number = _BEGIN_WRITE, "pg_current_xact_id()::text"
+    own_tables = ("upload",)
+
+    def __init__(self, store: PostgresStore, link: Link) -> None:
+        super().__init__(store, link)
+        self.made: list[tuple[int, int, bytes]] = []  # run, seq and token of what is committed
+        self._wrote = False
+        self._batch: _Batch | None = None
+        self._heads: dict[int, list[Any]] = {}  # of runs that are held: id and seq
+        # Of runs before they were held: seq, hidden and status; and the epochs of their leases.
+        self._seen: dict[int, tuple[int, int, str]] = {}
+        self._epochs: dict[int, int] = {}
+        self._listings: list[tuple[dict[str, Any], int | None, list[tuple[int, str]]]] = []
+
+    def note(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._end_batch()
+        self._wrote = True
+        self._pending.append((sql, values))
+
+    def several(self, statements: Sequence[Statement]) -> list[Rows]:
+        self._end_batch()
+        return super().several(statements)
+
+    def end(self, *, durable: bool) -> None:
+        """Make the transaction durable, and notify those who listen."""
+        self._end_batch()
+        # A server that crashes forgets what it did not wait for while we live on, and know of it: no version.
+        if not durable and not self.made:
+            self._pending.append((Q.relax, ()))
+        runs = self.touched()
+        ((heard,),) = self.several([("COMMIT", ()), (Q.is_heard, (self.store.place.schema,))])[1]
+        if runs and heard:
+            self.store.tell(runs)
+
+    def touched(self) -> list[str]:
+        """Return what those hear who watch: of each run that may have changed its version and its id."""
+        return [f"{seq} {run_id}" for run_id, seq in self._heads.values()] if self._wrote else []
+
+    # -- runs
+
+    def hold(self, run: int) -> None:
+        if run not in self._heads:
+            self._hold(run)
+
+    def _hold(self, run: int) -> Any:
+        held, head = self.several([(Q.hold, (run,)), (Q.head, (run,))])
+        seen = self._seen.get(run)
+        if seen is not None and (not held or held[0] != seen):
+            raise Again
+        if head and self._epochs.get(run, head[0][3]) != head[0][3]:
+            raise Again
+        if held:
+            self._heads[run] = [head[0][4] if head else "", held[0][0]]
+        return head[0] if head else None
+
+    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
+        return super().head(run) if run in self._heads else self._hold(run)
+
+    def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
+        return self._saw(super().find_run(run_id, hidden=hidden))
+
+    def run_row(self, run: int) -> RunRow | None:
+        return self._saw(super().run_row(run))
+
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
+        rows = super().list_runs(where, limit)
+        self._listings.append((where, limit, _compared(rows)))
+        for row in rows:
+            self._saw(row)
+        return rows
+
+    def _saw(self, row: RunRow | None) -> RunRow | None:
+        """Remember a run that is not held yet: if it moves before it is, all begins again."""
+        if row is not None and row.run not in self._heads:
+            self._seen[row.run] = (row.seq, row.hidden, row.status)
+        return row
+
+    def lease(self, run: int) -> Lease | None:
+        found = super().lease(run)
+        if run not in self._heads:
+            self._epochs[run] = found.epoch if found is not None else 0
+        return found
+
+    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
+        """Another process that starts a run of the same workflow and branch waits; if one was started since this
+        transaction listed runs, all begins again."""
+        listings = [self.listing(where, limit) for where, limit, _ in self._listings]
+        _, *found = self.several([(Q.start_turn, (workflow, branch)), *listings])
+        for (where, limit, before), rows in zip(self._listings, found, strict=True):
+            if before != _compared(listed(rows, where, limit)):
+                raise Again
+        run = super().add_run(run_id, at, workflow=workflow, branch=branch, status=status, hidden=hidden)
+        self._wrote, self._heads[run] = True, [run_id, 0]
+        return run
+
+    def hold_all_runs(self) -> None:
+        self.rows("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE")
+
+    def catch_up(self) -> None:
+        self.note(Q.catch_up)
+        last = "(SELECT max(run) FROM run)"
+        self.note(f"SELECT setval(pg_get_serial_sequence('run', 'run'), {last}) WHERE {last} IS NOT NULL")
+
+    # -- records and versions
+
+    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
+        self._batch_of(run, record.seq, record.collection, record.key).add(record, blob, step)
+
+    def drop(self, run: int, seq: int, collection: str, key: str) -> None:
+        self.changed = True
+        self._batch_of(run, seq, collection, key).drop(collection, key)
+
+    def _batch_of(self, run: int, seq: int, collection: str, key: str) -> _Batch:
+        """Return the batch for a record: the last one, if it is of the same version and has not touched this key."""
+        self.hold(run)
+        batch = self._batch
+        if batch is None or batch.place != (run, seq) or (collection, key) in batch.touched:
+            self._end_batch()
+            batch = self._batch = _Batch(run, seq)
+        return batch
+
+    def _end_batch(self) -> None:
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            self._wrote = True
+            self._pending.append((Q.put_rows, (*batch.place, *batch.columns())))
+
+    def need_blob(self, hash: bytes) -> bool:
+        """Look inside the transaction, and hold it: a prune may have been faster."""
+        return bool(self.rows(Q.need_blob, (hash,)))
+
+    def add_version(self, run: int, version: Version, token: bytes) -> None:
+        self.hold(run)
+        self.changed = True
+        facts = (version.digest, version.epoch, version.at, version.counts)
+        seal = (version.checkpoint, version.trigger, version.step, version.note)
+        self.note(Q.add_version, (run, version.seq, token, *facts, *seal))
+        self.made.append((run, version.seq, token))
+        self._heads[run] = [version.run_id, version.seq]
+
+    # -- drivers, attempts, blobs
+
+    def put_lease(self, run: int, epoch: int, holder: Holder | None = None) -> None:
+        super().put_lease(run, epoch, *([holder] if holder is not None else []))
+        self._epochs.pop(run, None)
+
+    def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
+        """Take the log's end in, if it is on this machine: one that ended is in the system's cache."""
+        super().end_attempt(token, at, exit_code)
+        for (run_id,) in self.rows(Q.run_of_attempt, (token,)):
+            try:
+                last = end_of(os.path.join(self.store.folder, ATTEMPTS, run_id, token, "log"))
+            except OSError:
+                continue
+            self.note(Q.keep_log, (token, last, None))
+
+    def keep_log(self, token: str, last: bytes | None, whole: BlobRow | None) -> None:
+        if whole is not None:
+            self.put_blob(whole)
+        self.note(Q.keep_log, (token, last, whole.hash if whole is not None else None))
+
+    def put_blob(self, row: BlobRow) -> None:
+        self.note(Q.know_blob, (row.hash,))
+        self.store.blobs.hold(self, [row.hash])
+
+
+def _compared(rows: list[RunRow]) -> list[tuple[int, str]]:
+    """Return what a listing is compared by when it is made again."""
+    return [(row.run, row.status) for row in rows]
+
+
+class _Draft(Tx):
+    """A commit that is worked out from what its driver knows, and sent in one statement."""
+
+    q = Q
+
+    def __init__(self, stood: Stood) -> None:
+        super().__init__(set())
+        self._stood = stood
+        self._batch = _Batch(stood.run, stood.seq + 1)
+        self._assumed: list[tuple[str, str, None]] = []
+        self._childless: list[str] = []
+        self._leaves: list[tuple[str, int]] = []
+        self._names: list[str] = []
+        self._blobs: list[bytes] = []
+        self.made: Version | None = None
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        raise NeedsLook
+
+    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
+        stood = self._stood
+        return stood.seq, stood.digest, stood.counts, stood.epoch or 0, stood.run_id
+
+    def row(self, run: int, collection: str, key: str) -> None:
+        self._assumed.append((collection, key, None))
+
+    def has_below(self, run: int, step: str) -> bool:
+        self._childless.append(step)
+        return False
+
+    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
+        if (record.collection, record.key) in self._batch.touched:
+            raise NeedsLook
+        self._batch.add(record, blob, step)
+
+    def need_blob(self, hash: bytes) -> bool:
+        return True  # the server looks
+
+    def drop(self, run: int, seq: int, collection: str, key: str) -> None:
+        if (collection, key) in self._batch.touched:
+            raise NeedsLook
+        self._batch.drop(collection, key)
+
+    def set_leaf(self, run: int, step: str, leaf: bool) -> None:
+        self._leaves.append((step, int(leaf)))
+
+    def add_version(self, run: int, version: Version, token: bytes) -> None:
+        self.made = version
+
+    def add_alias(self, run: int, seq: int, name: str) -> None:
+        self._names.append(name)
+
+    def put_blob(self, row: BlobRow) -> None:
+        self._blobs.append(row.hash)
+
+    def values(self, patience: float) -> list[Any]:
+        """Return the parameters of ``commit_run_1``."""
+        stood, version = self._stood, self.made
+        assert version is not None
+        return [
+            *(stood.run, stood.seq, stood.digest, stood.epoch, in_ms(patience), stood.token),
+            *(version.digest, version.at, version.counts, version.checkpoint, version.trigger),
+            *(version.step, version.note, self._names, self._blobs),
+            *_columns(self._assumed, 3),
+            self._childless,
+            *_columns(self._leaves, 2),
+            *self._batch.columns(),
+        ]
+
+
+class PostgresStore(Store):
+    """A project on a server. ``folders``: where this machine keeps facts about stores, in a folder for each.
+    ``blobs``: a folder that all machines share, if blobs are files in there."""
+
+    shared = True
+    far = True
+    late = 64
+    refuses_damage = True
+
+    def __init__(self, url: str, folders: str, clock: Clock | None = None, blobs: str | None = None) -> None:
+        from leftoff.clock import SYSTEM
+
+        self.place = Place(url)
+        self._folders = folders
+        self._folder = ""
+        self._id = ""  # the store's, once it is known
+        self.name = self.where = self.place.name
+        self._url = url
+        self.clock = clock or SYSTEM
+        self.pool = Pool(self.place)
+        self.blobs = PostgresBlobs(self, blobs)
+        self._there = False  # whether there is a store that this process has written to
+        self._readable = False
+        self._reached = False  # whether the server ever answered
+        self._proved: set[int] = set()
+        key = id(self)
+        _stores[key] = ref(self, lambda _: _stores.pop(key, None))
+
+    @property
+    def location(self) -> str:  # type: ignore[override]
+        """What opens it again. A password is in a file of the folder then, for other processes of the same user."""
+        return without_secrets(self._url, self._folders) if self.place.secrets else self._url
+
+    @property
+    def folder(self) -> str:  # type: ignore[override]
+        """The folder of this machine, by the store's id: each URL of the store leads to the same one.
+
+        If the server is away, or has no store yet, it is the one that the URL led to before.
+        """
+        if not self._folder:
+            self._folder = local_folder(self._url, self._folders)
+            try:
+                if self.exists():
+                    self.read(lambda view: view.newest())
+            except LeftoffError as error:
+                log.debug("does not know the id of %s: %s", self.name, error)
+        return self._folder
+
+    def know(self, schema: str | None, store_id: str | None, *, writes: bool) -> None:
+        """Take in what a transaction has read of the store; refuse a newer schema, for a write also an older one."""
+        if schema != str(SCHEMA):
+            self._refuse_schema(self._facts(), writes=writes)
+        self._readable = True
+        if store_id and store_id != self._id:
+            self._id, self._folder = store_id, os.path.join(self._folders, store_id)
+
+    def _facts(self) -> dict[str, str]:
+        return dict(self.asked(Q.meta)) if self._is_there() else {}
+
+    def _refuse_schema(self, facts: dict[str, str], *, writes: bool) -> None:
+        schema = int(facts.get("schema", 0))
+        if schema > SCHEMA:
+            raise Unsupported(
+                f"{self.name} has schema {schema}, made by leftoff {facts.get('written_by', 'of a later version')}; "
+                f"this leftoff knows schema {SCHEMA}."
+            )
+        if schema < SCHEMA and writes:
+            raise Unsupported(
+                f"{self.name} has schema {schema}; this leftoff needs {SCHEMA}.",
+                hint="`leftoff store migrate` brings it up to date, for all who use it.",
+            )
+
+    def siblings(self) -> dict[str, str]:
+        if self.place.project:
+            return {}
+        names = [
+            str(schema).removeprefix(SCHEMA_NAME).removeprefix("_") for (schema,) in self.asked(Q.projects)
+        ]
+        return {name: of_project(self._url, name) for name in names}
+
+    # -- connections
+
+    def exists(self) -> bool:
+        if not (self._there or self._readable):
+            self._readable = self._is_there()
+        return self._there or self._readable
+
+    def _is_there(self) -> bool:
+        """Return whether there is a store; raise if the role may not know."""
+        there, is_closed = self.asked(Q.there, (self.place.schema,))[0]
+        if is_closed:
+            raise self._typed(
+                InsufficientPrivilege(f"permission denied for schema {self.place.schema}"), "42501"
+            )
+        return bool(there)
+
+    def on_link(self, work: Callable[[Link], T]) -> T:
+        """Work with a connection, outside of any transaction; again, if it was lost."""
+        return self._persist(lambda: self._with_link(work))
+
+    def asked(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """Return the rows of one query, in a transaction of its own."""
+
+        def ask(link: Link) -> Rows:
+            return link.ask([("BEGIN", ()), link.settings(self.patience), (sql, values), ("COMMIT", ())])[2]
+
+        return self.on_link(ask)
+
+    def _with_link(self, work: Callable[[Link], T]) -> T:
+        link = self._take()
+        try:
+            done = work(link)
+        except BaseException:
+            self.pool.drop(link)
+            raise
+        self.pool.give(link)
+        return done
+
+    def _take(self) -> Link:
+        """Return a connection. A server that was there a moment ago is waited for; one that never answered is not."""
+        try:
+            link = self.pool.take(self.patience)
+        except psycopg.Error as error:
+            if not self._reached and code_of(error) not in RESTARTS:
+                raise self._typed(error) from None  # the chain might show the password
+            raise
+        self._reached = True
+        return link
+
+    def _persist(self, attempt: Callable[[], T]) -> T:
+        """Try until it succeeds, fails for good, or patience is over."""
+        end, wait = time.monotonic() + self.patience, FIRST_WAIT_S
+        for tried in range(TRIES):
+            try:
+                return attempt()
+            except Again:
+                error: BaseException = StoreUnavailable(
+                    f"{self.name} is too busy: others always were faster.",
+                    hint="Nothing was changed. Try again.",
+                )
+            except psycopg.Error as found:
+                if code_of(found) not in AGAIN and not is_lost(found):
+                    raise self._typed(found) from None
+                error = found
+            waits = tried >= AT_ONCE or (isinstance(error, psycopg.Error) and is_lost(error))
+            if waits and time.monotonic() >= end:
+                break
+            log.debug("tries again (%d): %s", tried + 1, error)
+            time.sleep(wait * random.uniform(0.5, 1.0))
+            wait = min(wait * 2, LONGEST_WAIT_S)
+        raise self._typed(error) from None
+
+    def _typed(self, error: BaseException, code: str = "") -> LeftoffError:
+        return translate(error, self.place)
+
+    def damage(self, error: Exception) -> LeftoffError:
+        """Return what an error of a check says of the store. Raise it if it says nothing."""
+        return translate(error, self.place)
+
+    # -- transactions
+
+    def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
+        done = self._persist(lambda: self._transact(fn, durable))
+        self.wrote = True
+        return done
+
+    def _transact(self, fn: Callable[[PostgresTx], T], durable: bool) -> T:
+        link = self._take()
+        tx = PostgresTx(self, link)
+        ending = False
+        try:
+            result = fn(tx)
+            if not tx.began:
+                tx.several([])
+            ending = True
+            tx.end(durable=durable)
+        except BaseException as error:
+            self._give_up(link, tx, error)
+            if not isinstance(error, psycopg.Error):
+                raise
+            if code_of(error) in _MISSING and not self._there:
+                self._create()
+                raise Again from None
+            if ending and is_lost(error) and self._happened(tx):
+                self.tell(tx.touched())
+                return result
+            raise
+        tx.link = None
+        self.pool.give(link)
+        if not self._there:
+            self._settle()
+        return result
+
+    def commit(self, fn: Callable[[Tx], T], stood: Stood | None, *, durable: bool = True) -> T:
+        if stood is not None and self._there and self.blobs.files is None:
+            draft = _Draft(stood)
+            try:
+                result = fn(draft)
+            except NeedsLook:
+                pass
+            else:
+                if draft.made is not None and self._call(draft):
+                    self.wrote = True
+                    return result
+        return self.write(fn, durable=durable)
+
+    def _call(self, draft: _Draft) -> bool:
+        """Send a commit; return whether it was made. It may be sent again if its answer is lost: its token tells."""
+        sql = Q.commit_run.replace("{schema}", self.place.quoted)
+        sent = False
+
+        def work(link: Link) -> Rows:
+            nonlocal sent
+            sent = True
+            return link.ask([(sql, draft.values(self.patience))])[0]
+
+        try:
+            found = self.on_link(work)
+        except StoreUnavailable as error:
+            if sent:
+                raise unheard(self.place, error) from None
+            raise
+        if found and found[0][2] and draft.made is not None:
+            self.tell([f"{draft.made.seq} {draft.made.run_id}"])
+        return bool(found)
+
+    def tell(self, runs: list[str]) -> None:
+        """Notify those who listen of these runs; of many, that something happened."""
+        try:
+            told = runs if len(runs) <= MOST_TOLD else [""]
+            self._with_link(lambda link: link.ask([(Q.tell, (self.place.schema, told))]))
+        except (psycopg.Error, LeftoffError) as error:
+            log.debug("could not notify those who watch: %s", error)
+
+    def _give_up(self, link: Link, tx: PostgresView, error: BaseException) -> None:
+        """End a transaction of which nothing is to be there."""
+        tx.link = None
+        try:
+            if tx.began and link.usable:
+                link.ask([("ROLLBACK", ())])
+        except psycopg.Error:
+            self.pool.drop(link)
+        else:
+            self.pool.give(link)
+
+    def _happened(self, tx: PostgresTx) -> bool:
+        """Return whether a transaction is durable whose end was not heard of. Its versions prove it, if it has any:
+        after a failover the number of a transaction may be another's."""
+        end = time.monotonic() + self.patience
+
+        def look(link: Link) -> bool:
+            while (status := _status(link, tx.xid)) == "in progress":
+                if time.monotonic() >= end:
+                    raise StoreUnavailable("its end has not arrived there.")
+                time.sleep(LONGEST_WAIT_S / 10)
+            return bool(status == "committed")
+
+        log.debug("looks for transaction %s, of which no answer came", tx.xid)
+        try:
+            happened = self.on_link(look)
+            return bool(self.asked(Q.committed, tx.made[-1])) if tx.made else happened
+        except StoreUnavailable as error:
+            raise unheard(self.place, error) from None
+
+    def _settle(self) -> None:
+        """The store was written to, and its id is known."""
+        self._folder = settle_folder(self._url, self._folders, self._id or self.place.key)
+        self._there = True
+
+    # -- the schema
+
+    def _create(self) -> None:
+        """Make the store, or bring its schema up to date. Another process that wants to waits, and finds it done."""
+        try:
+            facts = self._facts()
+            if int(facts.get("schema", 0)) != SCHEMA or not facts:
+                log.debug("makes the store %s", self.name)
+                self._persist(self._migrate)
+            self.read(lambda view: view.newest())
+        except LockNotAvailable:
+            raise self._typed(StoreUnavailable("locked")) from None
+        self._settle()
+
+    def _migrate(self) -> None:
+        def work(link: Link) -> None:
+            before = [("BEGIN", ()), link.settings(max(self.patience, PATIENCE_S))]
+            lock = ("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))", (self.place.quoted,))
+            there = link.ask([*before, lock, (Q.there, (self.place.schema,))])[3][0][0]
+            schema = 0
+            if there:
+                facts: dict[str, str] = dict(link.ask([(Q.meta, ())])[0])
+                schema = int(facts.get("schema", 0))
+                if schema > SCHEMA:
+                    self._refuse_schema(facts, writes=False)
+                if schema < SCHEMA:
+                    self._refuse_while_driven(link)
+            elif not link.ask([("SELECT 1 FROM pg_namespace WHERE nspname = $1", (self.place.schema,))])[0]:
+                link.script(f"CREATE SCHEMA {self.place.quoted}")  # else somebody made it for us
+            if schema < SCHEMA:
+                self._apply(link, schema)
+            link.ask([("COMMIT", ())])
+
+        try:
+            self._with_link(work)
+        except LockNotAvailable:
+            raise StoreUnavailable(
+                f"Another process has been making tables of {self.name}, or working in them, for too long.",
+                hint="Nothing was changed. Try again when it has finished.",
+            ) from None
+
+    def _apply(self, link: Link, schema: int) -> None:
+        facts = first_facts(self.clock)
+        for name in SCRIPTS[schema:]:
+            link.script(read_sql(name))
+        known = facts if schema == 0 else {"written_by": facts["written_by"]}
+        link.ask([(Q.put_meta, pair) for pair in {**known, "schema": str(SCHEMA)}.items()])
+
+    def _refuse_while_driven(self, link: Link) -> None:
+        for columns in link.ask([(Q.leases, ())])[0]:
+            lease = Lease(columns[1:10], columns[10])
+            process = lease.process
+            gone = process == this_process() or lease.seen(0) == GONE
+            if not gone and lease.silence(0) <= LIMIT_MS:
+                raise Conflict(
+                    f"{self.name} needs a newer schema, but run {columns[0]} is driven by {lease.who or process}.",
+                    hint="Let it end, or stop it; then try again. One that is silent for 10 min is not waited for.",
+                )
+
+    # -- reading
+
+    def read(self, fn: Callable[[View], T]) -> T:
+        return self._persist(lambda: self._look(fn))
+
+    def _look(self, fn: Callable[[View], T]) -> T:
+        link = self._take()
+        view = PostgresView(self, link)
+        try:
+            result = fn(view)
+            if view.began:
+                link.end_reading()
+        except BaseException as error:
+            self._give_up(link, view, error)
+            if isinstance(error, psycopg.Error) and code_of(error) in _MISSING and not self._there:
+                raise self._absent() from None
+            raise
+        view.link = None  # what was fetched may be read on; asking for more is a mistake
+        self.pool.give(link)
+        return result
+
+    def _absent(self) -> LeftoffError:
+        self._is_there()  # fails if the role is kept out
+        error = StoreUnavailable(f"There is no store at {self.name}.", hint="The first write makes one.")
+        error.retry = False
+        return error
+
+    # -- blobs
+
+    def save_together(self, work: Callable[[Save], T]) -> T:
+        if not self._there:
+            self._create()
+        return self.blobs.together(work)
+
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
+        row = known or self.read(lambda view: view.blob(hash))
+        if row is None:
+            raise NotFound(f"There is no blob sha256:{hash.hex()}.")
+        return self.blobs.load(row)
+
+    # -- upkeep, in modules of their own
+
+    def prune(self, run: int, drop: Iterable[int]) -> int:
+        from leftoff.store.upkeep import prune
+
+        return prune(self, run, drop)
+
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
+        from leftoff.store.upkeep import remove
+
+        return remove(self, run, allowed)
+
+    def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
+        from leftoff.store.upkeep import Pace, sweep
+
+        freed = sweep(self, thorough=thorough)
+        freed += Pace(self).until_none(lambda tx, size: self._empty(tx, max(1, size // 8)))
+        if self.blobs.files is not None:
+            freed += self.blobs.files.empty(self.clock.now() / 1000, self.blobs.grace)
+        return freed
+
+    def _empty(self, tx: PostgresTx, size: int) -> int:
+        """Drop pieces and files of what is past its grace; return the bytes given back."""
+        grace = self.blobs.grace
+        blobs, strays = tx.several([(Q.due_blobs, (grace, size)), (Q.due_uploads, (grace, size))])
+        self.blobs.discard(row[0] for row in blobs if row[1] == IN_FOLDER)
+        lost = tx.rows(Q.empty_blobs, ([row[0] for row in blobs],)) if blobs else []
+        tx.note(Q.drop_uploads, ([*(row[0] for row in strays), *(row[1] for row in blobs)],))
+        return int(sum(row[0] for row in lost))
+
+    def drop_orphans(self, tx: PostgresTx, values: list[bytes], blobs: list[bytes]) -> int:
+        """Drop those of these values and blobs that nothing refers to, once a transaction that may be about to refer to
+        them has ended; return the bytes given back."""
+        tx.several([(Q.lock_values, (values,)), (Q.hold_blobs, (blobs,))])
+        drops = [(Q.drop_value_if_unused, (hash,)) for hash in values]
+        drops += [(Q.drop_blob_if_unused, (hash,)) for hash in blobs]
+        return sum(row[0] for rows in tx.several(drops) for row in rows)
+
+    def freed(self, sizes: Iterable[int]) -> int:
+        """Return how many bytes dropping rows of these sizes gives back, to the tables if not to the disk."""
+        return sum(sizes)
+
+    def watch(self) -> Watch:
+        from leftoff.store.server_watch import PostgresWatch
+
+        return PostgresWatch(self)
+
+    def backup(self, folder: str) -> None:
+        """Copy one snapshot into a folder store, which needs no server."""
+        from leftoff.store.sqlite import SqliteStore
+        from leftoff.store.store_copy import backup_folder, copy_store
+
+        with backup_folder(self, folder) as part:
+            target = SqliteStore(part, self.clock)
+            try:
+                copy_store(self, target, others_write=True)
+            finally:
+                target.close()
+
+    def writable(self) -> bool:
+        return bool(self.asked(Q.writable)[0][0])
+
+    def about(self) -> dict[str, Any]:
+        def look(view: Any) -> dict[str, Any]:
+            meta, runs, size = view.several([(Q.meta, ()), (Q.count_runs, ()), (Q.bytes, ())])
+            found = about("postgresql", dict(meta), runs[0][0], size[0][0])
+            more = {"project": self.place.project or None, "server": view.link.version}
+            return {**found, **more, "blobs": view.fact(FOLDER)}
+
+        return self.read(look) if self.exists() else {"kind": "postgresql"}
+
+    def migrate(self) -> None:
+        self._create()
+
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        if repair:
+            from leftoff.store.repair import repair_postgres
+
+            return repair_postgres(self)
+        from leftoff.store.integrity import inspect
+
+        return inspect(self).to_json()
+
+    def close(self, *, soon: bool = False) -> None:
+        self.pool.close()
+
+
+def _status(link: Link, xid: str | None) -> Any:
+    """Return what became of a transaction. One that the server lost all trace of, as it crashed, did not happen."""
+    try:
+        return link.ask([(Q.outcome, (xid,))])[0][0][0]
+    except psycopg.errors.InvalidParameterValue:  # its number is "in the future": it will be given once more
+        return "aborted"
+
+
+_stores: dict[int, ref[PostgresStore]] = {}
+
+
+def _forget_all() -> None:
+    """In a child: connections are the parent's."""
+    for entry in list(_stores.values()):
+        store = entry()
+        if store is not None:
+            store.pool.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,243 @@
+"""Connections to a PostgreSQL server, and what is said on them.
+
+No statement is prepared and no session is changed: what a transaction needs is set inside of it. So a pooler may stand
+between, and give each transaction to another session of the server. Statements that are asked together travel together,
+in psycopg's pipeline, and are waited for once.
+
+The pool has no threads of its own (a driver forks before it starts any, and a command lives for a moment).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+
+import psycopg
+
+from leftoff import log
+from leftoff.errors import StoreUnavailable, Unsupported
+from leftoff.store.base import Queries
+from leftoff.store.place import said_elsewhere
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from leftoff.store.place import Place
+
+    Statement = tuple[str, Sequence[Any]]
+    Rows = list[tuple[Any, ...]]
+
+Q = Queries("postgres")
+OLDEST = 13  # of PostgreSQL
+CONNECT_S = 10
+IDLE_MS = 60_000  # the server ends a transaction that rests for longer
+#: a network that drops everything is noticed after a minute, by a transaction that waits and by a watch that listens
+ALIVE = {
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+MOST = 10  # connections of one store in one process
+_SETTINGS = (
+    "SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true), "
+    "set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', $3, true)"
+)
+_OPTIONS = (
+    "-c array_nulls=on -c standard_conforming_strings=on"  # so that texts and arrays mean what they say
+)
+_NO_OPTIONS = "unsupported startup parameter"  # what some poolers say
+_NUL = "␀"
+# It warns of a pipeline in which a statement failed; the error itself is raised.
+logging.getLogger("psycopg").addFilter(lambda record: "terminating" not in record.getMessage())
+
+
+class Link:
+    """One connection to the server."""
+
+    def __init__(self, place: Place) -> None:
+        log.debug("connects to %s", place.name)
+        self.place = place
+        self.pid = os.getpid()
+        self.conn = _connected(place.conninfo)
+        self._refuse_unfit()
+        self._owes = False  # whether the end of a transaction was sent that nobody has waited for
+
+    def _refuse_unfit(self) -> None:
+        version = self.conn.info.server_version // 10_000
+        encoding = self.conn.info.parameter_status("server_encoding")
+        if version >= OLDEST and encoding == "UTF8":
+            return
+        self.conn.close()
+        if encoding != "UTF8":
+            raise Unsupported(
+                f"The database of {self.place.name} is encoded as {encoding}; leftoff needs UTF8.",
+                hint="Make one for it: createdb --encoding=UTF8 --template=template0 leftoff",
+            )
+        raise Unsupported(
+            f"{self.place.name} is PostgreSQL {version}; leftoff needs {OLDEST} or later.",
+            hint="Upgrade the server.",
+        )
+
+    def settings(self, patience: float) -> Statement:
+        """Return the statement that begins every transaction of ours: where its tables are, how long it may wait."""
+        return _SETTINGS, (self.place.quoted, in_ms(patience), str(IDLE_MS))
+
+    def ask(self, statements: Sequence[Statement]) -> list[Rows]:
+        """Return the rows of each statement. All are sent at once, and waited for once."""
+        try:
+            self._settle()
+            if len(statements) == 1:
+                cursors = [self._execute(*statements[0])]
+            else:
+                with self.conn.pipeline():
+                    cursors = [self._execute(sql, values) for sql, values in statements]
+            return [cursor.fetchall() if cursor.description is not None else [] for cursor in cursors]
+        except BaseException:  # interrupted, too: what was said is not known
+            self.close()
+            raise
+
+    def _execute(self, sql: str, values: Sequence[Any]) -> psycopg.Cursor[Any]:
+        values = [v.replace("\0", _NUL) if type(v) is str and "\0" in v else v for v in values]
+        return self.conn.execute(sql.encode(), values or None, binary=True)
+
+    def script(self, text: str) -> None:
+        """Run several statements that are sent once in the life of a store."""
+        self._settle()
+        self.conn.execute(text.encode())
+
+    def end_reading(self) -> None:
+        """End a transaction that only read. Nothing depends on that, so its answer is not waited for."""
+        self._settle()
+        self.conn.pgconn.send_query(b"COMMIT")
+        self.conn.pgconn.flush()
+        self._owes = True
+
+    def _settle(self) -> None:
+        if not self._owes:
+            return
+        self._owes, pgconn = False, self.conn.pgconn
+        while True:
+            while pgconn.is_busy():  # libpq itself would wait with Python's lock held
+                select.select([pgconn.socket], [], [])
+                pgconn.consume_input()
+            if pgconn.get_result() is None:
+                return
+
+    def is_shared(self) -> bool:
+        """Return whether others use the same session of the server: a process cannot listen in it."""
+        return bool(self.ask([("SELECT pg_backend_pid()", ())])[0][0][0] != self.conn.info.backend_pid)
+
+    def heard(self, seconds: float) -> list[str]:
+        """Return what the server notified of, waiting so long for it."""
+        return [told.payload for told in self.conn.notifies(timeout=seconds, stop_after=1)]
+
+    def fileno(self) -> int:
+        return self.conn.fileno()
+
+    @property
+    def version(self) -> str:
+        """The server's version, as people know it."""
+        number = self.conn.info.server_version
+        return f"{number // 10_000}.{number % 10_000}"
+
+    @property
+    def usable(self) -> bool:
+        return self.pid == os.getpid() and not self.conn.closed
+
+    def close(self) -> None:
+        if self.pid == os.getpid():  # what a fork copied is the parent's
+            try:
+                self.conn.close()
+            except psycopg.Error:
+                pass
+
+
+def in_ms(seconds: float) -> str:
+    """Return a time for the server's settings, at least a millisecond."""
+    return str(max(1, int(min(seconds, 1e6) * 1000)))
+
+
+def _connected(conninfo: str) -> psycopg.Connection[Any]:
+    given: dict[str, Any] = {**said_elsewhere(), **psycopg.conninfo.conninfo_to_dict(conninfo)}
+    wanted = {
+        "connect_timeout": given.get("connect_timeout") or CONNECT_S,
+        "application_name": given.get("application_name") or "leftoff",
+        "client_encoding": "UTF8",
+        **{key: value for key, value in ALIVE.items() if key not in given},
+    }
+    plain = psycopg.conninfo.make_conninfo(conninfo, **wanted)
+    ours: dict[str, Any] = {
+        "autocommit": True,
+        "prepare_threshold": None,
+        "cursor_factory": psycopg.RawCursor,
+    }
+    options = f"{given.get('options') or ''} {_OPTIONS}".strip()  # ours after those that the URL has
+    try:
+        return psycopg.connect(psycopg.conninfo.make_conninfo(plain, options=options), **ours)
+    except psycopg.OperationalError as error:
+        if _NO_OPTIONS not in str(error):
+            raise
+    return psycopg.connect(plain, **ours)
+
+
+class Pool:
+    """The connections of one store in this process."""
+
+    def __init__(self, place: Place, most: int = MOST) -> None:
+        self.place = place
+        self.most = most
+        self._changed = threading.Condition()
+        self._free: list[Link] = []
+        self._out = 0
+
+    def take(self, patience: float) -> Link:
+        """Return a connection for the length of a transaction."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._free or self._out < self.most, patience):
+                raise StoreUnavailable(
+                    f"All {self.most} connections to {self.place.name} are in use.",
+                    hint="Nothing was changed. Fewer threads at once, or LEFTOFF_LOCK_TIMEOUT to wait longer.",
+                )
+            self._out += 1
+            link = self._free.pop() if self._free else None
+        try:
+            return link if link is not None and link.usable else Link(self.place)
+        except BaseException:
+            self._one_less()
+            raise
+
+    def give(self, link: Link) -> None:
+        """Keep a connection for the next transaction, if it is still good."""
+        if link.usable:
+            self._free.append(link)
+        self._one_less()
+
+    def drop(self, link: Link) -> None:
+        """Close a connection, whatever is the matter with it."""
+        link.close()
+        self._one_less()
+
+    def _one_less(self) -> None:
+        with self._changed:
+            self._out -= 1
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Close those that are free; one in use is closed by its user."""
+        with self._changed:
+            free, self._free = self._free, []
+        for link in free:
+            link.close()
+
+    def forget(self) -> None:
+        """In a child: the connections are the parent's, and so is the lock that another thread may hold."""
+        _leaked.extend(self._free)
+        self._changed, self._free, self._out = threading.Condition(), [], 0
+
+
+_leaked: list[Link] = []

@@ -1,0 +1,596 @@
+"""The embedded store: one SQLite file and a folder of blobs.
+
+Connections are pooled: a thread takes one for the length of an operation. All writes go through one queue
+(``leftoff.store.write_queue``), so a process has at most one writing connection at a time. The WAL is checkpointed by
+the thread that finds it long, after giving up its turn, and truncated when the store is closed or idle.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from _thread import allocate_lock
+from _weakref import ref
+
+from leftoff import files, log
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
+from leftoff.store import sqlite_connection as connection
+from leftoff.store.base import INLINE, Store, Tx, View, in_sqlite
+from leftoff.store.blobs import Blobs
+from leftoff.store.sqlite_connection import Q, apsw, check_schema, translate
+from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_done
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from leftoff.clock import Clock
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Row, Save
+    from leftoff.store.news import Watch
+    from leftoff.store.rows import BlobRow, Record
+
+    T = TypeVar("T")
+
+FILE = "store.db"
+CHECKPOINT_PAGES = 1000
+SHORT_PAGES = 100  # a log that the next process reads faster than it is emptied and synced
+
+_NO_SYNC, _SYNC = "PRAGMA synchronous=NORMAL", f"PRAGMA synchronous={connection.SYNCHRONOUS}"
+
+RELAXED = 8  # transactions in a row that may wait for the next one's sync: what a power cut tears stays small
+QUIET_S = 2.0  # how long a fork waits for operations of other threads
+
+
+class SqliteView(View):
+    """Queries on one connection, inside the transaction that the store opened on it."""
+
+    q = Q
+
+    def __init__(self, db: apsw.Connection, proved: set[int]) -> None:
+        super().__init__(proved)
+        self.db = db
+        # One cursor for all: making one costs a third of what a statement does. All rows are fetched at once.
+        self.execute: Any = db.cursor().execute
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self.execute(sql, values).fetchall()  # type: ignore[no-any-return]
+
+    def in_words(self, sql: str) -> str:
+        return in_sqlite(sql)
+
+
+class SqliteTx(SqliteView, Tx):
+    """A write transaction that the store opened on this connection."""
+
+    def __init__(self, db: apsw.Connection, blobs: Blobs, proved: set[int]) -> None:
+        super().__init__(db, proved)
+        self._blobs = blobs
+        self.last_n = 0  # the number of the newest commit, if this transaction made one
+
+    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
+        data: bytes | None = record.stored
+        if len(record.stored) > INLINE:
+            self.execute(Q.put_value, (record.hash, data))
+            data = None
+        values = (run, record.collection, record.key, record.seq, record.hash, data, blob, *step)
+        self.execute(Q.put_record, values)
+
+    def need_blob(self, hash: bytes) -> bool:
+        """Look again inside the transaction: a prune may have been faster."""
+        return self.blob(hash) is not None and self._blobs.present(hash)
+
+    def drop(self, run: int, seq: int, collection: str, key: str) -> None:
+        self.changed = True
+        self.execute(Q.supersede, (run, seq, collection, key))
+        self.execute(Q.drop_record, (run, collection, key))
+
+    def add_version(self, run: int, version: Version, token: bytes) -> None:
+        self.changed = True
+        seq, digest, at, counts = version.seq, version.digest, version.at, version.counts
+        head = (run, seq, digest, counts, at, version.checkpoint)
+        self.last_n = self.execute(Q.move_head, head).fetchall()[0][0]
+        seal = (version.checkpoint, version.trigger, version.step, version.note)
+        self.execute(Q.add_version, (run, seq, self.last_n, token, digest, version.epoch, at, counts, *seal))
+
+    def catch_up(self) -> None:
+        self.execute("UPDATE run SET n = max(n, (SELECT coalesce(max(n), 0) FROM version)) WHERE run = 0")
+
+    def put_blob(self, row: BlobRow) -> None:
+        self._blobs.present(row.hash)
+        self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
+
+
+class SqliteStore(Store):
+    """A store in a folder."""
+
+    #: whether a damaged log is an error; not for who looks at the damage
+    refuses_damage = True
+
+    def __init__(self, folder: str, clock: Clock | None = None) -> None:
+        from leftoff.clock import SYSTEM
+
+        self.folder = os.path.abspath(folder)
+        self.name = self.location = self.folder
+        self.path = self.where = os.path.join(self.folder, FILE)
+        self.clock = clock or SYSTEM
+        self.blobs = Blobs(self.folder)
+        self.turn = Turn(os.path.join(self.folder, "lock"))
+        self.presence = Presence(self.folder)
+        self.queue = WriteQueue(self._lead)
+        self._pool = allocate_lock()
+        self._pool_held = False  # during a fork
+        self._lead_held: Ticket | None = None
+        self._open: list[apsw.Connection] = []
+        self._free: list[apsw.Connection] = []
+        self._writer: SqliteTx | None = None
+        self._log = connection.Log()
+        self._ready = False
+        self._proved: set[int] = set()
+        self._relaxed = 0  # the writer's last transactions that were not synced
+        key = id(self)
+        _stores[key] = ref(self, lambda _: _stores.pop(key, None))
+
+    # -- connections
+
+    def exists(self) -> bool:
+        size = self._size()
+        if size:
+            return True
+        from leftoff.store import sqlite_files
+
+        remains = self._typed(lambda: sqlite_files.remains_of(self.path, size, self.blobs))
+        if remains and not self._size():
+            raise sqlite_files.cut_off(self.path, remains)
+        return bool(remains)  # somebody made it, and wrote to it, between the two looks
+
+    def _size(self) -> int | None:
+        """Of the database; None where there is none."""
+        try:
+            return os.stat(self.path).st_size
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise translate(error, self.name) from error
+
+    def _connect(self) -> apsw.Connection:
+        if not self.exists():
+            raise StoreUnavailable(f"There is no store at {self.folder}.", hint="The first write makes one.")
+        log.debug("opens the store %s", self.path)
+        self.presence.show(max(self.patience, 1.0))  # before the database is opened: a repair replaces it
+        return self._opened(connection.open_file)
+
+    def _connect_immutable(self) -> apsw.Connection:
+        return self._opened(connection.open_immutable)
+
+    def _opened(self, opener: Callable[[str], apsw.Connection]) -> apsw.Connection:
+        marked = self.turn.marked() if self.refuses_damage else 0  # before anything is read: others go on
+        db = opener(self.path)
+        try:
+            check_schema(db, self.path)
+            connection.prepare(db, self.path)
+            self._refuse_older(db, marked)
+        except BaseException:
+            db.close()
+            raise
+        self._open.append(db)
+        return db
+
+    def _refuse_older(self, db: apsw.Connection, marked: int) -> None:
+        """Raise if the newest commit is older than one that is known to have been durable (``marked``; 0: unknown).
+
+        SQLite reads a log up to the first damaged frame and ignores the rest without a word.
+        """
+        row: Any = db.execute(Q.newest_n).fetchone() if marked else None
+        # The mark is read again, because a repair may have set it back just now.
+        if row is not None and row[0] < min(marked, self.turn.marked()):
+            error = Corrupt(
+                f"{self.path} is at commit {row[0]}, and was at {marked}: its log is damaged, gone or cut, an older "
+                "copy was put back, or this is a copy that was made file by file while others wrote.",
+                where=self.path,
+                hint="Nothing was changed. Copy the folder; then `leftoff fsck --repair` keeps what is there.",
+            )
+            error.older = True
+            raise error
+
+    def take(self) -> apsw.Connection:
+        """A connection for the length of one operation."""
+        with self._pool:
+            try:
+                return self._free.pop() if self._free else self._connect()
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                return self._connect_immutable()
+
+    def give(self, db: apsw.Connection) -> None:
+        """Keep a connection for the next operation, unless it was opened in spite of damage."""
+        if db.open_flags & apsw.SQLITE_OPEN_URI:
+            self._shut(db)
+            connection.refuse_written(self.path)
+        elif not self.refuses_damage:
+            self._shut(db)
+        else:
+            self._free.append(db)
+
+    def _shut(self, db: apsw.Connection) -> None:
+        self._open.remove(db)
+        db.close()
+
+    def _shut_idle(self) -> None:
+        if self._writer is not None:
+            db, self._writer = self._writer.db, None
+            self._shut(db)
+        while self._free:
+            self._shut(self._free.pop())
+        self.turn.close()
+        if not self._open:
+            self.presence.close()
+
+    def before_fork(self) -> None:
+        """No connection may cross a fork: its locks and its shared memory are the parent's, and a child that shares
+        them crashes once the parent lets go. Nor may the lock file's descriptor: the child would keep it locked.
+        So the operations of other threads are waited for, and new ones wait until the fork is done."""
+        end = time.monotonic() + QUIET_S
+        self._lead_held = self.queue.hold(QUIET_S)
+        while not self._hush() and time.monotonic() < end:
+            time.sleep(0.001)
+        if self._lead_held is not None and self._pool.locked():
+            self._shut_idle()
+
+    def _hush(self) -> bool:
+        """Let nobody take a connection, if none is in use or those that are come back in a moment."""
+        self._pool.acquire()
+        for _ in range(20):
+            if len(self._open) == len(self._free) + (self._writer is not None):
+                self._pool_held = True
+                return True
+            time.sleep(0.001)
+        self._pool.release()  # an operation may need a second connection to come to its end
+        return False
+
+    def after_fork(self) -> None:
+        """In the parent: everyone may go on."""
+        if self._pool_held:
+            self._pool_held = False
+            self._pool.release()
+        if self._lead_held is not None:
+            held, self._lead_held = self._lead_held, None
+            self.queue.release(held)
+
+    def after_fork_in_child(self) -> None:
+        """What could not be closed in time is left alone, neither used nor closed."""
+        _leaked.extend(self._open)
+        self._open, self._free, self._writer = [], [], None
+        self._pool, self._pool_held, self._lead_held = allocate_lock(), False, None
+        self.turn.close()
+        self.presence.close()
+        self.queue = WriteQueue(self._lead)
+
+    def _create(self) -> None:
+        """Make the store where there is none, or bring its schema up to date. One process at a time."""
+        if self.exists():
+            self._update()
+        else:
+            from leftoff.store.sqlite_files import make
+
+            make(self)
+        self._ready = True
+
+    def _update(self) -> None:
+        """On the connection that the writer will use: opening another one costs as much as the commit."""
+        db = self.take()
+        try:
+            if check_schema(db, self.path) < connection.SCHEMA:
+                from leftoff.store.sqlite_files import bring_up_to_date
+
+                bring_up_to_date(self, db)
+        finally:
+            self.give(db)
+
+    # -- transactions
+
+    def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
+        try:
+            done: T = self.queue.run(fn, durable)
+        except (apsw.Error, OSError) as error:
+            raise translate(error, self.path) from error
+        self.wrote = True
+        return done
+
+    def _lead(self, batch: list[Ticket]) -> None:
+        """Do a batch of work in one transaction, then let the others have their turn.
+
+        Ctrl-C may strike after any call: what was taken is given back, what was begun is ended.
+        """
+        if not self._ready:
+            files.make_folder(self.folder)
+            if connection.may_be_network():
+                from leftoff.store.sqlite_files import refuse_network
+
+                refuse_network(self.folder)
+        try:
+            self._take_turn(batch)
+            if not self._ready:
+                self._create()
+            self._transact(self._writer or self._new_writer(), batch)
+        finally:
+            try:
+                self.turn.give()
+            except BaseException:
+                self.turn.give()
+                raise
+        if self._log.pages >= CHECKPOINT_PAGES and self._writer is not None:
+            self._log.move_home(self._writer.db)
+
+    def _take_turn(self, batch: list[Ticket]) -> None:
+        try:
+            self.turn.take(self.patience)
+        except StoreUnavailable as error:
+            all_done(batch, error)  # nobody waits once more for what all of them have waited for
+            raise
+
+    def _new_writer(self) -> SqliteTx:
+        db = self.take()
+        if db.readonly("main"):  # it could not be opened otherwise: good for reading, and only for now
+            self._shut(db)
+            raise files.read_only(self.path)
+        db.set_wal_hook(self._log.saw)
+        self._relaxed = 0
+        self._writer = SqliteTx(db, self.blobs, self._proved)
+        return self._writer
+
+    def _transact(self, tx: SqliteTx, batch: list[Ticket]) -> None:
+        execute, db = tx.execute, tx.db
+        committing = False
+        try:
+            self._set_sync(execute, batch)
+            execute("BEGIN IMMEDIATE")
+            before = db.total_changes()
+            tx.changed, tx.last_n = False, 0
+            schema: Any = execute("PRAGMA user_version").fetchall()
+            if schema[0][0] != connection.SCHEMA:
+                check_schema(db, self.path, schema[0][0])
+            if len(batch) == 1:
+                batch[0].result, batch[0].error = batch[0].fn(tx), None
+            else:
+                share(tx, batch)
+            newest = 0
+            if not self._relaxed and db.total_changes() != before:
+                newest = tx.last_n or tx.newest()
+            committing = True
+            execute("COMMIT")
+            if newest:
+                self.turn.mark(newest)
+            all_done(batch)
+        except BaseException as error:
+            if db.in_transaction:
+                execute("ROLLBACK")
+            elif committing and not isinstance(error, apsw.Error):  # interrupted, but durable by then
+                all_done(batch)
+            raise
+
+    def _set_sync(self, execute: Callable[[str], Any], batch: list[Ticket]) -> None:
+        """Whether this transaction is synced: unless all of it may wait. Interrupted, the next one looks again."""
+        if self._relaxed < RELAXED and not any([ticket.durable for ticket in batch]):
+            self._relaxed += 1
+            if self._relaxed == 1:
+                execute(_NO_SYNC)
+        elif self._relaxed:
+            execute(_SYNC)
+            self._relaxed = 0
+
+    def read(self, fn: Callable[[View], T]) -> T:
+        try:
+            db = self.take()
+            try:
+                db.execute("BEGIN")
+                return fn(SqliteView(db, self._proved))
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                self.give(db)
+        except (apsw.Error, OSError) as error:
+            raise translate(error, self.path) from error
+
+    # -- blobs
+
+    def save_together(self, work: Callable[[Save], T]) -> T:
+        batch = self.blobs.batch()
+
+        def save(chunks: Iterable[bytes]) -> BlobRow:
+            if not self._ready:
+                self.write(lambda tx: None)
+            return self._typed(lambda: batch.save(chunks))
+
+        try:
+            done = work(save)
+        except BaseException:
+            batch.drop()
+            raise
+        self._typed(batch.settle)
+        return done
+
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
+        from leftoff.errors import NotFound
+
+        def find() -> BlobRow | None:
+            return self.read(lambda view: view.blob(hash))
+
+        row = known or find()
+        if row is None:
+            raise NotFound(f"There is no blob sha256:{hash.hex()}.")
+        return self.blobs.load(row, lambda: find() is None)
+
+    # -- upkeep, in modules of their own
+
+    def prune(self, run: int, drop: Iterable[int]) -> int:
+        from leftoff.store.upkeep import prune
+
+        return self._typed(lambda: prune(self, run, drop) + self.vacuum())
+
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
+        from leftoff.store.upkeep import remove
+
+        return self._typed(lambda: remove(self, run, allowed) + self.vacuum())
+
+    def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
+        from leftoff.store.upkeep import sweep, sweep_folder
+
+        def work() -> int:
+            freed = sweep(self, thorough=thorough)
+            if thorough:
+                sweep_folder(self)
+            freed += self._empty(at_once=at_once)
+            return freed + (self.vacuum() if thorough else 0)
+
+        return self._typed(work)
+
+    def _empty(self, *, at_once: bool) -> int:
+        """Delete the files of removed blobs past their grace; at once if no other process has the store open."""
+        if at_once and self.presence.alone():
+            try:
+                return self.blobs.empty(self.clock.now() / 1000, 0)
+            finally:
+                self.presence.show()
+        return self.blobs.empty(self.clock.now() / 1000, self.blobs.grace)
+
+    def drop_orphans(self, tx: Any, values: list[bytes], blobs: list[bytes]) -> int:
+        """Drop those of these values and blobs that nothing refers to; return the bytes of files given back."""
+        for hash in values:
+            tx.rows(Q.drop_value_if_unused, (hash,))
+        freed = 0
+        for hash in blobs:
+            for (stored,) in tx.rows(Q.drop_blob_if_unused, (hash,)):
+                self.blobs.discard(hash)
+                freed += stored
+        return freed
+
+    def freed(self, sizes: Iterable[int]) -> int:
+        """Return how many bytes dropping rows of these sizes gives back: ``vacuum`` counts them as pages."""
+        return 0
+
+    def vacuum(self) -> int:
+        """Give free pages back to the file system; return their bytes."""
+        from leftoff.store.upkeep import Pace
+
+        def work(tx: Any, size: int) -> int:
+            before = int(tx.one("PRAGMA freelist_count")[0])
+            if before:
+                tx.rows(f"PRAGMA incremental_vacuum({size})")
+            return before - int(tx.one("PRAGMA freelist_count")[0])
+
+        freed = Pace(self).until_none(work) * connection.PAGE_SIZE
+        self.truncate()
+        return freed
+
+    def watch(self) -> Watch:
+        from leftoff.store.news import PolledWatch
+
+        return PolledWatch(self, self._data_version)
+
+    def _data_version(self) -> tuple[object, int]:
+        """Return a connection, and the number that moves on it when another one commits."""
+        if not self.exists():
+            return None, 0
+
+        def look() -> tuple[object, int]:
+            db = self.take()
+            try:
+                return db, int(db.pragma("data_version"))
+            finally:
+                self.give(db)
+
+        return self._typed(look)
+
+    def backup(self, folder: str) -> None:
+        from leftoff.store.sqlite_files import backup_sqlite
+
+        self._typed(lambda: backup_sqlite(self, folder))
+
+    def about(self) -> dict[str, Any]:
+        from leftoff.store.rows import about
+
+        def look(view: Any) -> dict[str, Any]:
+            paths = (self.path, self.path + "-wal")
+            size = sum(os.path.getsize(path) for path in paths if os.path.exists(path))
+            return about("sqlite", dict(view.rows(Q.meta)), view.one(Q.count_runs)[0], size)
+
+        return self.read(look) if self.exists() else {"kind": "sqlite"}
+
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        if repair:
+            from leftoff.store.repair import repair_sqlite
+
+            return self._typed(lambda: repair_sqlite(self))
+        from leftoff.store.integrity import check_age, check_structure, inspect
+
+        return self._typed(lambda: inspect(self, (check_age, check_structure)).to_json())
+
+    def damage(self, error: Exception) -> LeftoffError:
+        """Return what an error of a check says of the database. Raise it if it says nothing."""
+        try:
+            return translate(error, self.path)
+        except apsw.Error as other:  # damage makes SQLite fail in many ways
+            return Corrupt(f"{self.path} cannot be read: {other}", where=self.path)
+
+    def _typed(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except (apsw.Error, OSError) as error:
+            raise translate(error, self.path) from error
+
+    def truncate(self) -> None:
+        """Give the WAL's space back, if nobody is in the way."""
+        db = self.take()
+        try:
+            self._log.truncate(db)
+        except apsw.Error as error:
+            raise translate(error, self.path) from error
+        finally:
+            self.give(db)
+
+    def release(self) -> None:
+        """Close every connection that nobody uses right now; the log stays as it is."""
+        self._shut_idle()
+        self._ready = False
+        self._proved.clear()
+
+    def close(self, *, soon: bool = False) -> None:
+        if self._ready and self._log.pages > (SHORT_PAGES if soon else 0):
+            try:
+                self.truncate()
+            except LeftoffError:  # a full disk must not spoil the way out: the WAL is durable as it is
+                pass
+        self.release()
+
+
+def share(tx: SqliteTx, batch: list[Ticket]) -> None:
+    """Do several commits in one transaction, each in a savepoint: one that fails takes no other with it."""
+    for ticket in batch:
+        tx.execute("SAVEPOINT one")
+        try:
+            ticket.result, ticket.error = ticket.fn(tx), None
+        except Exception as error:
+            if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
+                raise
+            ticket.error, tx.last_n = error, 0
+            tx.execute("ROLLBACK TO one")
+        tx.execute("RELEASE one")
+
+
+_leaked: list[apsw.Connection] = []
+_stores: dict[int, ref[SqliteStore]] = {}
+
+
+def _each(call: Callable[[SqliteStore], None]) -> None:
+    for entry in list(_stores.values()):
+        store = entry()
+        if store is not None:
+            call(store)
+
+
+os.register_at_fork(
+    before=lambda: _each(SqliteStore.before_fork),
+    after_in_parent=lambda: _each(SqliteStore.after_fork),
+    after_in_child=lambda: _each(SqliteStore.after_fork_in_child),
+)

@@ -1,0 +1,256 @@
+"""Long jobs in short batches: pruning, removing, sweeping. No writer waits for a batch longer than 50 ms.
+
+Versions go before the records that only they see, so a reader finds a version whole or not at all. Cut short at any
+point, a job leaves nothing wrong: the next one, or ``sweep``, continues.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leftoff.clock import SYSTEM
+from leftoff.host import GONE, UNKNOWN
+from leftoff.model.words import AT_WORK
+from leftoff.store.blobs import UNCLAIMED_S
+from leftoff.store.rows import TRASH
+
+if TYPE_CHECKING:
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.sqlite import SqliteStore
+
+    T = TypeVar("T")
+
+AIM_S = 0.015
+SMALLEST, LARGEST = 8, 4096
+REMOVED = " removed "  # part of no valid run id
+TOKENS = 256  # of how many of its newest versions a run at work keeps the tokens, once they are pruned
+NEVER = 1 << 62
+ABANDONED_MS = (
+    86_400_000  # after that, a process on another machine that was making a hidden run is taken for dead
+)
+
+
+class Pace:
+    """Runs work in batches, and learns from the last one how many rows fit into the next."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._clock = getattr(store, "clock", SYSTEM)
+        self.size = 128
+
+    def batch(self, work: Callable[[Any, int], Any]) -> Any:
+        """Do one transaction over at most ``size`` rows."""
+        size, clock = self.size, self._clock
+        took = 0.0
+
+        def timed(tx: Any) -> Any:
+            nonlocal took
+            start = clock.monotonic()
+            try:
+                return work(tx, size)
+            finally:
+                took = clock.monotonic() - start
+
+        result = self._store.write(timed)
+        if took > 0:
+            self.size = max(SMALLEST, min(LARGEST, int(size * min(4.0, max(0.25, AIM_S / took)))))
+        return result
+
+    def until_none(self, work: Callable[[Any, int], int]) -> int:
+        """Do batch after batch until one finds nothing; return the sum of what they found."""
+        total = 0
+        while found := self.batch(work):
+            total += found
+        return total
+
+    def over(self, items: Sequence[T], work: Callable[[Any, Sequence[T]], int]) -> int:
+        """Do all of these, some at a time; return the sum of what came of them."""
+        total, at = 0, 0
+        while at < len(items):
+            some = items[at : at + self.size]
+            at += len(some)
+            total += self.batch(lambda tx, _, some=some: work(tx, some))  # type: ignore[misc]
+        return total
+
+
+class _Orphans:
+    """Values and blobs that lost a reference, looked at again before they go."""
+
+    def __init__(self, store: Any, pace: Pace) -> None:
+        self._store = store
+        self._pace = pace
+        self._values: set[bytes] = set()
+        self._blobs: set[bytes] = set()
+
+    def note(self, hash: bytes, outside: bool, blob: bytes | None) -> None:
+        if outside:
+            self._values.add(hash)
+        if blob is not None:
+            self._blobs.add(blob)
+
+    def drop(self) -> int:
+        """Drop those that are still without a reference; return the bytes given back."""
+        kinds = [(hash, False) for hash in self._values] + [(hash, True) for hash in self._blobs]
+
+        def some(tx: Any, found: Sequence[tuple[bytes, bool]]) -> int:
+            values, blobs = ([hash for hash, is_blob in found if is_blob is kind] for kind in (False, True))
+            return int(self._store.drop_orphans(tx, values, blobs))
+
+        return self._pace.over(kinds, some)
+
+
+def prune(store: Any, run: int, drop: Iterable[int]) -> int:
+    """See ``Store.prune``."""
+    pace = Pace(store)
+    orphans = _Orphans(store, pace)
+    wanted = sorted(drop)
+    head, oldest = store.read(lambda view: _span(view, run))
+    store.write(lambda tx: tx.note(tx.q.drop_tokens, (run, oldest)))
+    # In this order: see `leftoff.engine.read.state.need_version`.
+    pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size, oldest))
+    pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head, oldest))
+    sizes = [0]
+    place: tuple[str, str, int] | None = ("", "", -1)
+    while place is not None:
+        here = place
+        place = pace.batch(lambda tx, size: _prune_past(tx, run, head, here, size, orphans, sizes))  # noqa: B023
+    return int(store.freed(sizes)) + orphans.drop()
+
+
+def _span(view: View, run: int) -> tuple[int, int]:
+    """Return the head of a run that is to be pruned, and the oldest version whose token is kept.
+
+    A writer that never heard that its commit was durable tries it again, and is recognised by the token. Nobody does
+    that to a run that rests, so it keeps none.
+    """
+    row = view.run_row(run)
+    head = row.seq if row is not None else 0
+    return head, head - TOKENS if row is not None and row.status in AT_WORK else head
+
+
+def _forget_unsealed(tx: Tx, run: int, head: int, size: int, oldest: int) -> int:
+    tx.hold(run)
+    return _forget(tx, run, [seq for (seq,) in tx.rows(tx.q.unsealed, (run, head, size))], oldest)
+
+
+def _forget_named(tx: Tx, run: int, seqs: Sequence[int], head: int, oldest: int) -> int:
+    """Forget checkpoints that were asked for by name; never what was the head when this began."""
+    return _forget(tx, run, [seq for seq in seqs if seq < head], oldest)
+
+
+def _forget(tx: Tx, run: int, seqs: Sequence[int], oldest: int) -> int:
+    """Forget versions, and keep the tokens of the newest."""
+    if seqs:
+        tx.hold(run)
+        numbers = ", ".join(map(str, seqs))
+        tx.note(tx.q.keep_tokens.replace("{seqs}", numbers), (run, oldest))
+        tx.note(tx.q.forget_versions.replace("{seqs}", numbers), (run,))
+        tx.note(tx.q.forget_aliases.replace("{seqs}", numbers), (run,))
+    return len(seqs)
+
+
+def _prune_past(
+    tx: Tx, run: int, head: int, place: tuple[str, str, int], size: int, orphans: _Orphans, sizes: list[int]
+) -> tuple[str, str, int] | None:
+    """Drop what no kept version sees from the next rows; return where to continue."""
+    tx.hold(run)
+    rows = tx.rows(tx.q.past_batch, (run, *place, size))
+    for collection, key, until, hash, outside, blob, length, seen in rows:
+        # What ended after the head that this prune began with is still seen by that head.
+        if not seen and until <= head:
+            tx.note(tx.q.drop_past, (run, collection, key, until))
+            orphans.note(hash, outside, blob)
+            sizes.append(length)
+    return rows[-1][:3] if len(rows) == size else None
+
+
+def remove(store: Any, run: int, allowed: Callable[[View], None] | None = None) -> int:
+    """See ``Store.remove``. The run is out of sight at once, and gone in batches."""
+
+    def hide(tx: Any) -> None:
+        tx.hold(run)
+        if allowed is not None:
+            allowed(tx)
+        row = tx.run_row(run)
+        if row is not None and REMOVED not in row.run_id:
+            tx.hide(run, f"{row.run_id}{REMOVED}{run}")
+
+    store.write(hide)
+    pace = Pace(store)
+    orphans = _Orphans(store, pace)
+    sizes = [0]
+    pace.until_none(lambda tx, size: _remove_records(tx, run, size, orphans, sizes))
+    pace.until_none(lambda tx, size: len(tx.rows(tx.q.drop_versions, (run, size))))
+
+    def rest(tx: Any) -> None:
+        tx.note(tx.q.drop_meta, (f"{TRASH}{run}",))
+        for table in ("token", "alias", "lease", "attempt", "run"):
+            tx.note(tx.in_words(f"DELETE FROM {table} WHERE run = $1"), (run,))
+
+    store.write(rest)
+    return int(store.freed(sizes)) + orphans.drop()
+
+
+def _remove_records(tx: Tx, run: int, size: int, orphans: _Orphans, sizes: list[int]) -> int:
+    past = tx.rows(tx.q.past_batch, (run, "", "", -1, size))
+    for collection, key, until, hash, outside, blob, length, _ in past:
+        tx.note(tx.q.drop_past, (run, collection, key, until))
+        orphans.note(hash, outside, blob)
+        sizes.append(length)
+    live = tx.rows(tx.q.record_batch, (run, size))
+    for collection, key, hash, outside, blob, length in live:
+        tx.note(tx.q.drop_record, (run, collection, key))
+        orphans.note(hash, outside, blob)
+        sizes.append(length)
+    return len(past) + len(live)
+
+
+def sweep(store: Any, *, thorough: bool = True) -> int:
+    """Remove hidden runs that no process completes any more; if thorough, also strays."""
+    freed = sum(remove(store, run) for run in store.read(_abandoned))
+    if not thorough:
+        return freed
+    orphans = _Orphans(store, Pace(store))
+
+    def strays(view: View) -> None:
+        for (hash,) in view.rows(view.q.stray_values):
+            orphans.note(hash, True, None)
+        for (hash,) in view.rows(view.q.stray_blobs):
+            orphans.note(b"", False, hash)
+
+    store.read(strays)
+    freed += orphans.drop()
+    store.write(lambda tx: tx.note(tx.q.drop_idle_tokens))
+    return freed
+
+
+def _abandoned(view: View) -> list[int]:
+    out = []
+    for run, run_id in view.rows(view.q.hidden_runs):
+        lease = view.lease(run)
+        state = lease.seen(0) if lease is not None and lease.process is not None else GONE
+        long = lease is not None and lease.silent is not None and lease.silence(0) > ABANDONED_MS
+        if REMOVED in run_id or state == GONE or (state == UNKNOWN and long):
+            out.append(run)
+    return out
+
+
+def sweep_folder(store: SqliteStore) -> None:
+    """Move unknown blob files to the trash, and known ones back from there."""
+
+    def unknown(tx: Any) -> None:
+        for hash in list(store.blobs.names()):
+            path = store.blobs.path(hash)
+            old = os.path.exists(path) and os.stat(path).st_mtime < store.clock.now() / 1000 - UNCLAIMED_S
+            if old and tx.blob(hash) is None:
+                store.blobs.discard(hash)
+
+    def known(tx: Any) -> None:  # a crash between the move to the trash and its commit
+        for hash in store.blobs.trashed():
+            if tx.blob(hash) is not None:
+                store.blobs.present(hash)
+
+    store.write(unknown)
+    store.write(known)

@@ -1,0 +1,240 @@
+"""One writer at a time, fairly, and one fsync for all threads that wait.
+
+The first thread to come leads: it waits its turn among the processes, opens the transaction, does its own work and
+that of every thread that has queued up meanwhile, and syncs once. Whoever queues while it syncs is led by the next.
+
+A process may be stopped, or hang, while it has its turn. So waiting has an end, and whoever waited in vain is told who
+has the turn: each writes its name into the file that is locked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from _thread import allocate_lock
+from itertools import takewhile
+
+from leftoff import log
+from leftoff.errors import StoreUnavailable
+from leftoff.files import lock_within
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+MOST = 64  # in one transaction
+
+
+class Ticket:
+    """A piece of work and, afterwards, its outcome."""
+
+    __slots__ = ("done", "durable", "error", "fn", "gate", "gone", "result")
+
+    def __init__(self, fn: Any, durable: bool) -> None:
+        self.fn = fn  # of the transaction; None: only to lead
+        self.durable = durable
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.done = False  # durable, or refused for good
+        self.gone = False  # its thread waits no longer
+        self.gate: Any = None  # held until the work is done or the lead is passed on
+
+
+class WriteQueue:
+    """Threads of one process, led one batch at a time.
+
+    Ctrl-C may strike the main thread after any call. Whoever leads must hand over, whoever waits must leave the
+    queue, and work that is durable must not be done again. So the lead is one variable, passed on by one assignment,
+    and what follows from it can be done twice.
+    """
+
+    def __init__(self, lead: Callable[[list[Ticket]], None]) -> None:
+        self._lead = lead
+        self._mutex = allocate_lock()
+        self._queue: list[Ticket] = []
+        self._leader: Ticket | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._leader is not None
+
+    def run(self, fn: Callable[[Any], Any], durable: bool = True) -> Any:
+        ticket = Ticket(fn, durable)
+        batch = [ticket]
+        try:
+            with self._mutex:
+                if self._leader is None:
+                    self._leader = ticket
+                else:
+                    ticket.gate = allocate_lock()
+                    ticket.gate.acquire()
+                    self._queue.append(ticket)
+            if ticket.gate is not None:
+                ticket.gate.acquire()  # until the work is done, or this thread must lead
+            if self._leader is ticket:
+                if self._queue:
+                    self._take(batch)
+                self._lead(batch)
+        finally:
+            try:
+                self._settle(batch)
+            except BaseException:
+                self._settle(batch)
+                raise
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.result
+
+    def hold(self, timeout: float) -> Ticket | None:
+        """Lead and do nothing, so that nobody writes until ``release``. ``None`` where that takes too long."""
+        ticket = Ticket(None, False)
+        with self._mutex:
+            if self._leader is None:
+                self._leader = ticket
+                return ticket
+            ticket.gate = allocate_lock()
+            ticket.gate.acquire()
+            self._queue.append(ticket)
+        ticket.gate.acquire(timeout=timeout)
+        if self._leader is ticket:
+            return ticket
+        self._settle([ticket])
+        return None
+
+    def release(self, ticket: Ticket) -> None:
+        self._settle([ticket])
+
+    def _take(self, batch: list[Ticket]) -> None:
+        with self._mutex:
+            batch += takewhile(_has_work, self._queue[: MOST - 1])
+            del self._queue[: len(batch) - 1]
+
+    def _settle(self, batch: list[Ticket]) -> None:
+        """Wake those whose work is done; let the next one lead. May be cut short, and called again."""
+        ticket = batch[0]
+        if ticket.done and self._leader is not ticket:
+            return
+        with self._mutex:
+            ticket.gone = True
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+            if self._leader is ticket:
+                for other in batch[:0:-1]:
+                    if other.done:
+                        _open(other.gate)
+                    elif not other.gone and other not in self._queue:  # the leader was struck: they try again
+                        self._queue.insert(0, other)
+                self._leader = self._queue[0] if self._queue else None
+            leader = self._leader
+            if leader is not None and leader.gate is not None:
+                if leader in self._queue:
+                    self._queue.remove(leader)
+                _open(leader.gate)  # where it leads already, nobody waits there
+
+
+def _has_work(ticket: Ticket) -> bool:
+    return ticket.fn is not None
+
+
+def _open(gate: Any) -> None:
+    if gate.locked():
+        gate.release()
+
+
+def all_done(batch: list[Ticket], error: BaseException | None = None) -> None:
+    """What a batch had to do is durable; or none of it is, for this reason."""
+    for ticket in batch:
+        ticket.error, ticket.done = error or ticket.error, True
+
+
+class Presence:
+    """Whether anybody else has the store open: all who do share a lock on its folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._fd = -1
+
+    def show(self, patience: float = 0.0) -> None:
+        """Say that this process has the store open. Wait for a process that is alone with it, such as a repair."""
+        if self._fd < 0:
+            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if not lock_within(self._fd, fcntl.LOCK_SH, patience) and patience:
+            self.close()
+            raise StoreUnavailable(
+                f"The store in {self._folder} is being repaired.", hint="Try again when that has finished."
+            )
+
+    def alone(self) -> bool:
+        """Whether nobody else has it open, until ``show``."""
+        return self._fd >= 0 and lock_within(self._fd, fcntl.LOCK_EX, 0)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+LONGEST = 100  # characters of what somebody does who has the lock
+MARK, DIGITS = 1024, 20  # where in its file the number of the newest commit stands, twice, each time so long
+
+
+class Turn:
+    """A process's turn to write: an flock, taken before SQLite's own lock, whose waiting starves. What is written into
+    its file is synced by nobody: it is late at most, never ahead."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = -1
+
+    def open(self) -> None:
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def take(self, patience: float) -> None:
+        """Wait for it, at most so many seconds; ``StoreUnavailable`` names who has it."""
+        if self._fd < 0:
+            self.open()
+        try:
+            if not lock_within(self._fd, fcntl.LOCK_EX, patience):
+                from leftoff.files import held_by_another
+
+                raise held_by_another(self._path, self._fd)
+        except BaseException:
+            self.close()  # a thread may still wait there
+            raise
+        try:
+            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {log.doing[:LONGEST]}\n"
+            os.pwrite(self._fd, signed.encode("utf-8", "replace"), 0)
+        except OSError:  # a full disk: only a name is missing
+            pass
+
+    def mark(self, newest: int) -> None:
+        """The number of the newest commit is durable: a log that is lost later is missed by it."""
+        try:
+            os.pwrite(self._fd, b"%0*d" % (DIGITS, newest) * 2, MARK)
+        except OSError:  # a full disk: only a loss is not noticed
+            pass
+
+    def marked(self) -> int:
+        """The number of the newest commit that is known to have been durable; 0 where none is. It is there twice: where
+        the two differ, the file is damaged, and not the store."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                found = os.pread(fd, 2 * DIGITS, MARK)
+            finally:
+                os.close(fd)
+        except OSError:
+            return 0
+        return int(found[:DIGITS]) if found.isdigit() and found[:DIGITS] == found[DIGITS:] else 0
+
+    def give(self) -> None:
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
