@@ -134,7 +134,7 @@ class DataRules(Ground):
             return
         inner: Any = self.store._store
         with pytest.MonkeyPatch.context() as patch, pytest.raises(StoreUnavailable):
-            patch.setattr(inner, "write", _failing(inner.write, late))
+            patch.setattr(inner, "commit", _failing(inner.commit, late))
             handle.real.checkpoint()
         self.check_handle(handle)
         failed = dict(handle.pending)
@@ -244,12 +244,12 @@ class DataRules(Ground):
         assert bool(found) == any(any(part.values()) for part in parts)
 
 
-def _failing(write: Any, late: bool) -> Any:
-    """A store's ``write`` that fails, before or after it did its work."""
+def _failing(commit: Any, late: bool) -> Any:
+    """A store's ``commit`` that fails, before or after it did its work."""
 
-    def fails(fn: Any, **how: Any) -> Any:
-        if late and write(fn, **how) is None:
-            return  # the parts of a large value, which a server gets before the commit
+    def fails(fn: Any, *what: Any, **how: Any) -> Any:
+        if late:
+            commit(fn, *what, **how)
         raise StoreUnavailable("Injected.")
 
     return fails

@@ -16,6 +16,7 @@ from tests.postgres.proxy import exactly, message
 _ASKED, _READY = b"SQ", b"Z"  # what ends a pipeline, or a query; and an answer
 _KEY = b"K" + struct.pack("!i", 12)  # begins what tells the process
 _REFUSAL = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
+_ROLLBACK = b"Q" + struct.pack("!i", 13) + b"ROLLBACK\0"
 _TLS = struct.pack("!i", 80877103)
 _START = struct.pack("!i", 196608)
 
@@ -88,10 +89,17 @@ class Pooler:
             idle = answer.endswith(b"I")
             if idle:
                 self._give(server)
-            client.sendall(answer)
-            if idle:
-                return
-            asked = _up_to(client, _ASKED)
+            try:
+                client.sendall(answer)
+                if idle:
+                    return
+                asked = _up_to(client, _ASKED)
+            except (OSError, EOFError):
+                if not idle:  # a client that left in the middle: its transaction is rolled back
+                    server.sendall(_ROLLBACK)
+                    _up_to(server, _READY)
+                    self._give(server)
+                raise
 
     def _take(self) -> socket.socket:
         with self._returned:

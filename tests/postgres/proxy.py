@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-_SYNC, _QUERY, _FLUSH, _PARSE, _BIND = b"S", b"Q", b"H", b"P", b"B"
+_SYNC, _QUERY, _PARSE, _BIND = b"S", b"Q", b"P", b"B"
 _READY, _ROW = b"Z", b"D"
 PATIENCE_S = 60.0  # for what will come: only a failure waits so long
 _TLS = struct.pack("!i", 80877103)
@@ -120,7 +120,7 @@ class _Link:
         self._lost = 0  # which answer is not passed on; 0: none
         self.late = False
         self._over = threading.Event()  # the server has ended the connection
-        self._told = False  # that those who watch are told, and how long to wait, is not waited for
+        self._told = False  # what nobody waits for: that those who watch are told, and the end of a read
         self._unawaited: set[int] = set()  # by number: such answers
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._up, self._down)]
         for thread in self._threads:
@@ -152,7 +152,7 @@ class _Link:
                 if self._is_cut(kind, body):
                     return
                 self.proxy.wait()
-                if kind in (_SYNC, _QUERY, _FLUSH):
+                if kind in (_SYNC, _QUERY):  # a Flush alone is answered by no "ready"
                     self._asked += 1
                     if self._told:
                         self._unawaited.add(self._asked)
@@ -178,11 +178,16 @@ class _Link:
         if kind == _PARSE:
             name, sql, *_ = body.split(b"\0", 2)
             self._names[name] = sql.decode()
+        if kind == _QUERY:  # a script, or the end of a transaction that only read
+            statement = body.rstrip(b"\0").decode()
+            self.proxy.statements.append(statement)
+            self._told = statement == "COMMIT"
+            return False
         if kind != _BIND:
             return False
         statement = self._names.get(body.split(b"\0", 2)[1], "")
         self.proxy.statements.append(statement)
-        self._told = "pg_notify(" in statement or statement.startswith("SET lock_timeout")
+        self._told = "pg_notify(" in statement
         if not self._lost and self.proxy.fault("after", statement, self):
             self._lost = self._asked + 1
         if self.proxy.fault("late", statement, self):

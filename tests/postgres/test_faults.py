@@ -66,7 +66,7 @@ def test_a_transaction_that_the_server_forgot(store: PostgresStore) -> None:
     """A server that crashed gives the number of a transaction that it had not written down to another one: such a
     transaction did not happen. Where versions tell, they decide."""
     scribe = Scribe(store)
-    tokens = store.read(lambda view: view.ask("SELECT run, seq, token FROM version"))  # type: ignore[attr-defined]
+    tokens = store.read(lambda view: view.rows("SELECT run, seq, token FROM version"))  # type: ignore[attr-defined]
     for made, happened in (([], False), ([(scribe.run, 1, b"another")], False), (tokens, True)):
         assert happened is store._happened(SimpleNamespace(xid="4000000000", made=made))  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ def test_a_run_that_somebody_else_holds(
     other.patience = 0.05
 
     def hold(tx: Tx) -> None:
-        tx.run_row(scribe.run)  # a question about it: now it is held
+        tx.head(scribe.run)  # now it is held
         neighbour.store = other
         neighbour.commit({("note", "n"): 1})
         with pytest.raises(StoreUnavailable) as caught:

@@ -26,8 +26,7 @@ from tests.postgres.server import Server
 
 #: what is wrong by itself on a server, besides what can be wrong everywhere
 MORE = {
-    "an epoch": ("UPDATE run SET epoch = epoch + 3 WHERE run_id = 'run-0'", "run", "run run-0"),
-    "the sequence of commits": ("SELECT setval('commit_number', 1)", "run", "commit_number"),
+    "the sequence of commits": ("SELECT setval('commit_number', 1)", "run", "run 0"),
     "a blob forgotten": ("UPDATE blob SET known = false", "blob", "artifact/"),
 }
 CASES = {what: case for what, case in {**TAMPERING, **MORE}.items() if what != "the store's own count"}
@@ -39,15 +38,12 @@ QUICK = {
     "the listing's head",
     "a run's row gone",
     "a step's status",
-    "an epoch",
     "the sequence of commits",
     "a blob forgotten",
     "a run's id that is a path",
     "an attempt's folder elsewhere",
 }
 _WORDS = {
-    "attempt (token, run, step": "attempt (place, token, run, step",
-    "VALUES ('t',": "VALUES ('collect', 't',",
     "x'4a31'": r"'\x4a31'",
     "zeroblob(32)": "decode(repeat('00', 32), 'hex')",
     "SELECT run, 'extra', key, seq, hash, data, blob, status, ord, leaf": (

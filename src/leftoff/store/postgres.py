@@ -325,7 +325,16 @@ class PostgresTx(PostgresView, Tx):
         self.made.append((run, version.seq, token))
         self._heads[run] = [version.run_id, version.seq]
 
+    def applied(self, run: int, since: int, token: bytes) -> Version | None:
+        """Wait for a commit of the run that is still under way: it may be the one with this token."""
+        self.hold(run)
+        return super().applied(run, since, token)
+
     # -- drivers, attempts, blobs
+
+    def add_attempt(self, token: str, run: int, step: str, at: int, **facts: Any) -> int:
+        self._wrote = True  # its number is waited for, so it is no note
+        return super().add_attempt(token, run, step, at, **facts)
 
     def put_lease(self, run: int, epoch: int, holder: Holder | None = None) -> None:
         super().put_lease(run, epoch, *([holder] if holder is not None else []))
