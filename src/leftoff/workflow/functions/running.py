@@ -26,7 +26,7 @@ from leftoff.engine.steps import lifecycle
 from leftoff.errors import StepFailed, StepTimeout, Usage
 from leftoff.model.ids import ancestors
 from leftoff.workflow.definition.durations import text as duration_text
-from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, Group, place_call
+from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, place_call
 from leftoff.workflow.functions.durable_runs import (
     RUN_OPTIONS as RUN_OPTIONS,
 )
@@ -502,9 +502,9 @@ class Map(PlainMap):
         scope.flow.check()
         if not scope.own():
             raise needs_key(f"{function.name}.map", "another thread or task than the workflow's own")
-        number = scope.number()
-        self.name = scope.path(function.name, number)
-        self.group = Group(function, scope, (), {}, {"items": len(items)}, (number, self.name, number))
+        place = scope.next_place(function.name)
+        self.name = place[1]
+        self.group = Call(function, scope, (), {}, {"items": len(items)}, place, is_map=True)
         self._paths = self._keyed(function.settings.key if key is None else key)
 
     def _keyed(self, key: Any) -> list[str] | None:
@@ -526,8 +526,7 @@ class Map(PlainMap):
         """Return the call for one item."""
         function, args = self._function, self._items[index]
         arguments = function.counted(function.signature.bind(args, {}))
-        make = Group if function.is_group else Call
-        call = make(function, self._scope, args, {}, arguments, (0, self._path(index), index))
+        call = Call(function, self._scope, args, {}, arguments, (0, self._path(index), index))
         call.reaches, call.map = NEVER, self  # the failure of the map reaches the workflow instead
         return call
 
@@ -544,7 +543,7 @@ class Map(PlainMap):
             # Declare the new items, so that progress can be seen.
             new = [index for index in todo if flow.record(self._path(index)) is None]
             for start in range(0, len(new), AT_ONCE):
-                with flow.recording:
+                with flow.recording():
                     self._declare(new[start : start + AT_ONCE])
         return todo
 
