@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from leftoff.api.arguments import call_facts, differing
-from leftoff.api.run_steps import AttemptLog, listen
+from leftoff.api.run_steps import PythonLog, listen
 from leftoff.api.values import decode_value, encode_value
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -172,10 +172,10 @@ class Call:
         with flow.recording():
             flow.buffer.start_step(self.path, record, ancestors(self.path), durable=durable)
 
-    def open_log(self) -> AttemptLog:
+    def open_log(self) -> PythonLog:
         """Return the log of this attempt, opened: lines are written to it while the function runs."""
         listen()
-        log = AttemptLog(self.scope.flow.buffer, self.path, self._record["attempt"])
+        log = PythonLog(self.scope.flow.buffer, self.path, self._record["attempt"])
         log.enter()
         return log
 
