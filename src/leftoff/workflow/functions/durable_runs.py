@@ -229,7 +229,17 @@ def _check_ours(request: Request, row: RunRow) -> None:
 
 
 def _resume(request: Request) -> DrivenRun | RunRow:
-    target, store = _target(request), request.store
+    store, name, branch = request.store, request.function.name, request.branch
+    if request.ref is not None:
+        target = store._resolved(request.ref, RESUMES)
+    else:
+        rows = store._store.read(lambda view: twins(view, name, branch)) if store._store.exists() else []
+        if not rows:
+            raise NotFound(
+                f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",
+                hint=f"{name}.run(…) starts one; {name}.resume(REF) goes back to a checkpoint.",
+            )
+        target = find.Target(rows[0], None)
     row = target.row
     _check_ours(request, row)
     if row.status not in UNFINISHED and target.version is None:
@@ -241,20 +251,6 @@ def _resume(request: Request) -> DrivenRun | RunRow:
     )
     assert epoch is not None
     return DrivenRun(head, epoch, about, back_to=target.version)
-
-
-def _target(request: Request) -> find.Target:
-    store = request.store._store
-    if request.ref is not None:
-        return request.store._resolved(request.ref, RESUMES)
-    name, branch = request.function.name, request.branch
-    rows = store.read(lambda view: twins(view, name, branch)) if store.exists() else []
-    if not rows:
-        raise NotFound(
-            f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",
-            hint=f"{name}.run(…) starts one; {name}.resume(REF) goes back to a checkpoint.",
-        )
-    return find.Target(rows[0], None)
 
 
 # -- both

@@ -389,7 +389,7 @@ def defer_to_thread(
     if not handle.done():
         if scope.crew is None:
             scope.crew = Crew(scope.flow.max_parallel)
-        scope.crew.submit(handle, partial(function.make, call))
+        scope.crew.submit(handle, partial(make_call, call))
     return handle
 
 
@@ -455,7 +455,7 @@ def defer_to_task(
         return TaskHandle(None, ensure_future(function.plain(*args, **named)))
     call = place_call(function, scope, args, named)
     call.reaches = LATER
-    handle: TaskHandle[Any] = TaskHandle(call, ensure_future(function.make(call)))
+    handle: TaskHandle[Any] = TaskHandle(call, ensure_future(make_call(call)))
     scope.handles.append(handle)
     return handle
 
@@ -518,7 +518,7 @@ class Map(PlainMap):
         return self._paths[index] if self._paths is not None else f"{self.name}/{index + 1}"
 
     def make(self, index: int) -> Any:
-        return self._function.make(self._call(index))
+        return make_call(self._call(index))
 
     def _call(self, index: int) -> Call:
         """Return the call for one item."""
