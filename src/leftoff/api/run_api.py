@@ -7,7 +7,6 @@ one picks up theirs. A commit that fails keeps its changes: call it again.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
@@ -15,10 +14,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leftoff.api.arguments import call_facts, given_arguments
 from leftoff.api.item_steps import Each, ItemMap, found_items
 from leftoff.api.run_buffer import Heartbeat, RunBuffer
-from leftoff.api.run_steps import RunSteps, Step, logger
+from leftoff.api.run_steps import RunSteps, StepVerbs
 from leftoff.api.values import check_return, restored
 from leftoff.clock import Clock
 from leftoff.engine.lifecycle.opening import status_changes
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.restoring import RestorePlan, Restorer
 
 T = TypeVar("T")
-NO_ARGUMENTS = call_facts({}, None)
 
 
 class _Named(Mapping[str, T]):
@@ -300,7 +297,7 @@ class Variables(_Named[Any], MutableMapping[str, Any]):
             self._buffer.assign(name, value)
 
 
-class Run(RunView):
+class Run(StepVerbs, RunView):
     """One run, driven by this process until it is finished, paused, or the process ends."""
 
     def __init__(self, owner: Store, head: Head, epoch: int, *, resumed: bool) -> None:
@@ -338,37 +335,6 @@ class Run(RunView):
     def steps(self) -> Mapping[str, Any]:
         """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
         return self._steps.all()
-
-    def done(self, path: str) -> bool:
-        """Whether a step is finished: completed or skipped."""
-        return self._steps.done(path)
-
-    def result(self, path: str) -> Any:
-        """Return a copy of what a finished step returned."""
-        return self._steps.result(path)
-
-    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
-        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
-        return self._steps.step(path, again=again, title=title)
-
-    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
-        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
-
-        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
-        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
-        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
-        """
-        steps, given = self._steps, NO_ARGUMENTS
-        if args or named or isinstance(fn, partial):
-            given = given_arguments(fn, args, named, self._buffer.redactor)
-        if again or not steps.finished(path, given):
-            if getattr(
-                fn, "__annotations__", None
-            ):  # a result that cannot be recorded is refused before the work
-                check_return(fn, path)
-            with Step(steps, check_step(path), again=again, given=given) as step:
-                step.result = fn(*args, **named)
-        return steps.result(path)  # type: ignore[no-any-return]
 
     def each(
         self,
@@ -413,11 +379,6 @@ class Run(RunView):
         if iscoroutinefunction(fn):
             return mapping.run_async(fn, max_parallel)
         return mapping.run(fn, max_parallel)
-
-    @property
-    def log(self) -> logging.Logger:
-        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
-        return logger
 
     # -- commits
 

@@ -18,11 +18,11 @@ from functools import partial
 from itertools import pairwise
 from time import monotonic
 from traceback import extract_tb, format_list
-from typing import Any
+from typing import Any, TypeVar
 
-from leftoff.api.arguments import Given, other_arguments
+from leftoff.api.arguments import Given, call_facts, given_arguments, other_arguments
 from leftoff.api.run_buffer import Entry, Record, RunBuffer
-from leftoff.api.values import decode_value, encode_value
+from leftoff.api.values import check_return, decode_value, encode_value
 from leftoff.engine.read.attempt_logs import python_log
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -32,6 +32,8 @@ from leftoff.model.frozen import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 
+T = TypeVar("T")
+NO_ARGUMENTS = call_facts({}, None)
 MOST_FRAMES = 20  # of a traceback that is stored
 MOST_LOST = 100_000  # characters of a result that cannot be recorded
 REMEMBERED = 32  # errors that are known to have been sealed
@@ -341,6 +343,48 @@ class RunSteps:
                 self.fail(step, sys.exc_info()[1] or Exception("An exception, caught outside the loop."))
             else:
                 self._put_back(step)
+
+
+class StepVerbs:
+    """What a program does with the steps of its `Run`, apart from loops."""
+
+    _steps: RunSteps
+
+    def done(self, path: str) -> bool:
+        """Whether a step is finished: completed or skipped."""
+        return self._steps.done(path)
+
+    def result(self, path: str) -> Any:
+        """Return a copy of what a finished step returned."""
+        return self._steps.result(path)
+
+    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
+        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
+        return self._steps.step(path, again=again, title=title)
+
+    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
+        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
+
+        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
+        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
+        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
+        """
+        steps, given = self._steps, NO_ARGUMENTS
+        if args or named or isinstance(fn, partial):
+            given = given_arguments(fn, args, named, steps.buffer.redactor)
+        if again or not steps.finished(path, given):
+            if getattr(
+                fn, "__annotations__", None
+            ):  # a result that cannot be recorded is refused before the work
+                check_return(fn, path)
+            with Step(steps, check_step(path), again=again, given=given) as step:
+                step.result = fn(*args, **named)
+        return steps.result(path)  # type: ignore[no-any-return]
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
+        return logger
 
 
 def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
