@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,20 +49,36 @@ T = TypeVar("T")
 NO_ARGUMENTS = call_facts({}, None)
 
 
-def shown_mapping(mapping: Mapping[str, Any]) -> str:
-    """Return a mapping as ``repr`` does, with redacted and damaged entries shown as such."""
-    parts = []
-    for key in mapping:
-        try:
-            parts.append(f"{key!r}: {mapping[key]!r}")
-        except Redacted:
-            parts.append(f"{key!r}: <redacted>")
-        except Corrupt:
-            parts.append(f"{key!r}: <damaged>")
-    return "{" + ", ".join(parts) + "}"
+class _Named(Mapping[str, T]):
+    """A mapping that knows its keys before it reads a value. Its ``repr`` shows what is redacted or damaged as such."""
+
+    __slots__ = ()
+
+    def _keys(self) -> Collection[str]:
+        raise NotImplementedError
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys())
+
+    def __len__(self) -> int:
+        return len(self._keys())
+
+    def __repr__(self) -> str:
+        parts = []
+        for key in self:
+            try:
+                parts.append(f"{key!r}: {self[key]!r}")
+            except Redacted:
+                parts.append(f"{key!r}: <redacted>")
+            except Corrupt:
+                parts.append(f"{key!r}: <damaged>")
+        return "{" + ", ".join(parts) + "}"
 
 
-class Values(Mapping[str, Any]):
+class Values(_Named[Any]):
     """A read-only collection of records, decoded when they are looked at."""
 
     __slots__ = ("_name", "_values")
@@ -71,46 +87,30 @@ class Values(Mapping[str, Any]):
         self._name = name
         self._values = values
 
+    def _keys(self) -> Collection[str]:
+        return self._values
+
     def __getitem__(self, key: str) -> Any:
         value = self._values[key]
         if self._name == "variable":
             return restored(freeze_holed(value.plain, value.holes, key), key)
         return freeze_holed(value.plain, value.holes, f"{self._name}/{key}")
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._values
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return shown_mapping(self)
-
-
-class Collections(Mapping[str, Mapping[str, Any]]):
+class Collections(_Named[Mapping[str, Any]]):
     """``run.records["knowledge"]``: any collection by its name."""
 
-    __slots__ = ("_load", "_names")
+    __slots__ = ("_of",)
 
-    def __init__(self, names: Callable[[], list[str]], load: Callable[[str], Mapping[str, Any]]) -> None:
-        self._names = names
-        self._load = load
+    def __init__(self, of: Readable) -> None:
+        self._of = of
+
+    def _keys(self) -> Collection[str]:
+        return self._of._names()
 
     def __getitem__(self, collection: str) -> Mapping[str, Any]:
         check_address(collection, "any")
-        return self._load(collection)
-
-    def __contains__(self, collection: object) -> bool:
-        return collection in self._names()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
-
-    def __len__(self) -> int:
-        return len(self._names())
+        return self._of._read(collection)
 
     def __repr__(self) -> str:
         return f"<records: {', '.join(self)}>"
@@ -156,7 +156,7 @@ class Readable:
     @property
     def records(self) -> Mapping[str, Mapping[str, Any]]:
         """Any collection: ``run.records["knowledge"]["KE-1"]``."""
-        return Collections(self._names, self._read)
+        return Collections(self)
 
 
 class Snapshot(Readable):
@@ -268,7 +268,7 @@ class RunView(Readable):
         return repr(self.info)
 
 
-class Variables(MutableMapping[str, Any]):
+class Variables(_Named[Any], MutableMapping[str, Any]):
     """A run's variables. Assignments are buffered until the next commit.
 
     What is read is frozen where it is JSON. Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows
@@ -279,6 +279,9 @@ class Variables(MutableMapping[str, Any]):
 
     def __init__(self, buffer: RunBuffer) -> None:
         self._buffer = buffer
+
+    def _keys(self) -> Collection[str]:
+        return self._buffer.variable_names()
 
     def __getitem__(self, name: str) -> Any:
         return self._buffer.variable(name)
@@ -295,18 +298,6 @@ class Variables(MutableMapping[str, Any]):
             named = {**dict(other), **named}
         for name, value in named.items():
             self._buffer.assign(name, value)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._buffer.variable_names())
-
-    def __len__(self) -> int:
-        return len(self._buffer.variable_names())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._buffer.variable_names()
-
-    def __repr__(self) -> str:
-        return shown_mapping(self)
 
 
 class Run(RunView):

@@ -68,7 +68,7 @@ class Step:
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
-        self._log: AttemptLog | None = None
+        self._log: PythonLog | None = None
 
     @property
     def log(self) -> logging.Logger:
@@ -199,7 +199,7 @@ class RunSteps:
         buffer.start_step(path, record, [step.batch] if step.batch else ())
         self._stack().append(step)
         listen()
-        step._log = AttemptLog(buffer, path, record["attempt"])
+        step._log = PythonLog(buffer, path, record["attempt"])
         step._log.enter()
 
     def _leave_stack(self, step: Step) -> None:
@@ -364,7 +364,7 @@ def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
 # survives a kill.
 
 
-class AttemptLog:
+class PythonLog:
     """The log of an attempt at a step. The file is made with the first line."""
 
     __slots__ = ("_before", "_buffer", "_file", "number", "path")
@@ -373,7 +373,7 @@ class AttemptLog:
         self._buffer = buffer
         self.path = buffer.redactor.name(path)
         self.number = number
-        self._before: AttemptLog | None = None
+        self._before: PythonLog | None = None
         self._file: int | None = None
 
     def enter(self) -> None:
@@ -418,17 +418,17 @@ class AttemptLog:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-_current: ContextVar[AttemptLog | None] = ContextVar("leftoff_step", default=None)
-_open: dict[int, AttemptLog] = {}
+_current: ContextVar[PythonLog | None] = ContextVar("leftoff_step", default=None)
+_open: dict[int, PythonLog] = {}
 _lock = threading.RLock()  # reentrant: a signal handler may log, too
 
 
-def log_now() -> AttemptLog | None:
+def log_now() -> PythonLog | None:
     """Return the log of the step that the caller is part of."""
     return _current.get() or _innermost([log for log in list(_open.values()) if log.driven])
 
 
-def _innermost(logs: list[AttemptLog]) -> AttemptLog | None:
+def _innermost(logs: list[PythonLog]) -> PythonLog | None:
     """Return the one that is inside all others, or ``None`` if two are parallel."""
     if len(logs) < 2:
         return logs[0] if logs else None

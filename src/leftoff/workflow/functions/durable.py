@@ -58,12 +58,13 @@ def duration(value: Any, what: str) -> float:
     """Return the seconds that a number or a text like ``10m`` means."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
         return float(value)
+    problem = f"{what}={value!r} is not a duration"
     if isinstance(value, str):
         try:
             return seconds(value)
         except ValueError as error:
-            raise Usage(f"{what}: {error}.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.") from None
-    raise Usage(f"{what}={value!r} is not a duration.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
+            problem = f"{what}: {error}"
+    raise Usage(f"{problem}.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
 
 
 def retry_policy(value: Any) -> RetryPolicy:

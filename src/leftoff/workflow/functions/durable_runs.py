@@ -14,6 +14,7 @@ from leftoff.api.arguments import call_facts, encode_arguments
 from leftoff.api.run_api import Run
 from leftoff.api.store_api import Store, project_store
 from leftoff.api.values import decode_value
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
 from leftoff.engine.read import find
@@ -75,7 +76,7 @@ class Request:
 
     @property
     def branch(self) -> str:
-        return self.options.get("branch") or self.store._branch()
+        return self.options.get("branch") or CALLER.branch
 
     def value_of(self, view: View, row: RunRow, key: str) -> Any:
         """Return a record of the run's context."""
