@@ -167,21 +167,6 @@ def test_database_gone(sample: Sample, tmp_path: Path) -> None:
     assert ["missing"] == [p["code"] for p in problems(path)]
 
 
-def test_a_version_without_a_checkpoint_that_is_lost_was_not_pruned(project: Path) -> None:
-    """Older ones that any prune would have dropped before it are there. Once one has dropped them, nobody can tell."""
-    succeed("start", "w", "--run-id", "r", cwd=project)
-    for number in range(4):
-        succeed("set", f"x={number}", cwd=project)
-    succeed("save", cwd=project)
-    tamper(project / ".leftoff", "DELETE FROM version WHERE seq = 3")
-    for words in (("show", "r@3"), ("rollback", "r@3"), ("fork", "r@3"), ("diff", "r@3", "r")):
-        done = call(*words, cwd=project)
-        assert 4 == done.code and "is lost: no prune" in done.err, str(done)
-    with leftoff.open(project / ".leftoff") as store:
-        store.prune("r", [])
-    assert "it was pruned" in call("show", "r@2", cwd=project).err
-
-
 def test_a_prune_drops_what_is_no_checkpoint_first(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is cut short leaves none behind which a checkpoint that it dropped would look lost."""
     succeed("start", "w", "--run-id", "r", cwd=project)

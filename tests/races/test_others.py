@@ -195,15 +195,6 @@ def test_a_run_that_ended_is_not_given_up(project: Path) -> None:
     assert "completed" == succeed("show", "r", "--json", cwd=project).json["status"]
 
 
-def test_a_named_document_is_read_once(project: Path, seam: Seam) -> None:
-    """It is read to see what it is; however large, that will do to take it in, too."""
-    reads: list[None] = []
-    seam.after(SEAMS["places.read_document"], lambda: reads.append(None), 10)
-    with here(project) as here_:
-        import_runs(here_, Import(documents_of(project, 1), dialect="claude"))
-    assert 1 == len(reads)
-
-
 # -- sessions that only talked
 
 

@@ -49,7 +49,7 @@ def test_an_exit_that_cannot_be_written_yet(
     """It is told before it is written, and then what becomes of the shim."""
     ours, theirs = pair
     failing(monkeypatch, 3)
-    exit = Exit(3, at=1)
+    exit = Exit(3, at=1, left={})
     shim.record_exit(exit, str(tmp_path), theirs.fileno(), free=True)
     assert b"Xu " + exit.line(tmp_path.name) + b"Wf\n" == ours.recv(1000)
     assert exit == AttemptFolder(str(tmp_path)).exit()

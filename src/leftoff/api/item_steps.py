@@ -21,7 +21,6 @@ from leftoff.model.words import EACH
 T = TypeVar("T")
 Item = tuple[T, str, Given | None]  # an item, the path of its step, and its content
 
-DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
 SHOWN = 5  # failed items that a summary names
 
 
@@ -55,11 +54,7 @@ def found_items(
     new = [below for _, below, _ in found if buffer.step(below) is None]
     if new and buffer.step(path) is None:
         buffer.declare_step(path, None, {EACH: True})
-    for start in range(0, len(new), DECLARED_AT_ONCE):
-        some = new[start : start + DECLARED_AT_ONCE]
-        for below in some:
-            buffer.declare_step(below)
-        buffer.commit(None, only=[path, *some])
+    buffer.declare_items([(below, None) for below in new], [path])
     return found
 
 
@@ -155,7 +150,7 @@ class Each(Iterator[T], Generic[T]):
             self._steps.complete(done)
         for item, below, given in self._items:
             if self._again or not self._steps.finished(below, given, self._path):
-                self._step = self._enter(below, given)
+                self._step, self._ran = self._enter(below, given), True
                 self._loops = loops_of(sys._getframe(1))
                 return item
         self._complete_batch()
@@ -167,7 +162,6 @@ class Each(Iterator[T], Generic[T]):
         record = buffer.step_or_new(batch)
         if record.get("status") != "running":
             buffer.move_step(batch, lifecycle.enter({**record, EACH: True}, buffer.now()))
-        self._ran = True
         # The loop has asked already whether the item is finished.
         return Step(self._steps, path, batch=batch, again=True, given=given).__enter__()
 

@@ -7,18 +7,16 @@ one picks up theirs. A commit that fails keeps its changes: call it again.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leftoff.api.arguments import call_facts, given_arguments
 from leftoff.api.item_steps import Each, ItemMap, found_items
 from leftoff.api.run_buffer import Heartbeat, RunBuffer
-from leftoff.api.run_steps import RunSteps, Step, logger
+from leftoff.api.run_steps import RunSteps, StepVerbs
 from leftoff.api.values import check_return, restored
 from leftoff.clock import Clock
 from leftoff.engine.lifecycle.opening import status_changes
@@ -46,23 +44,38 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.restoring import RestorePlan, Restorer
 
 T = TypeVar("T")
-NO_ARGUMENTS = call_facts({}, None)
 
 
-def shown_mapping(mapping: Mapping[str, Any]) -> str:
-    """Return a mapping as ``repr`` does, with redacted and damaged entries shown as such."""
-    parts = []
-    for key in mapping:
-        try:
-            parts.append(f"{key!r}: {mapping[key]!r}")
-        except Redacted:
-            parts.append(f"{key!r}: <redacted>")
-        except Corrupt:
-            parts.append(f"{key!r}: <damaged>")
-    return "{" + ", ".join(parts) + "}"
+class _Named(Mapping[str, T]):
+    """A mapping that knows its keys before it reads a value. Its ``repr`` shows what is redacted or damaged as such."""
+
+    __slots__ = ()
+
+    def _keys(self) -> Collection[str]:
+        raise NotImplementedError
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys())
+
+    def __len__(self) -> int:
+        return len(self._keys())
+
+    def __repr__(self) -> str:
+        parts = []
+        for key in self:
+            try:
+                parts.append(f"{key!r}: {self[key]!r}")
+            except Redacted:
+                parts.append(f"{key!r}: <redacted>")
+            except Corrupt:
+                parts.append(f"{key!r}: <damaged>")
+        return "{" + ", ".join(parts) + "}"
 
 
-class Values(Mapping[str, Any]):
+class Values(_Named[Any]):
     """A read-only collection of records, decoded when they are looked at."""
 
     __slots__ = ("_name", "_values")
@@ -71,46 +84,30 @@ class Values(Mapping[str, Any]):
         self._name = name
         self._values = values
 
+    def _keys(self) -> Collection[str]:
+        return self._values
+
     def __getitem__(self, key: str) -> Any:
         value = self._values[key]
         if self._name == "variable":
             return restored(freeze_holed(value.plain, value.holes, key), key)
         return freeze_holed(value.plain, value.holes, f"{self._name}/{key}")
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._values
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return shown_mapping(self)
-
-
-class Collections(Mapping[str, Mapping[str, Any]]):
+class Collections(_Named[Mapping[str, Any]]):
     """``run.records["knowledge"]``: any collection by its name."""
 
-    __slots__ = ("_load", "_names")
+    __slots__ = ("_of",)
 
-    def __init__(self, names: Callable[[], list[str]], load: Callable[[str], Mapping[str, Any]]) -> None:
-        self._names = names
-        self._load = load
+    def __init__(self, of: Readable) -> None:
+        self._of = of
+
+    def _keys(self) -> Collection[str]:
+        return self._of._names()
 
     def __getitem__(self, collection: str) -> Mapping[str, Any]:
         check_address(collection, "any")
-        return self._load(collection)
-
-    def __contains__(self, collection: object) -> bool:
-        return collection in self._names()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
-
-    def __len__(self) -> int:
-        return len(self._names())
+        return self._of._read(collection)
 
     def __repr__(self) -> str:
         return f"<records: {', '.join(self)}>"
@@ -156,7 +153,7 @@ class Readable:
     @property
     def records(self) -> Mapping[str, Mapping[str, Any]]:
         """Any collection: ``run.records["knowledge"]["KE-1"]``."""
-        return Collections(self._names, self._read)
+        return Collections(self)
 
 
 class Snapshot(Readable):
@@ -268,7 +265,7 @@ class RunView(Readable):
         return repr(self.info)
 
 
-class Variables(MutableMapping[str, Any]):
+class Variables(_Named[Any], MutableMapping[str, Any]):
     """A run's variables. Assignments are buffered until the next commit.
 
     What is read is frozen where it is JSON. Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows
@@ -279,6 +276,9 @@ class Variables(MutableMapping[str, Any]):
 
     def __init__(self, buffer: RunBuffer) -> None:
         self._buffer = buffer
+
+    def _keys(self) -> Collection[str]:
+        return self._buffer.variable_names()
 
     def __getitem__(self, name: str) -> Any:
         return self._buffer.variable(name)
@@ -296,20 +296,8 @@ class Variables(MutableMapping[str, Any]):
         for name, value in named.items():
             self._buffer.assign(name, value)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._buffer.variable_names())
 
-    def __len__(self) -> int:
-        return len(self._buffer.variable_names())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._buffer.variable_names()
-
-    def __repr__(self) -> str:
-        return shown_mapping(self)
-
-
-class Run(RunView):
+class Run(StepVerbs, RunView):
     """One run, driven by this process until it is finished, paused, or the process ends."""
 
     def __init__(self, owner: Store, head: Head, epoch: int, *, resumed: bool) -> None:
@@ -347,37 +335,6 @@ class Run(RunView):
     def steps(self) -> Mapping[str, Any]:
         """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
         return self._steps.all()
-
-    def done(self, path: str) -> bool:
-        """Whether a step is finished: completed or skipped."""
-        return self._steps.done(path)
-
-    def result(self, path: str) -> Any:
-        """Return a copy of what a finished step returned."""
-        return self._steps.result(path)
-
-    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
-        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
-        return self._steps.step(path, again=again, title=title)
-
-    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
-        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
-
-        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
-        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
-        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
-        """
-        steps, given = self._steps, NO_ARGUMENTS
-        if args or named or isinstance(fn, partial):
-            given = given_arguments(fn, args, named, self._buffer.redactor)
-        if again or not steps.finished(path, given):
-            if getattr(
-                fn, "__annotations__", None
-            ):  # a result that cannot be recorded is refused before the work
-                check_return(fn, path)
-            with Step(steps, check_step(path), again=again, given=given) as step:
-                step.result = fn(*args, **named)
-        return steps.result(path)  # type: ignore[no-any-return]
 
     def each(
         self,
@@ -422,11 +379,6 @@ class Run(RunView):
         if iscoroutinefunction(fn):
             return mapping.run_async(fn, max_parallel)
         return mapping.run(fn, max_parallel)
-
-    @property
-    def log(self) -> logging.Logger:
-        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
-        return logger
 
     # -- commits
 

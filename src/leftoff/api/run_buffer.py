@@ -55,6 +55,7 @@ QUICK_S = 0.005  # a step that takes no longer is a quick one
 IN_A_ROW = 8  # so many quick steps make a burst
 DEFERRED_S = 0.02  # a deferred start is committed after that long
 OVER_S = 1.0  # without a quick step, the burst is over
+DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
 UNKNOWN = (
     "Whether the commit before it was made is not known yet. The next one finds out; none is made twice."
 )
@@ -456,6 +457,14 @@ class RunBuffer:
             if order is None:
                 order = self.step_or_new(path)["order"]
             self.move_step(path, lifecycle.declare(order, known))
+
+    def declare_items(self, items: list[tuple[str, int | None]], above: Iterable[str]) -> None:
+        """Commit that the steps of items are to be done, with what waits of the steps ``above`` them."""
+        for start in range(0, len(items), DECLARED_AT_ONCE):
+            some = items[start : start + DECLARED_AT_ONCE]
+            for path, order in some:
+                self.declare_step(path, order)
+            self.commit(None, only=[*above, *(path for path, _ in some)])
 
     def _show_step(self, path: str, record: Record, change: Change) -> None:
         """Read this record from now on."""

@@ -18,11 +18,11 @@ from functools import partial
 from itertools import pairwise
 from time import monotonic
 from traceback import extract_tb, format_list
-from typing import Any
+from typing import Any, TypeVar
 
-from leftoff.api.arguments import Given, other_arguments
+from leftoff.api.arguments import Given, call_facts, given_arguments, other_arguments
 from leftoff.api.run_buffer import Entry, Record, RunBuffer
-from leftoff.api.values import decode_value, encode_value
+from leftoff.api.values import check_return, decode_value, encode_value
 from leftoff.engine.read.attempt_logs import python_log
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -32,6 +32,8 @@ from leftoff.model.frozen import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 
+T = TypeVar("T")
+NO_ARGUMENTS = call_facts({}, None)
 MOST_FRAMES = 20  # of a traceback that is stored
 MOST_LOST = 100_000  # characters of a result that cannot be recorded
 REMEMBERED = 32  # errors that are known to have been sealed
@@ -68,7 +70,7 @@ class Step:
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
-        self._log: AttemptLog | None = None
+        self._log: PythonLog | None = None
 
     @property
     def log(self) -> logging.Logger:
@@ -199,7 +201,7 @@ class RunSteps:
         buffer.start_step(path, record, [step.batch] if step.batch else ())
         self._stack().append(step)
         listen()
-        step._log = AttemptLog(buffer, path, record["attempt"])
+        step._log = PythonLog(buffer, path, record["attempt"])
         step._log.enter()
 
     def _leave_stack(self, step: Step) -> None:
@@ -343,6 +345,48 @@ class RunSteps:
                 self._put_back(step)
 
 
+class StepVerbs:
+    """What a program does with the steps of its `Run`, apart from loops."""
+
+    _steps: RunSteps
+
+    def done(self, path: str) -> bool:
+        """Whether a step is finished: completed or skipped."""
+        return self._steps.done(path)
+
+    def result(self, path: str) -> Any:
+        """Return a copy of what a finished step returned."""
+        return self._steps.result(path)
+
+    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
+        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
+        return self._steps.step(path, again=again, title=title)
+
+    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
+        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
+
+        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
+        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
+        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
+        """
+        steps, given = self._steps, NO_ARGUMENTS
+        if args or named or isinstance(fn, partial):
+            given = given_arguments(fn, args, named, steps.buffer.redactor)
+        if again or not steps.finished(path, given):
+            if getattr(
+                fn, "__annotations__", None
+            ):  # a result that cannot be recorded is refused before the work
+                check_return(fn, path)
+            with Step(steps, check_step(path), again=again, given=given) as step:
+                step.result = fn(*args, **named)
+        return steps.result(path)  # type: ignore[no-any-return]
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
+        return logger
+
+
 def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
     """Return the sort key of a step: the order of each part of its path."""
     out, at = [], -1
@@ -364,7 +408,7 @@ def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
 # survives a kill.
 
 
-class AttemptLog:
+class PythonLog:
     """The log of an attempt at a step. The file is made with the first line."""
 
     __slots__ = ("_before", "_buffer", "_file", "number", "path")
@@ -373,7 +417,7 @@ class AttemptLog:
         self._buffer = buffer
         self.path = buffer.redactor.name(path)
         self.number = number
-        self._before: AttemptLog | None = None
+        self._before: PythonLog | None = None
         self._file: int | None = None
 
     def enter(self) -> None:
@@ -418,17 +462,17 @@ class AttemptLog:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-_current: ContextVar[AttemptLog | None] = ContextVar("leftoff_step", default=None)
-_open: dict[int, AttemptLog] = {}
+_current: ContextVar[PythonLog | None] = ContextVar("leftoff_step", default=None)
+_open: dict[int, PythonLog] = {}
 _lock = threading.RLock()  # reentrant: a signal handler may log, too
 
 
-def log_now() -> AttemptLog | None:
+def log_now() -> PythonLog | None:
     """Return the log of the step that the caller is part of."""
     return _current.get() or _innermost([log for log in list(_open.values()) if log.driven])
 
 
-def _innermost(logs: list[AttemptLog]) -> AttemptLog | None:
+def _innermost(logs: list[PythonLog]) -> PythonLog | None:
     """Return the one that is inside all others, or ``None`` if two are parallel."""
     if len(logs) < 2:
         return logs[0] if logs else None

@@ -17,6 +17,7 @@ from leftoff.clock import SYSTEM
 from leftoff.engine.config import project, settings
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
+from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.lifecycle.rewind import ForkRequest, fork_version
 from leftoff.engine.read import find
 from leftoff.engine.read.find import READS, RESUMES, Which
@@ -25,7 +26,9 @@ from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.judge import judge_for_program, told_to_program
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
+from leftoff.engine.resume.resume_answers import Answers, keep_accepted
 from leftoff.engine.retention import store_sweep
+from leftoff.engine.retention.run_states import bring_back, in_trash, trash_run, trashed_to_json
 from leftoff.engine.retention.store_sweep import FsckReport, drop_checkpoints, sweep_store
 from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import need_free
@@ -83,7 +86,7 @@ class Store:
         check_codes(accept)
         self._look()
         opening = Opening(
-            workflow, title=title, branch=branch or self._branch(), steps=steps, variables=_encoded(variables)
+            workflow, title=title, branch=branch or CALLER.branch, steps=steps, variables=_encoded(variables)
         )
         opening.facts = self._facts(issue)
         opened = None
@@ -120,7 +123,7 @@ class Store:
         opening = Opening(
             workflow,
             title=title,
-            branch=branch or self._branch(),
+            branch=branch or CALLER.branch,
             run_id=run_id,
             steps=steps,
             variables=_encoded(variables),
@@ -196,8 +199,6 @@ class Store:
     ) -> None:
         """Make a run ready to be driven. ``report``: what was found and accepted."""
         if report is not None and report.findings:
-            from leftoff.engine.resume.resume_answers import Answers, keep_accepted
-
             keep_accepted(self._project, report, Answers())
             run.refresh()
         if back_to is not None and back_to.seq != run._buffer.head.seq:
@@ -234,9 +235,6 @@ class Store:
     def _driver(self) -> tuple[Process, str]:
         name = os.path.basename(sys.argv[0] or "python") or "python"
         return this_process(), name
-
-    def _branch(self) -> str:
-        return CALLER.branch
 
     def _facts(self, issue: str | int | None) -> dict[str, Any]:
         """Return the facts of a new run: git, issue and program."""
@@ -294,22 +292,15 @@ class Store:
 
     def remove(self, run_id: str) -> None:
         """Move a run to the trash, from where ``undelete`` brings it back."""
-        from leftoff.engine.lifecycle.opening import find as find_run
-        from leftoff.engine.retention.run_states import trash_run
-
         need_store(self._store, run_id)
         trash_run(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
 
     def trash(self) -> Sequence[dict[str, Any]]:
         """Return the runs that ``undelete`` brings back, the last one first."""
-        from leftoff.engine.retention.run_states import in_trash, trashed_to_json
-
         return [trashed_to_json(each) for each in in_trash(self._store)]
 
     def undelete(self, run_id: str) -> None:
         """Bring back a run from the trash or the archive."""
-        from leftoff.engine.retention.run_states import bring_back
-
         bring_back(self._store, run_id, self._clock.now())
 
     def sweep(self) -> int:

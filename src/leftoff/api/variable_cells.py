@@ -57,11 +57,7 @@ class Cell:
 
 def cell_of_bytes(name: str, stored: bytes) -> Cell:
     """Return a cell for a variable that is one record."""
-    return Cell(make=partial(_decoded, name, stored))
-
-
-def _decoded(name: str, stored: bytes) -> Any:
-    return freeze_holed(payload(stored, name), holes(stored), name)
+    return Cell(make=lambda: freeze_holed(payload(stored, name), holes(stored), name))
 
 
 def cell_of_change(name: str, change: Change, load: Callable[[], Any]) -> Cell:
@@ -107,11 +103,12 @@ def after_append(name: str, before: Cell | None, items: list[bytes], load: Calla
     plain = all(stored[:1] == JSON and len(stored) <= VALUE_MAX for stored in items)
     if (before is not None and type(known) is not FrozenList) or not plain:
         return Cell(make=load, listed=True)
-    return Cell(make=partial(_longer, name, known if known is not None else (), items), listed=True)
+    start = known if known is not None else ()
 
+    def longer() -> Any:
+        return FrozenList([*start, *(freeze(payload(stored, name)) for stored in items)])
 
-def _longer(name: str, start: Any, items: list[bytes]) -> Any:
-    return FrozenList([*start, *(freeze(payload(stored, name)) for stored in items)])
+    return Cell(make=longer, listed=True)
 
 
 def with_appended(name: str, before: Any, change: Change) -> Any:

@@ -41,9 +41,10 @@ SELECT key, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash =
 WHERE run = $1 AND collection = $2 AND seq <= $3
 UNION ALL
 SELECT p.key, p.seq, p.hash, coalesce(p.data, (SELECT v.data FROM value v WHERE v.hash = p.hash))
-FROM k JOIN past p ON p.run = $1 AND p.collection = $2 AND p.key = k.key AND p.until = (
+FROM k CROSS JOIN past p -- CROSS: SQLite keeps this order
+WHERE p.run = $1 AND p.collection = $2 AND p.key = k.key AND p.seq <= $3 AND p.until = (
     SELECT min(q.until) FROM past q WHERE q.run = $1 AND q.collection = $2 AND q.key = k.key AND q.until > $3
-) WHERE p.seq <= $3
+)
 
 -- name: collections
 -- The collections that have live records, by hopping from one to the next.

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from leftoff.api.arguments import call_facts, differing
-from leftoff.api.run_steps import AttemptLog, listen
+from leftoff.api.run_steps import PythonLog, listen
 from leftoff.api.values import decode_value, encode_value
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -47,6 +47,8 @@ class Call:
         named: dict[str, Any],
         arguments: dict[str, Any],
         place: Place,
+        *,
+        is_map: bool = False,
     ) -> None:
         self.function = function
         self.scope = scope
@@ -54,6 +56,7 @@ class Call:
         self.named = named
         self.facts = call_facts(arguments, scope.flow.buffer.redactor).record
         self.number, self.path, self.order = place
+        self.has_below = is_map or function.is_group  # whether its steps are below it
         self.reaches = NOW
         self.map: Map | None = None  # of which this is an item
         self.looked = False  # whether the record was looked at
@@ -65,16 +68,8 @@ class Call:
         self._began = 0.0
 
     @property
-    def name(self) -> str:
-        return self.function.name
-
-    @property
     def begun(self) -> bool:
         return bool(self._record)
-
-    @property
-    def version(self) -> str | None:
-        return self.function.settings.version
 
     # -- replay
 
@@ -160,27 +155,27 @@ class Call:
         kept = {"order": self.order, **{key: old[key] for key in _KEPT if key in old}}
         record = lifecycle.start(kept, flow.buffer.now())
         record.update(self.facts)
-        if self.version is not None:
-            record["version"] = self.version
+        if self.function.settings.version is not None:
+            record["version"] = self.function.settings.version
         if flow.revision:
             record["revision"] = flow.revision
         self._failed = int(old.get("retried") or 0)
         self._record, self._began = record, monotonic()
-        self._begin(record)
-
-    def _begin(self, record: dict[str, Any]) -> None:
+        if self.has_below:
+            flow.buffer.move_step(self.path, record)
+            return
         durable = not self.function.settings.idempotent
         if durable:
             record["in_doubt"] = True
         if self._failed:
             record["retried"] = self._failed
-        with self.scope.flow.recording:
-            self.scope.flow.buffer.start_step(self.path, record, ancestors(self.path), durable=durable)
+        with flow.recording():
+            flow.buffer.start_step(self.path, record, ancestors(self.path), durable=durable)
 
-    def open_log(self) -> AttemptLog:
+    def open_log(self) -> PythonLog:
         """Return the log of this attempt, opened: lines are written to it while the function runs."""
         listen()
-        log = AttemptLog(self.scope.flow.buffer, self.path, self._record["attempt"])
+        log = PythonLog(self.scope.flow.buffer, self.path, self._record["attempt"])
         log.enter()
         return log
 
@@ -203,7 +198,7 @@ class Call:
             raise
 
     def _succeed(self, value: Any) -> Any:
-        result = encode_value(value, f"the result of {self.name}")
+        result = encode_value(value, f"the result of {self.function.name}")
         flow = self.scope.flow
         record = lifecycle.complete(self._record, flow.buffer.now(), result)
         record.pop("in_doubt", None)
@@ -211,7 +206,7 @@ class Call:
         self._must_be_wanted()
         took = monotonic() - self._began
         self._release()
-        with flow.recording:
+        with flow.recording():
             stored = flow.buffer.complete_step(self.path, record, took)
         if isinstance(stored, _PLAIN):
             return stored
@@ -241,10 +236,11 @@ class Call:
         )
         record = {**lifecycle.retry(self._record), "error": flow.steps.describe(error, named, lost)}
         in_doubt = isinstance(error, StepTimeout) and not settings.idempotent
-        if self._failed <= self._retries() and not in_doubt and not _is_final(error):
+        most = 0 if self.has_below else settings.retries.max
+        if self._failed <= most and not in_doubt and not _is_final(error):
             record["retried"] = self._failed
             record.pop("in_doubt", None)
-            with flow.recording:
+            with flow.recording():
                 flow.buffer.fail_step(self.path, record, None)
             self.old = record
             return settings.retries.pause(self._failed)
@@ -253,9 +249,6 @@ class Call:
         record.pop("retried", None)
         self._fail_for_good(record, error)
         return None
-
-    def _retries(self) -> int:
-        return self.function.settings.retries.max
 
     def _fail_for_good(self, record: dict[str, Any], error: Exception) -> None:
         flow = self.scope.flow
@@ -286,7 +279,7 @@ class Call:
         if "raised" in self.old:
             record = self._raised(next=self.scope.count + 1)
             # At once: the start of the next step is committed alone, and must not come before this.
-            with self.scope.flow.recording:
+            with self.scope.flow.recording():
                 self.scope.flow.buffer.fail_step(self.path, record, None)
 
     def mark_escaped(self) -> None:
@@ -324,16 +317,6 @@ class Call:
         return lifecycle.put_back(self._record, self.scope.flow.buffer.now())
 
 
-class Group(Call):
-    """A call of a workflow inside another, or a map: steps are below it."""
-
-    def _retries(self) -> int:
-        return 0
-
-    def _begin(self, record: dict[str, Any]) -> None:
-        self.scope.flow.buffer.move_step(self.path, record)
-
-
 def _is_final(error: Exception) -> bool:
     """Return whether another attempt would change nothing, as for most of leftoff's own errors."""
     return isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
@@ -352,17 +335,13 @@ def place_call(
     bound = function.signature.bind(args, named)
     arguments = function.counted(bound)
     key = function.key_of(bound, args, named)
-    make = Group if function.is_group else Call
-    if key is not None:
-        path = scope.keyed_path(function.name, key)
-        call = make(function, scope, args, named, arguments, (0, path, scope.count))
-        call.reaches = NOW if own else LATER
-        return call
-    if not own:
+    if key is None and not own:
         raise needs_key(function.name, "another thread or task than the workflow's own")
-    number = scope.number()
-    path = scope.path(function.name, number)
-    return make(function, scope, args, named, arguments, (number, path, number))
+    keyed = (0, scope.keyed_path(function.name, key), scope.count) if key is not None else None
+    call = Call(function, scope, args, named, arguments, keyed or scope.next_place(function.name))
+    if not own:
+        call.reaches = LATER
+    return call
 
 
 # -- a recorded failure as an exception: of the same class if possible, so that the same ``except`` catches it

@@ -16,7 +16,6 @@ from leftoff.workflow.definition.durations import seconds
 from leftoff.workflow.functions.replay import IN_STEP, Scope, current, flows, needs_key, stray_scope
 
 if TYPE_CHECKING:
-    from leftoff.workflow.functions.calls import Call
     from leftoff.workflow.functions.running import Handle, TaskHandle
 
 P = ParamSpec("P")
@@ -58,12 +57,13 @@ def duration(value: Any, what: str) -> float:
     """Return the seconds that a number or a text like ``10m`` means."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
         return float(value)
+    problem = f"{what}={value!r} is not a duration"
     if isinstance(value, str):
         try:
             return seconds(value)
         except ValueError as error:
-            raise Usage(f"{what}: {error}.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.") from None
-    raise Usage(f"{what}={value!r} is not a duration.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
+            problem = f"{what}: {error}"
+    raise Usage(f"{problem}.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
 
 
 def retry_policy(value: Any) -> RetryPolicy:
@@ -193,10 +193,6 @@ class Durable(Generic[P, C]):
 
     # -- calls
 
-    def make(self, call: Call) -> Any:
-        """Make a call whose identity is known. Return its value, or a coroutine that gives it."""
-        return _running().make_call(call)
-
     def _scope(self) -> Scope | None:
         """Return where this call is made, or ``None`` outside of every workflow and inside a step."""
         scope = current.get()
@@ -209,7 +205,9 @@ class Durable(Generic[P, C]):
         return cast("Scope | None", scope)
 
     def _place(self, scope: Scope, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return self.make(_running().place_call(self, scope, args, named))
+        """Make a recorded call."""
+        running = _running()
+        return running.make_call(running.place_call(self, scope, args, named))
 
     def __reduce__(self) -> str:
         return self.__qualname__

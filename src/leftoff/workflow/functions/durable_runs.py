@@ -14,6 +14,7 @@ from leftoff.api.arguments import call_facts, encode_arguments
 from leftoff.api.run_api import Run
 from leftoff.api.store_api import Store, project_store
 from leftoff.api.values import decode_value
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
 from leftoff.engine.read import find
@@ -75,7 +76,7 @@ class Request:
 
     @property
     def branch(self) -> str:
-        return self.options.get("branch") or self.store._branch()
+        return self.options.get("branch") or CALLER.branch
 
     def value_of(self, view: View, row: RunRow, key: str) -> Any:
         """Return a record of the run's context."""
@@ -228,7 +229,17 @@ def _check_ours(request: Request, row: RunRow) -> None:
 
 
 def _resume(request: Request) -> DrivenRun | RunRow:
-    target, store = _target(request), request.store
+    store, name, branch = request.store, request.function.name, request.branch
+    if request.ref is not None:
+        target = store._resolved(request.ref, RESUMES)
+    else:
+        rows = store._store.read(lambda view: twins(view, name, branch)) if store._store.exists() else []
+        if not rows:
+            raise NotFound(
+                f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",
+                hint=f"{name}.run(…) starts one; {name}.resume(REF) goes back to a checkpoint.",
+            )
+        target = find.Target(rows[0], None)
     row = target.row
     _check_ours(request, row)
     if row.status not in UNFINISHED and target.version is None:
@@ -240,20 +251,6 @@ def _resume(request: Request) -> DrivenRun | RunRow:
     )
     assert epoch is not None
     return DrivenRun(head, epoch, about, back_to=target.version)
-
-
-def _target(request: Request) -> find.Target:
-    store = request.store._store
-    if request.ref is not None:
-        return request.store._resolved(request.ref, RESUMES)
-    name, branch = request.function.name, request.branch
-    rows = store.read(lambda view: twins(view, name, branch)) if store.exists() else []
-    if not rows:
-        raise NotFound(
-            f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",
-            hint=f"{name}.run(…) starts one; {name}.resume(REF) goes back to a checkpoint.",
-        )
-    return find.Target(rows[0], None)
 
 
 # -- both

@@ -16,6 +16,8 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -104,13 +106,10 @@ class Scope:
             )
         return self.thread == get_ident() and self._task is running_task()
 
-    def number(self) -> int:
-        """Return the next call's number."""
+    def next_place(self, name: str) -> tuple[int, str, int]:
+        """Return number, path and order of the next call."""
         self.count += 1
-        return self.count
-
-    def path(self, name: str, number: int) -> str:
-        return f"{self.prefix}{number}-{quote_part(name)}"
+        return self.count, f"{self.prefix}{self.count}-{quote_part(name)}", self.count
 
     def keyed_path(self, name: str, key: str) -> str:
         return f"{self.prefix}{quote_part(name)}[{quote_part(key)}]"
@@ -172,23 +171,6 @@ def stray_scope() -> Scope | None:
     return None
 
 
-class _Recording:
-    """A context that breaks the workflow if a record cannot be written, even if the workflow catches the error."""
-
-    __slots__ = ("_flow",)
-
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # A value that cannot be stored is only the step's own failure.
-        if isinstance(error, LeftoffError) and (not isinstance(error, BadData) or isinstance(error, Rewound)):
-            self._flow.breaks(error)
-
-
 class Flow:
     """A run of a workflow, as this process executes it."""
 
@@ -196,7 +178,6 @@ class Flow:
         self, run: Run, about: dict[str, Any], max_parallel: int, again: frozenset[str] = frozenset()
     ) -> None:
         self.run, self.buffer, self.steps = run, run._buffer, run._steps
-        self.recording = _Recording(self)
         self.max_parallel = max_parallel
         self.again = again  # interrupted steps that may be repeated, though they are not idempotent
         self.busy = False  # the workflow's own thread is inside a step
@@ -242,6 +223,17 @@ class Flow:
             self._broken = error
         return error
 
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Break the workflow if a record cannot be written, even if the workflow catches the error."""
+        try:
+            yield
+        except LeftoffError as error:
+            # A value that cannot be stored is only the step's own failure.
+            if not isinstance(error, BadData) or isinstance(error, Rewound):
+                self.breaks(error)
+            raise
+
     # -- whether the calls follow it
 
     def follow(self, call: Call) -> None:
@@ -254,7 +246,8 @@ class Flow:
             raise self.breaks(
                 Diverged(
                     f"Run {self.run.id} has {there} as call {call.number}"
-                    f"{' of ' + call.scope.prefix[:-1] if call.scope.prefix else ''}; now {call.name} is called there."
+                    f"{' of ' + call.scope.prefix[:-1] if call.scope.prefix else ''}; "
+                    f"now {call.function.name} is called there."
                 )
             )
         self._drop_calls(call.scope.prefix, [call.number])
@@ -262,10 +255,11 @@ class Flow:
     def fits(self, call: Call, record: dict[str, Any]) -> bool:
         """Return whether a record is of this very call. ``False``: it differs on purpose, and is to be replaced."""
         if "digest" not in record or (
-            record["digest"] == call.facts["digest"] and record.get("version") == call.version
+            record["digest"] == call.facts["digest"]
+            and record.get("version") == call.function.settings.version
         ):
             return True
-        if record.get("version") != call.version:
+        if record.get("version") != call.function.settings.version:
             self.revise(int(record.get("revision", 0)))
             return False
         if self.allows(record):

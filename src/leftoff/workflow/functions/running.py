@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leftoff.api.item_steps import free_path
 from leftoff.api.values import decode_value, encode_value
-from leftoff.engine.steps import lifecycle
 from leftoff.errors import StepFailed, StepTimeout, Usage
 from leftoff.model.ids import ancestors
 from leftoff.workflow.definition.durations import text as duration_text
-from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, Group, place_call
+from leftoff.workflow.functions.calls import LATER, MISSING, NEVER, Call, place_call
 from leftoff.workflow.functions.durable_runs import (
     RUN_OPTIONS as RUN_OPTIONS,
 )
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from leftoff.workflow.functions.durable import Durable
 
 R = TypeVar("R")
-AT_ONCE = 500  # items of a map that are declared in one commit
 
 
 # -- one call
@@ -391,7 +389,7 @@ def defer_to_thread(
     if not handle.done():
         if scope.crew is None:
             scope.crew = Crew(scope.flow.max_parallel)
-        scope.crew.submit(handle, partial(function.make, call))
+        scope.crew.submit(handle, partial(make_call, call))
     return handle
 
 
@@ -457,7 +455,7 @@ def defer_to_task(
         return TaskHandle(None, ensure_future(function.plain(*args, **named)))
     call = place_call(function, scope, args, named)
     call.reaches = LATER
-    handle: TaskHandle[Any] = TaskHandle(call, ensure_future(function.make(call)))
+    handle: TaskHandle[Any] = TaskHandle(call, ensure_future(make_call(call)))
     scope.handles.append(handle)
     return handle
 
@@ -502,9 +500,9 @@ class Map(PlainMap):
         scope.flow.check()
         if not scope.own():
             raise needs_key(f"{function.name}.map", "another thread or task than the workflow's own")
-        number = scope.number()
-        self.name = scope.path(function.name, number)
-        self.group = Group(function, scope, (), {}, {"items": len(items)}, (number, self.name, number))
+        place = scope.next_place(function.name)
+        self.name = place[1]
+        self.group = Call(function, scope, (), {}, {"items": len(items)}, place, is_map=True)
         self._paths = self._keyed(function.settings.key if key is None else key)
 
     def _keyed(self, key: Any) -> list[str] | None:
@@ -520,14 +518,13 @@ class Map(PlainMap):
         return self._paths[index] if self._paths is not None else f"{self.name}/{index + 1}"
 
     def make(self, index: int) -> Any:
-        return self._function.make(self._call(index))
+        return make_call(self._call(index))
 
     def _call(self, index: int) -> Call:
         """Return the call for one item."""
         function, args = self._function, self._items[index]
         arguments = function.counted(function.signature.bind(args, {}))
-        make = Group if function.is_group else Call
-        call = make(function, self._scope, args, {}, arguments, (0, self._path(index), index))
+        call = Call(function, self._scope, args, {}, arguments, (0, self._path(index), index))
         call.reaches, call.map = NEVER, self  # the failure of the map reaches the workflow instead
         return call
 
@@ -542,10 +539,10 @@ class Map(PlainMap):
         if found is MISSING or todo:
             self.group.begin()
             # Declare the new items, so that progress can be seen.
-            new = [index for index in todo if flow.record(self._path(index)) is None]
-            for start in range(0, len(new), AT_ONCE):
-                with flow.recording:
-                    self._declare(new[start : start + AT_ONCE])
+            places: list[tuple[str, int | None]] = [(self._path(index), index) for index in todo]
+            new = [(path, order) for path, order in places if flow.record(path) is None]
+            with flow.recording():
+                flow.buffer.declare_items(new, [*ancestors(self.name), self.name])
         return todo
 
     def _drop_others(self) -> None:
@@ -562,12 +559,6 @@ class Map(PlainMap):
             return False
         self.results[index] = found
         return True
-
-    def _declare(self, indexes: list[int]) -> None:
-        buffer, top = self._scope.flow.buffer, self.name
-        for index in indexes:
-            buffer.move_step(self._path(index), lifecycle.declare(index))
-        buffer.commit(None, only=[*ancestors(top), top, *map(self._path, indexes)])
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if not self.group.begun:
