@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.api.run_buffer import UNKNOWN
+from leftoff.api.run_buffer import UNKNOWN, UnansweredCommit
 from leftoff.errors import StoreUnavailable
+from leftoff.model.versions import Version
 from leftoff.store.postgres import PostgresStore
-from leftoff.store.server_connection import Q
+from leftoff.store.server_connection import Link, Q
 from tests.cli.command import call
 from tests.contract.scribe import AT, Scribe
 from tests.postgres.lost import lose_the_end
@@ -34,9 +35,74 @@ def run(proxy: Proxy, name: str) -> Iterator[leftoff.Run]:
         made.finish()
 
 
+def sent_by(run: leftoff.Run) -> str:
+    """The one statement by which this process commits."""
+    store = run._buffer.store
+    assert isinstance(store, PostgresStore)
+    return Q.commit_run.replace("{schema}", store.place.quoted)
+
+
 def entries(url: str) -> Any:
     with leftoff.open(url) as store:
         return store.get("r").variables.get("list")
+
+
+@pytest.mark.parametrize("why", [KeyboardInterrupt(), None])
+@pytest.mark.parametrize("arrives", ["before", "after"])
+def test_what_was_given_up_arrives(
+    run: leftoff.Run,
+    proxy: Proxy,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    arrives: str,
+    why: BaseException | None,
+) -> None:
+    """Before the store is asked for it, or after: it is found, and only the rest is written. Whether somebody gave it
+    up, or patience was over."""
+    asked = UnansweredCommit.ask
+    found: list[Version | None] = []
+
+    def ask(unanswered: UnansweredCommit, *what: Any) -> Version | None:
+        found.append(asked(unanswered, *what))
+        proxy.let_go()
+        return found[-1]
+
+    run.append("list", "x")
+    proxy.fail("late", sent_by(run))
+    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, StoreUnavailable)):
+        patch.setattr(run._buffer.store, "patience", 0.0)
+        lose_the_end(patch, why)
+        run.commit()
+    if arrives == "before":
+        proxy.let_go()
+    monkeypatch.setattr(SEAMS["UnansweredCommit.ask"], ask)
+    run.append("list", "y")
+    run.commit()
+    assert (arrives == "before") is (found[0] is not None)
+    assert ["x", "y"] == entries(url) == run.variables["list"]
+
+
+def test_what_was_lost_was_pruned_meanwhile(
+    run: leftoff.Run, proxy: Proxy, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made, others went on from there, and its version is gone: its token is still found."""
+    take, tries = PostgresStore._take, list[None]()
+
+    def taken(store: PostgresStore) -> Link:
+        tries.append(None)
+        if len(tries) == 2:
+            patch.undo()
+            assert 0 == call("set", "other=1", "--run", "r", cwd=tmp_path, LEFTOFF_STORE=url).code
+            run._buffer.store.prune(run._buffer.run, [])
+        return take(store)
+
+    run.append("list", "x")
+    proxy.fail("after", sent_by(run))
+    with monkeypatch.context() as patch:
+        patch.setattr(SEAMS["PostgresStore._take"], taken)
+        run.commit()
+    assert 2 == len(tries)
+    assert ["x"] == entries(url) == run.variables["list"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -45,9 +111,7 @@ def test_what_became_of_it_cannot_be_found_out(
 ) -> None:
     """So that is said, and not that nothing was changed; the next commit finds out."""
     run.append("list", "x")
-    store = run._buffer.store
-    assert isinstance(store, PostgresStore)
-    proxy.fail(when, Q.commit_run.replace("{schema}", store.place.quoted))
+    proxy.fail(when, sent_by(run))
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailable) as caught:
         patch.setattr(run._buffer.store, "patience", 0.0)
         run.commit()

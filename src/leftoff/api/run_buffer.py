@@ -35,7 +35,7 @@ from leftoff.engine.redaction.redactor import Redactor
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.reports import needs_decision
 from leftoff.engine.write import lease
-from leftoff.engine.write.commit import Guard, Seal, Terms, commit_apart, new_token
+from leftoff.engine.write.commit import CameLate, Guard, Seal, Terms, commit_apart, new_token
 from leftoff.engine.write.head import Head, gone, need_known
 from leftoff.engine.write.rewound import mark_rewound
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
@@ -120,6 +120,11 @@ class UnansweredCommit:
         self._seal = seal
         self._changes = {a: (change, _appended(change)) for a, change in changes.changes.items()}
         self.blobs = blobs
+
+    @property
+    def place(self) -> tuple[int, bytes]:
+        """The version that it was to follow, and its token."""
+        return self._since, self._token
 
     def ask(self, store: Store, run: int) -> Version | None:
         """Return the version that it became, if any. A write, so that it comes after a commit still under way."""
@@ -605,10 +610,15 @@ class RunBuffer:
                 else:
                     self._sent, self.pending, self.blobs = sent, ChangeSet(self.redactor), []
             terms = Terms(self.clock.now(), self.guard, seal=seal, token=token, blobs=blobs)
+            if failed is not None and settled is None:  # on a server it may arrive after the look
+                terms.unless = failed.place
             version, adopt = commit_apart(self.store, self.head, sent, terms, durable=durable)
         except BaseException as error:
             if sent is not None:
                 self._put_back(sent, UnansweredCommit(token, since, sent, seal, blobs))
+            if isinstance(error, CameLate):
+                self._unanswered = failed
+                return self._commit_now(seal, durable, only)
             if isinstance(error, Rewound):
                 mark_rewound(self.store, error)
             raise

@@ -420,6 +420,11 @@ class _Draft(Tx):
     def put_blob(self, row: BlobRow) -> None:
         self._blobs.append(row.hash)
 
+    @property
+    def place(self) -> tuple[int, int, bytes]:
+        """The run, the version that it is to follow, and its token."""
+        return self._stood.run, self._stood.seq, self._stood.token
+
     def values(self, patience: float) -> list[Any]:
         """Return the parameters of ``commit_run_1``."""
         stood, version = self._stood, self.made
@@ -644,11 +649,11 @@ class PostgresStore(Store):
     def _call(self, draft: _Draft) -> bool:
         """Send a commit; return whether it was made. It may be sent again if its answer is lost: its token tells."""
         sql = Q.commit_run.replace("{schema}", self.place.quoted)
-        sent = False
+        sent = 0
 
         def work(link: Link) -> Rows:
             nonlocal sent
-            sent = True
+            sent += 1
             return link.ask([(sql, draft.values(self.patience))])[0]
 
         try:
@@ -659,6 +664,9 @@ class PostgresStore(Store):
             raise
         if found and found[0][2] and draft.made is not None:
             self.tell([f"{draft.made.seq} {draft.made.run_id}"])
+        if not found and sent > 1:  # the first one may have been made, and pruned since
+            run, seq, token = draft.place
+            return self.write(lambda tx: tx.applied(run, seq, token)) is not None
         return bool(found)
 
     def tell(self, runs: list[str]) -> None:

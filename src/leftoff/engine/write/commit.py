@@ -114,9 +114,9 @@ new_token = _Tokens().next  # what makes a commit recognisable when it is tried 
 
 class Terms:
     """When a commit is made, by what right, how it is sealed, by which token it is known again, and the blobs that were
-    saved for it beforehand."""
+    saved for it beforehand. ``unless``: it is not made if the commit after this version with this token was made."""
 
-    __slots__ = ("at", "blobs", "guard", "seal", "token")
+    __slots__ = ("at", "blobs", "guard", "seal", "token", "unless")
 
     def __init__(
         self,
@@ -131,6 +131,11 @@ class Terms:
         self.seal = seal
         self.token = token or new_token()
         self.blobs: Sequence[BlobRow] = blobs or ()
+        self.unless: tuple[int, bytes] | None = None
+
+
+class CameLate(Exception):
+    """The commit that ``Terms.unless`` names has arrived after all."""
 
 
 def commit(
@@ -176,6 +181,8 @@ def commit_in(tx: Tx, head: Head, changes: ChangeSet, terms: Terms) -> tuple[Ver
     if now is None:
         raise gone(head.run_id)
     since, digest, counts, epoch, run_id = now
+    if terms.unless is not None and tx.applied(head.run, *terms.unless) is not None:
+        raise CameLate
     if terms.guard is not NO_GUARD:
         terms.guard.check(tx, head, epoch)
     need_known(tx, head, since, digest)
