@@ -66,7 +66,7 @@ def test_a_transaction_that_the_server_forgot(store: PostgresStore) -> None:
     """A server that crashed gives the number of a transaction that it had not written down to another one: such a
     transaction did not happen. Where versions tell, they decide."""
     scribe = Scribe(store)
-    tokens = store.read(lambda view: view.rows("SELECT run, seq, token FROM version"))  # type: ignore[attr-defined]
+    tokens = store.read(lambda view: view.rows("SELECT run, seq, token FROM version"))
     for made, happened in (([], False), ([(scribe.run, 1, b"another")], False), (tokens, True)):
         assert happened is store._happened(SimpleNamespace(xid="4000000000", made=made))  # type: ignore[arg-type]
 
