@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.api.run_buffer import UNKNOWN
 from leftoff.errors import StoreUnavailable
+from leftoff.python.run_buffer import UNKNOWN
 from leftoff.store.postgres import PostgresStore
 from leftoff.store.server_connection import Q
 from tests.cli.command import call

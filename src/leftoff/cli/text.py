@@ -165,7 +165,7 @@ def tidy(line: str) -> str:
     if "\r" in line:
         line = next((part for part in reversed(line.split("\r")) if part), "")
     if "\x1b" in line or "\x9b" in line:
-        from leftoff.engine.read.quoting import without_escapes
+        from leftoff.engine.quoting import without_escapes
 
         line = without_escapes(line)
     if "\b" in line:

@@ -8,8 +8,8 @@ A list or dict variable over 4 KiB encoded is spread: one record per entry (``it
 record that says only which of the two it is. Everything else is one record. That depends on the value alone, so equal
 states have equal digests, however they came about.
 
-A value that is not JSON is written as ``{"$type": NAME, "value": …}`` by ``leftoff.api.values``. JSON that has the key
-``$type`` itself is stored as pairs, so that it is not taken for such a value.
+A value that is not JSON is written as ``{"$type": NAME, "value": …}`` by ``leftoff.python.values``. JSON that has
+the key ``$type`` itself is stored as pairs, so that it is not taken for such a value.
 """
 
 from __future__ import annotations

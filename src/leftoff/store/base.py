@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.follower import Follower
-    from leftoff.store.news import Watch
+    from leftoff.store.notifications import Watch
     from leftoff.store.rows import Holder
 
     T = TypeVar("T")

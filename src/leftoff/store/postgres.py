@@ -24,12 +24,12 @@ from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable, U
 from leftoff.host import GONE, this_process
 from leftoff.model.words import FINISHED
 from leftoff.store.base import INLINE, Store, Tx, View, listed, read_sql
-from leftoff.store.place import SCHEMA as SCHEMA_NAME
-from leftoff.store.place import Place, local_folder, of_project, settle_folder, without_secrets
 from leftoff.store.rows import ATTEMPTS, LIMIT_MS, Lease, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import FOLDER, IN_FOLDER, PostgresBlobs
 from leftoff.store.server_connection import Pool, Q, in_ms
 from leftoff.store.server_errors import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
+from leftoff.store.server_location import SCHEMA as SCHEMA_NAME
+from leftoff.store.server_location import Place, local_folder, of_project, settle_folder, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.model.versions import Version
     from leftoff.store.base import Row, Save, Stood
-    from leftoff.store.news import Watch
+    from leftoff.store.notifications import Watch
     from leftoff.store.rows import BlobRow, Holder, Record
     from leftoff.store.server_connection import Link, Rows, Statement
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.model.versions import Version
     from leftoff.store.base import Row, Save
-    from leftoff.store.news import Watch
+    from leftoff.store.notifications import Watch
     from leftoff.store.rows import BlobRow, Record
 
     T = TypeVar("T")
@@ -484,7 +484,7 @@ class SqliteStore(Store):
         return freed
 
     def watch(self) -> Watch:
-        from leftoff.store.news import PolledWatch
+        from leftoff.store.notifications import PolledWatch
 
         return PolledWatch(self, self._data_version)
 

@@ -108,7 +108,7 @@ def prune(store: Any, run: int, drop: Iterable[int]) -> int:
     wanted = sorted(drop)
     head, oldest = store.read(lambda view: _span(view, run))
     store.write(lambda tx: tx.note(tx.q.drop_tokens, (run, oldest)))
-    # In this order: see `leftoff.engine.read.state.need_version`.
+    # In this order: see `leftoff.engine.run_reader.need_version`.
     pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size, oldest))
     pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head, oldest))
     sizes = [0]
