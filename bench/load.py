@@ -13,7 +13,7 @@ from contextlib import closing
 import psycopg
 
 import leftoff
-from leftoff.store.place import Place
+from leftoff.store.server_location import Place
 
 MODELS = 10  # runs that are copied
 STEPS = 20

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.resume import resume_answers
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.resume_answers import Answerer, Answers
+from leftoff.engine import resume_answers
+from leftoff.engine.caller import Caller
+from leftoff.engine.project import Project
+from leftoff.engine.resume_answers import Answerer, Answers
+from leftoff.engine.resume_request import ResumeRequest
 from leftoff.operations import resuming
 from leftoff.operations.resuming import Resumed
 

@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "messages.md"
 sys.path.insert(0, str(ROOT / "src"))
 
 from leftoff import errors  # noqa: E402 - of this tree
-from leftoff.engine.resume.finding import CODES, NEVER_YES, is_fixed  # noqa: E402
+from leftoff.engine.findings import CODES, NEVER_YES, is_fixed  # noqa: E402
 
 CLASSES = {
     name: one

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM
-from leftoff.dialects.crunch_config import Config
-from leftoff.dialects.import_documents import Importer
-from leftoff.dialects.registry import dialect
-from leftoff.engine.config.project import open_store
-from leftoff.engine.config.settings import load
-from leftoff.engine.lifecycle.opening import Opening, start_new_run
-from leftoff.engine.retention.policy import plan
-from leftoff.engine.write.commit import Seal, Terms, commit
+from leftoff.engine.commit import Seal, Terms, commit
+from leftoff.engine.opening import Opening, start_new_run
+from leftoff.engine.project import open_store
+from leftoff.engine.retention_policy import plan
+from leftoff.engine.settings import load
 from leftoff.model.changes import ChangeSet
+from leftoff.protocols.crunch_config import Config
+from leftoff.protocols.import_documents import Importer
+from leftoff.protocols.registry import dialect
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
 TRIGGERS = ("batch_complete", "agent_complete", "user_interrupt", "session_end", "batch_start")
@@ -29,9 +29,9 @@ TRIGGERS = ("batch_complete", "agent_complete", "user_interrupt", "session_end",
 # Somebody else who commits all the time, and says how long the longest one took.
 OTHER = """
 import select, sys, time
-from leftoff.engine.write.commit import Terms, commit
-from leftoff.engine.config.project import open_store
-from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.commit import Terms, commit
+from leftoff.engine.project import open_store
+from leftoff.engine.opening import open_run
 from leftoff.model.changes import ChangeSet
 
 store = open_store(sys.argv[1])

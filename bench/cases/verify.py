@@ -12,15 +12,15 @@ from pathlib import Path
 
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM, iso
-from leftoff.engine.config.project import Project
-from leftoff.engine.config.settings import Capture, load
-from leftoff.engine.lifecycle.opening import Opening, start_new_run
-from leftoff.engine.read.find import Target
-from leftoff.engine.resume.judge import judge_run
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.workspace.tracking import FileTracker, Workspace
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.commit import Terms
+from leftoff.engine.find import Target
+from leftoff.engine.judge import judge_run
+from leftoff.engine.opening import Opening, start_new_run
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import report
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.settings import Capture, load
+from leftoff.engine.tracking import FileTracker, Workspace
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow

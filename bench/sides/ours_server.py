@@ -11,8 +11,8 @@ import psycopg
 
 import leftoff
 from bench.sides.ours_crowd import Writers
-from leftoff.store.place import Place
 from leftoff.store.server_connection import Link
+from leftoff.store.server_location import Place
 
 
 class Drivers(Writers):

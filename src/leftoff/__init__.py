@@ -21,13 +21,9 @@ from leftoff import seams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff._version import __version__
-    from leftoff.api.run_api import Run, RunView, Snapshot
-    from leftoff.api.run_steps import Step, logger
-    from leftoff.api.store_api import Store, fsck, get, list, open, resume, run, start
-    from leftoff.api.value_kinds import register
-    from leftoff.engine.read.history import Diff
-    from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.retention.store_sweep import FsckReport
+    from leftoff.engine.history import Diff
+    from leftoff.engine.run_info import RunInfo
+    from leftoff.engine.store_sweep import FsckReport
     from leftoff.errors import (
         Ambiguous,
         BadData,
@@ -58,19 +54,23 @@ if TYPE_CHECKING:
         Usage,
     )  # fmt: skip
     from leftoff.model.versions import Version
-    from leftoff.workflow.functions.durable import step, workflow
+    from leftoff.python.durable import step, workflow
+    from leftoff.python.run_api import Run, RunView, Snapshot
+    from leftoff.python.run_steps import Step, logger
+    from leftoff.python.store_api import Store, fsck, get, list, open, resume, run, start
+    from leftoff.python.value_kinds import register
 
 _HOME = {
     "leftoff._version": ("__version__",),
-    "leftoff.api.run_api": ("Run", "RunView", "Snapshot"),
-    "leftoff.api.run_steps": ("Step", "logger"),
-    "leftoff.api.store_api": ("Store", "fsck", "get", "list", "open", "resume", "run", "start"),
-    "leftoff.engine.read.history": ("Diff",),
-    "leftoff.engine.retention.store_sweep": ("FsckReport",),
-    "leftoff.engine.read.info": ("RunInfo",),
+    "leftoff.python.run_api": ("Run", "RunView", "Snapshot"),
+    "leftoff.python.run_steps": ("Step", "logger"),
+    "leftoff.python.store_api": ("Store", "fsck", "get", "list", "open", "resume", "run", "start"),
+    "leftoff.engine.history": ("Diff",),
+    "leftoff.engine.store_sweep": ("FsckReport",),
+    "leftoff.engine.run_info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
-    "leftoff.workflow.functions.durable": ("step",),
-    "leftoff.api.value_kinds": ("register",),
+    "leftoff.python.durable": ("step",),
+    "leftoff.python.value_kinds": ("register",),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
@@ -95,11 +95,11 @@ def _later(home: str, name: str):  # type: ignore[no-untyped-def]
     return lambda *about: getattr(_loaded(home), name)(*about)
 
 
-seams.follow = _later("leftoff.dialects.sync", "follow")
-seams.drain_before_reading = _later("leftoff.agents.drain", "drain_before_reading")
-seams.point_out = _later("leftoff.dialects.registry", "point_out")
+seams.follow = _later("leftoff.protocols.sync", "follow")
+seams.drain_before_reading = _later("leftoff.agents.spool_drain", "drain_before_reading")
+seams.point_out = _later("leftoff.protocols.registry", "point_out")
 seams.prepare_agents = _later("leftoff.agents.agent_action", "prepare_agents")
-seams.update_page = _later("leftoff.dialects.status_table", "update_page")
+seams.update_page = _later("leftoff.protocols.status_table", "update_page")
 
 
 def __getattr__(name: str) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from leftoff.agents.adapters import adapter
-from leftoff.agents.outcome import Outcome, is_limit, wait_told
+from leftoff.agents.agent_outcome import Outcome, is_limit, wait_told
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 

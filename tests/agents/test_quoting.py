@@ -13,7 +13,7 @@ import pytest
 import leftoff
 from leftoff.agents.mcp_tools import Tools
 from leftoff.agents.mcp_words import told
-from leftoff.engine.read.quoting import named, quoted, tame, word
+from leftoff.engine.quoting import named, quoted, tame, word
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import as_word
 from tests.agents.hooking import Session

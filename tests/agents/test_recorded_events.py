@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from leftoff.agents.adapters import adapter
-from leftoff.agents.outcome import Outcome
+from leftoff.agents.agent_outcome import Outcome
 from tests.agents.hooking import Living, Session
 from tests.cli.command import succeed
 

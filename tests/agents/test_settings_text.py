@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftoff.agents.recipes import Recipe
+from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.settings_text import add_to_json, leftoff_called, remove_from_json
 
 COMMAND = "/opt/some where/bin/leftoff"

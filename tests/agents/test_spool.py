@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from leftoff import host
-from leftoff.agents import drain, hook_process, recording
+from leftoff.agents import hook_process
+from leftoff.agents import session_recording as recording
+from leftoff.agents import spool_drain as drain
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.host import Process, scope, started
 from leftoff.store.sqlite import SqliteStore
@@ -84,7 +86,7 @@ def profile(frame, event, arg):
             os.kill(os.getpid(), 9)
 from leftoff.cli import main
 import leftoff.agents.hook_process as hook_process
-import leftoff.cli.verbs.agent_verbs
+import leftoff.cli.agent_verbs
 hook_process.HOOK_S = hook_process.LAST_S = 60
 sys.setprofile(profile)
 main(["hook", "claude"])
@@ -354,7 +356,7 @@ def test_a_repeat_whose_holder_was_killed(repository: Path, monkeypatch: pytest.
     project.fire("UserPromptSubmit", prompt="Write the guide")
     project.fire("PostToolUseFailure", **FAILED)
     with monkeypatch.context() as patch:
-        patch.setattr("leftoff.engine.lifecycle.spool.Spool.remove", lambda *_: sys.exit("killed"))
+        patch.setattr("leftoff.engine.spool.Spool.remove", lambda *_: sys.exit("killed"))
         with pytest.raises(AssertionError):
             user.fire("PostToolUseFailure", **FAILED)
     assert 1 == len(waiting(repository))
@@ -401,7 +403,7 @@ def test_a_prompt_whose_hook_was_killed_before_it_answered(repository: Path, liv
     living.kill()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leftoff.agents.hook_process._answer", lambda *_: sys.exit("killed"))
-        patch.setattr("leftoff.agents.drain.this_process", lambda: Process(scope(), 0, ""))
+        patch.setattr("leftoff.agents.spool_drain.this_process", lambda: Process(scope(), 0, ""))
         with pytest.raises(AssertionError):
             Session(repository, "next").fire("UserPromptSubmit", prompt="resume")
     assert {"dead", "next"} == {one["session_id"] for one in runs(repository)}

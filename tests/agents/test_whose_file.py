@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.lifecycle.spool import Spool
+from leftoff.engine.spool import Spool
 from leftoff.host import this_process
 from tests.agents.hooking import Living, Session
 from tests.agents.test_recorded_events import GOOD, play, session_of

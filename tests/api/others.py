@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import leftoff
-from leftoff.engine.write.commit import Seal, Terms, commit
-from leftoff.engine.write.head import Head
+from leftoff.engine.commit import Seal, Terms, commit
+from leftoff.engine.head_cache import Head
 from leftoff.model.changes import ChangeSet
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.workspace import restoring
+from leftoff.engine import restoring
 from leftoff.errors import Conflict, Invalid, NeedsPerson, NotFound
 from tests.workspace.trees import tree
 

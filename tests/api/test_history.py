@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.read.state import Reader
+from leftoff.engine.run_reader import Reader
 from leftoff.errors import Ambiguous, Invalid, NoCheckpoint, NotFound, Pruned, StepDone
 from leftoff.model.words import TRIGGERS
 from tests.api.test_steps import statuses

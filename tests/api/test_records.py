@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.commit import Terms
+from leftoff.engine.opening import find
+from leftoff.engine.report_commit import report
 from leftoff.errors import Frozen, Invalid, NotFound, Usage
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import COLLECTIONS

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import leftoff
-from leftoff.api.values import decode_value, encode_value
 from leftoff.model.codec import text
+from leftoff.python.values import decode_value, encode_value
 
 VALUES: list[Any] = [
     (1, "a"),

@@ -274,7 +274,7 @@ def test_a_commit_that_is_given_up_anywhere(
 
     run.variables["a"] = 1
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(f"leftoff.api.run_buffer.{where}", interrupted)
+        patch.setattr(f"leftoff.python.run_buffer.{where}", interrupted)
         run.commit()
     run.commit()
     assert 1 == store.get(run.id).variables["a"]
@@ -334,7 +334,7 @@ def test_a_commit_that_is_given_up_when_it_is_durable(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        Seam(patch).before(f"leftoff.api.run_buffer.{where}", strike)
+        Seam(patch).before(f"leftoff.python.run_buffer.{where}", strike)
         run.commit()
     run.append("log", 2)
     assert (1, [1, 2], {"k": 1}) == (run.variables["a"], run.variables["log"], dict(run.records["knowledge"]))
@@ -414,7 +414,7 @@ def test_a_background_thread_beats(project: Path) -> None:
 
 def test_the_thread_really_beats(run: leftoff.Run) -> None:
     """Given a short interval, the lease's beat moves without anyone's help."""
-    from leftoff.api.run_buffer import Heartbeat
+    from leftoff.python.run_buffer import Heartbeat
 
     beaten = threading.Event()
 

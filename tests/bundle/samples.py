@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import leftoff
-from leftoff.engine.retention.export import export_run
+from leftoff.engine.export import export_run
 from leftoff.host import this_process
 from leftoff.store.sqlite import SqliteStore
 

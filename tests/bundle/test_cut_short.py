@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.retention.export import Bundle, import_bundle
+from leftoff.engine.export import Bundle, import_bundle
 from leftoff.errors import StoreUnavailable
 from leftoff.store.sqlite import SqliteStore
 from tests.bundle.samples import DRIVER, make_run, write_bundle

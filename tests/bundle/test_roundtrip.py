@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.retention.export import Bundle, export_run, import_bundle, would_import
+from leftoff.engine.export import Bundle, export_run, import_bundle, would_import
 from leftoff.errors import Conflict, NotFound, StoreUnavailable, Usage
 from leftoff.store.sqlite import SqliteStore
 from tests.bundle.samples import DRIVER, make_run, random_run, write_bundle

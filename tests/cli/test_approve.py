@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.text import width
-from leftoff.engine.steps.approvals import expire_due, question
-from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.approvals import expire_due, question
+from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.report_commit import report
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import as_word

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.read.info import health
+from leftoff.engine.run_info import health
 from leftoff.store.rows import Lease, RunRow
 from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed

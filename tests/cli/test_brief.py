@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.read.state import Reader
+from leftoff.engine.run_reader import Reader
 from tests.cli.command import call, succeed
 from tests.cli.runs import HOSTILE, started
 from tests.seams import SEAMS

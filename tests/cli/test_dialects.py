@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leftoff.dialects.registry import dialect
+from leftoff.protocols.registry import dialect
 from tests.cli.command import succeed
 
 

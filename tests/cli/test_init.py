@@ -6,7 +6,7 @@ import stat
 import tomllib
 from pathlib import Path
 
-from leftoff.engine.config.settings import load
+from leftoff.engine.settings import load
 from tests.cli.command import call, succeed
 
 

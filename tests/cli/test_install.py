@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.agents.install_plan import InstallPlan, text_digest
-from leftoff.agents.recipes import Recipe
+from leftoff.agents.install_recipes import Recipe
 from leftoff.errors import Conflict
 from tests.cli.command import LEFTOFF, call, succeed
 

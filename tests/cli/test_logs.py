@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.text import tidy, width
-from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
 from leftoff.operations.watching import LONGEST, LogFile, redacted_log
 from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed

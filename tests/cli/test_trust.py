@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.config.caller import CALLER
+from leftoff.engine.caller import CALLER
 from tests.agents.hooking import Session, Spawned
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
@@ -333,8 +333,8 @@ def test_a_damaged_yes_is_none(project: Path, own_folder: Path, how: str) -> Non
 
 def test_settings_that_ask_for_nothing_read_no_trust(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's folder is not even looked at."""
-    from leftoff.engine.config.caller import Caller
-    from leftoff.engine.config.settings import load
+    from leftoff.engine.caller import Caller
+    from leftoff.engine.settings import load
 
     def looked(self: Caller) -> str:
         raise AssertionError("the user's folder was looked at")

@@ -11,11 +11,11 @@ import pytest
 
 import leftoff
 from leftoff.agents.mcp_tools import Tools
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.state import definition_of
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Terms
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import report
+from leftoff.engine.run_reader import definition_of
 from leftoff.errors import LeftoffError, NeedsPerson, Usage
 from leftoff.operations.run_reports import this_run
 from leftoff.operations.runs import info_of

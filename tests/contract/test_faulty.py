@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.lifecycle.opening import Opening, start_new_run
-from leftoff.engine.write.commit import Seal, Terms, commit, new_token
-from leftoff.engine.write.head import Head
+from leftoff.engine.commit import Seal, Terms, commit, new_token
+from leftoff.engine.head_cache import Head
+from leftoff.engine.opening import Opening, start_new_run
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store

@@ -11,11 +11,11 @@ import time
 from typing import Any
 
 from leftoff.cli import main
-from leftoff.workflow.processes import groups
-from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.processes.client import Launcher
-from leftoff.workflow.recovery import attempts as recover
-from leftoff.workflow.run import begin
+from leftoff.workflow import attempt_checks as recover
+from leftoff.workflow import begin_attempt as begin
+from leftoff.workflow import process_groups as groups
+from leftoff.workflow.attempt_folder import AttemptFolder
+from leftoff.workflow.shim_client import Launcher
 
 
 class _Instead:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Deliberately broken variants: each leaves out one thing that the order of writes asks for.
 BROKEN = """
 import sys
-from leftoff.engine.workspace import restoring
+from leftoff.engine import restoring
 if sys.argv[1] == "no-mark":
     seal = restoring.Restorer._seal
     restoring.Restorer._seal = lambda self, row, found, trigger, mark: seal(
@@ -37,7 +37,7 @@ elif sys.argv[1] == "in-place":
         os.link(at.name, name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
     restoring.write_new = write
 elif sys.argv[1] == "not-saved":
-    from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.tracking import Found
     restoring.Restorer._before = lambda self, row, plan: Found([], [])
 from leftoff.cli.dispatch import dispatch
 sys.exit(dispatch(sys.argv[2:]))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.retention.run_states import in_trash, remove_for_good
+from leftoff.engine.run_states import in_trash, remove_for_good
 from leftoff.errors import LeftoffError
 from tests.seams import SEAMS
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.clock import SYSTEM
-from leftoff.dialects import sync_base
-from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.workspace.project_files import Place
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.commit import Terms
+from leftoff.engine.opening import find
+from leftoff.engine.project_files import Place
+from leftoff.engine.report_commit import report
+from leftoff.protocols import sync_base
 from tests.dialects.rivals import followed
 
 RUN = "shared"

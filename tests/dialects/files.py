@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leftoff.dialects.document_yaml import dump_yaml
+from leftoff.protocols.document_yaml import dump_yaml
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
 
 BMAD_STATE = "_bmad-output/.runs/main/dev-story-20260227-143022/state.json"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.clock import SYSTEM
-from leftoff.dialects.sync import follow
-from leftoff.engine.config.project import open_store
-from leftoff.engine.config.settings import load
-from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.commit import Terms
+from leftoff.engine.opening import find
+from leftoff.engine.project import open_store
+from leftoff.engine.report_commit import report
+from leftoff.engine.settings import load
+from leftoff.protocols.sync import follow
 
 RUN = "shared"
 

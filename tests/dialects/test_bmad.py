@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.draft import numbers
+from leftoff.protocols.document_draft import numbers
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD
 from tests.dialects.files import put

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.dialects import registry
-from leftoff.dialects.protocol import Dialect
-from leftoff.dialects.registry import dialect as dialect_named
-from leftoff.engine.read.find import SESSION
+from leftoff.engine.find import SESSION
+from leftoff.protocols import registry
+from leftoff.protocols.protocol import Dialect
+from leftoff.protocols.registry import dialect as dialect_named
 from tests.cli.command import call, succeed
 
 #: by protocol: how a run of its own begins, its first step, and how the same run is asked for again
@@ -186,7 +186,7 @@ def test_a_file_in_the_way_stops_no_verb(project: Path, dialect: str) -> None:
 
 
 def test_an_error_of_our_own_stops_no_verb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leftoff.dialects.bmad import Bmad
+    from leftoff.protocols.bmad import Bmad
 
     succeed("init", "--dialect", "bmad", cwd=project)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.draft import Decoded, Source
-from leftoff.dialects.loose_values import Repairs
-from leftoff.dialects.protocol import read, write
-from leftoff.dialects.registry import BUILT_IN, dialect, recognise
 from leftoff.model.codec import decode, text
+from leftoff.protocols.document_draft import Decoded, Source
+from leftoff.protocols.loose_values import Repairs
+from leftoff.protocols.protocol import read, write
+from leftoff.protocols.registry import BUILT_IN, dialect, recognise
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, EXAMPLES, SITEBUILDER
 
 ALL = [(name, title) for name in BUILT_IN for title in EXAMPLES[name][1]]

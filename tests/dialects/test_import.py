@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.dialects.import_documents import Importer
+from leftoff.protocols.import_documents import Importer
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, SITEBUILDER
 from tests.dialects.files import (

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.document_text import read_document
-from leftoff.dialects.draft import Source
-from leftoff.dialects.import_documents import Importer
-from leftoff.dialects.loose_values import Rejected, Repairs, TooNew
-from leftoff.dialects.protocol import read, respelt, same, write
-from leftoff.dialects.registry import BUILT_IN, dialect
-from leftoff.engine.config.project import open_store
-from leftoff.engine.config.settings import load
-from leftoff.engine.retention.export import Bundle, export_run
+from leftoff.engine.export import Bundle, export_run
+from leftoff.engine.project import open_store
+from leftoff.engine.settings import load
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode, text
+from leftoff.protocols.document_draft import Source
+from leftoff.protocols.document_text import read_document
+from leftoff.protocols.import_documents import Importer
+from leftoff.protocols.loose_values import Rejected, Repairs, TooNew
+from leftoff.protocols.protocol import read, respelt, same, write
+from leftoff.protocols.registry import BUILT_IN, dialect
 from tests.dialects.documents import places
 from tests.dialects.examples import EXAMPLES
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects import registry
-from leftoff.dialects.protocol import Dialect
 from leftoff.errors import Usage
+from leftoff.protocols import registry
+from leftoff.protocols.protocol import Dialect
 from tests.cli.command import call, succeed
 
 

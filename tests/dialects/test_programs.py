@@ -157,7 +157,7 @@ def test_without_a_protocol_nothing_of_it_is_loaded(project: Path) -> None:
         "import sys, leftoff\n"
         "with leftoff.open('.leftoff') as store:\n"
         "    run = store.start('w'); run.variables['x'] = 1; run.commit()\n"
-        "print([name for name in sys.modules if name.startswith('leftoff.dialects')])\n"
+        "print([name for name in sys.modules if name.startswith('leftoff.protocols')])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=project, env=environment(), capture_output=True, text=True

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.dialects.crunch import PHASES as CRUNCH_PHASES
-from leftoff.dialects.dotagent import PHASES as DOTAGENT_PHASES
-from leftoff.dialects.draft import Source, State
-from leftoff.dialects.loose_values import Rejected, Repairs, TooNew
-from leftoff.dialects.protocol import Dialect, left_over, read, respelt, same, write
-from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.model.codec import decode, text
 from leftoff.model.words import STEP_STATUS
+from leftoff.protocols.crunch import PHASES as CRUNCH_PHASES
+from leftoff.protocols.document_draft import Source, State
+from leftoff.protocols.dotagent import PHASES as DOTAGENT_PHASES
+from leftoff.protocols.loose_values import Rejected, Repairs, TooNew
+from leftoff.protocols.protocol import Dialect, left_over, read, respelt, same, write
+from leftoff.protocols.registry import BUILT_IN, dialect
 from tests.dialects.documents import KEYS, VALUES, documents
 from tests.dialects.examples import EXAMPLES
 

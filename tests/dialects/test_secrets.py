@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.registry import dialect as dialect_of
-from leftoff.dialects.sync_base import SecretFilter
-from leftoff.engine.redaction.redactor import Redactor
+from leftoff.engine.redactor import Redactor
+from leftoff.protocols.registry import dialect as dialect_of
+from leftoff.protocols.sync_base import SecretFilter
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
 from tests.dialects.files import BMAD_STATE, CLAUDE_FILE, CRUNCH_PLACE, SITEBUILDER_FILE, put

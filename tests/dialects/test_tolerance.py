@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.document_text import MOST_BYTES, read_document
-from leftoff.dialects.draft import Decoded, Source
-from leftoff.dialects.loose_values import MOST_LINES, Rejected, Repairs, TooNew, meaning, read_time
-from leftoff.dialects.protocol import read
-from leftoff.dialects.registry import dialect, recognise
+from leftoff.protocols.document_draft import Decoded, Source
+from leftoff.protocols.document_text import MOST_BYTES, read_document
+from leftoff.protocols.loose_values import MOST_LINES, Rejected, Repairs, TooNew, meaning, read_time
+from leftoff.protocols.protocol import read
+from leftoff.protocols.registry import dialect, recognise
 from tests.dialects.examples import BMAD, CLAUDE, SITEBUILDER
 
 DAY = 1_768_435_200_000  # 2026-01-15
@@ -239,7 +239,7 @@ def test_repairs_are_told_up_to_a_number() -> None:
 
 def test_too_large(tmp_path: Any) -> None:
     """A file over 50 MB is refused without being read."""
-    from leftoff.dialects.document_text import read_bytes
+    from leftoff.protocols.document_text import read_bytes
 
     path = tmp_path / "large.json"
     with path.open("wb") as file:
@@ -252,7 +252,7 @@ def test_a_gzip_bomb_is_refused(tmp_path: Any) -> None:
     """So is what unpacks to more than that."""
     import gzip
 
-    from leftoff.dialects.document_text import read_bytes
+    from leftoff.protocols.document_text import read_bytes
 
     path = tmp_path / "large.yaml.gz"
     path.write_bytes(gzip.compress(b"\0" * (MOST_BYTES + 1)))

@@ -77,7 +77,7 @@ def test_archiving_that_was_killed(project: Path, monkeypatch: pytest.MonkeyPatc
     succeed("start", "w", "--run-id", "ds", cwd=project)
     succeed("finish", cwd=project)
     with monkeypatch.context() as patch:
-        patch.setattr("leftoff.dialects.sync.Sync.sync", lambda self, look=True: None)
+        patch.setattr("leftoff.protocols.sync.Sync.sync", lambda self, look=True: None)
         succeed("archive", "ds", cwd=project)
     runs = project / "_bmad-output/.runs"
     assert (runs / "main/ds/state.json").exists()

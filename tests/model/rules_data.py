@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 import leftoff
-from leftoff.engine.lifecycle.opening import open_run
-from leftoff.engine.write.commit import Terms, commit
+from leftoff.engine.commit import Terms, commit
+from leftoff.engine.opening import open_run
 from leftoff.errors import Conflict, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.model.frozen import thaw

@@ -14,10 +14,10 @@ import time
 
 import leftoff
 from leftoff import host
-from leftoff.api import run_buffer
-from leftoff.engine.write import commit
+from leftoff.engine import commit
 from leftoff.errors import LeaseHeld, LeftoffError
 from leftoff.model.words import UNFINISHED
+from leftoff.python import run_buffer
 from leftoff.store import rows
 from leftoff.store import server_connection as connection
 from leftoff.store.base import Store

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from leftoff.clock import SYSTEM
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
+from leftoff.engine.caller import Caller
+from leftoff.engine.project import Project
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.host import this_process
 from leftoff.operations.store_upkeep import archive_run, remove_run
@@ -17,7 +17,7 @@ from leftoff.store.rows import Holder, RunRow
 from tests.cli.command import Called, call, succeed
 from tests.races.between import Seam
 
-LOOKED = "leftoff.engine.retention.run_states.need_unmoved"
+LOOKED = "leftoff.engine.run_states.need_unmoved"
 
 
 class Machine:

@@ -7,10 +7,10 @@ from time import monotonic
 
 import pytest
 
-from leftoff.engine.config.project import open_store
-from leftoff.engine.read.info import list_info
-from leftoff.engine.read.info import run_info as one
-from leftoff.engine.write.lease import state
+from leftoff.engine.lease import state
+from leftoff.engine.project import open_store
+from leftoff.engine.run_info import list_info
+from leftoff.engine.run_info import run_info as one
 from leftoff.host import Process
 from leftoff.store.postgres import PostgresStore
 from leftoff.store.rows import Holder, Lease

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.config.project import local_folder, open_store
+from leftoff.engine.project import local_folder, open_store
 from leftoff.errors import StoreUnavailable
 from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
 from leftoff.store.rows import LIMIT_MS
-from leftoff.workflow.run.driver import Driver, Fence
+from leftoff.workflow.driver import Driver, Fence
 from tests.agents.hooking import Session
 from tests.cli.command import LEFTOFF, call
 from tests.contract.scribe import AT

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leftoff.clock import Clock
-from leftoff.engine.config import project
+from leftoff.engine import project
 from leftoff.files import make_folder
 from leftoff.operations import store_upkeep
 from leftoff.store.base import Store

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.config.project import local_folder
-from leftoff.engine.lifecycle.spool import FOLDER
+from leftoff.engine.project import local_folder
+from leftoff.engine.spool import FOLDER
 from tests.agents.hooking import Session
 from tests.cli.command import succeed
 from tests.postgres.server import Server

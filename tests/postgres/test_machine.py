@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from leftoff.engine.config.project import open_store
+from leftoff.engine.project import open_store
 from leftoff.store.store_copy import copy_store
 from tests.model.rules_data import DataRules
 from tests.model.rules_life import LifeRules

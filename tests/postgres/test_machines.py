@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.config.project import open_store
+from leftoff.engine.project import open_store
 from tests.crash.harness import require_root
 from tests.crash.verdict import Violation
 from tests.postgres.machines import Machine, Network, ProxyLine, cut_off, judge

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.resume.open_again import run_or_start
+from leftoff.engine.open_again import run_or_start
+from leftoff.engine.opening import Opening
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process
 from leftoff.store.base import Tx

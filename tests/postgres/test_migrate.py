@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from leftoff.engine.write import lease as leases
+from leftoff.engine import lease as leases
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import Process
 from leftoff.store import postgres

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leftoff.engine.config.project import Project
+from leftoff.engine.project import Project
 from leftoff.operations.store_upkeep import projects_beside
 from leftoff.web.page_server import make_app
 from leftoff.web.served import serve_stores

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 import leftoff
-from leftoff.engine.config.project import open_store
+from leftoff.engine.project import open_store
 from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch
 from leftoff.store import repair
 from leftoff.store.integrity import inspect
-from leftoff.store.place import Place
+from leftoff.store.server_location import Place
 from leftoff.store.store_copy import Tables, copy_store
 from tests.cli.command import call
 from tests.damage import store as samples

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.api.store_api import Store
-from leftoff.engine.read.info import list_info
-from leftoff.engine.write.commit import Seal, Terms, commit
-from leftoff.engine.write.head import Head
+from leftoff.engine.commit import Seal, Terms, commit
+from leftoff.engine.head_cache import Head
+from leftoff.engine.run_info import list_info
 from leftoff.model.changes import ChangeSet
+from leftoff.python.store_api import Store
 from tests.cli.command import call
 from tests.postgres.proxy import Proxy
 

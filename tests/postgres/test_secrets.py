@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
-from leftoff.engine.config.project import open_store
+from leftoff.engine.project import open_store
 from leftoff.errors import StoreUnavailable
 from tests.cli.command import LEFTOFF, call, environment
 from tests.postgres.server import MAKE_LOCKED, USER, Server

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config.project import open_store
+from leftoff.engine.project import open_store
 from leftoff.errors import Conflict
 from leftoff.host import Process, scope, this_process
 from leftoff.store.base import Store, Tx

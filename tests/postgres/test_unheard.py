@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.api.run_buffer import UNKNOWN, UnansweredCommit
 from leftoff.errors import StoreUnavailable
 from leftoff.model.versions import Version
+from leftoff.python.run_buffer import UNKNOWN, UnansweredCommit
 from leftoff.store.postgres import PostgresStore
 from leftoff.store.server_connection import Link, Q
 from tests.cli.command import call

@@ -10,7 +10,7 @@ import pytest
 
 from leftoff.errors import StoreUnavailable
 from leftoff.store.base import Tx
-from leftoff.store.news import NO_FILE, News
+from leftoff.store.notifications import NO_FILE, News
 from leftoff.store.postgres import PostgresStore
 from leftoff.store.server_connection import Link, Q
 from tests.contract.scribe import AT, Scribe

@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.project_retention import prune_project
-from leftoff.engine.config.caller import Caller
+from leftoff.engine.caller import Caller
 from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
 from leftoff.operations.page_actions import act, dry_run
 from leftoff.operations.run_files import Rollback, plan_rollback, rollback_run
 from leftoff.operations.store_upkeep import archive_run, list_trash, undelete_run
+from leftoff.protocols.project_retention import prune_project
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
 NOBODY = Caller()
-BEFORE = (
-    "leftoff.engine.retention.run_states.put_in_archive"  # the run was looked at, and is not archived yet
-)
+BEFORE = "leftoff.engine.run_states.put_in_archive"  # the run was looked at, and is not archived yet
 
 
 @pytest.fixture
@@ -127,7 +125,7 @@ def test_an_archived_run_too_many_that_moved_meanwhile(over: Path, seam: Seam, a
             with here(over) as other:
                 archive_run(other, NOBODY, "old")
 
-    seam.before("leftoff.engine.retention.run_states.trash_run", work)
+    seam.before("leftoff.engine.run_states.trash_run", work)
     with here(over) as project:
         assert [] == [gone for gone in prune_project(project).removed if gone["kind"] == "archive"]
         assert [] == list_trash(project)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents import session as sessions
+from leftoff.agents import agent_session as sessions
 from leftoff.agents.mcp_tools import Tools
-from leftoff.dialects.project_retention import prune_project
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.lifecycle.sessions import Who
-from leftoff.engine.write.unmoved import Moved
+from leftoff.engine.caller import Caller
+from leftoff.engine.optimistic_check import Moved
+from leftoff.engine.sessions import Who
 from leftoff.errors import Conflict, LeaseHeld, LeftoffError
 from leftoff.operations.page_actions import act, dry_run, plan_to_prune, prune_as_seen
 from leftoff.operations.run_lifecycle import decide_step, hand_over_run
 from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
+from leftoff.protocols.project_retention import prune_project
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 from tests.seams import SEAMS

@@ -9,14 +9,11 @@ from weakref import ref
 
 import pytest
 
-from leftoff.dialects.draft import Decoded
-from leftoff.dialects.project_retention import Retention, prune_project
-from leftoff.dialects.protocol import read as decode
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.lifecycle.agent_turns import AgentTurn
-from leftoff.engine.lifecycle.sessions import Who, end_session, report_session, session_opening
-from leftoff.engine.read.state import Reader
-from leftoff.engine.retention.policy import Policy
+from leftoff.engine.agent_turns import AgentTurn
+from leftoff.engine.caller import Caller
+from leftoff.engine.retention_policy import Policy
+from leftoff.engine.run_reader import Reader
+from leftoff.engine.sessions import Who, end_session, report_session, session_opening
 from leftoff.errors import Conflict, NoCheckpoint
 from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
@@ -25,6 +22,9 @@ from leftoff.operations.run_transfer import Import, import_runs
 from leftoff.operations.runs import target
 from leftoff.operations.store_upkeep import undelete_run
 from leftoff.operations.workflow_runs import give_up
+from leftoff.protocols.document_draft import Decoded
+from leftoff.protocols.project_retention import Retention, prune_project
+from leftoff.protocols.protocol import read as decode
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 from tests.cli.command import call, succeed
@@ -79,7 +79,7 @@ def test_brought_back_while_the_trash_is_emptied(failed: Path, seam: Seam) -> No
         with here(failed) as other:
             undelete_run(other, "r")
 
-    seam.after("leftoff.engine.retention.run_states.in_trash", back)
+    seam.after("leftoff.engine.run_states.in_trash", back)
     with here(failed) as project:
         retention = Retention(project, rules=Policy())
         retention.look(empty=True)

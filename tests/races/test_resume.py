@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.resume.finding import Finding
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.resume_answers import CLEAR, GO_ON, Answerer
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Terms
+from leftoff.engine.findings import Finding
+from leftoff.engine.report_commit import report
+from leftoff.engine.resume_answers import CLEAR, GO_ON, Answerer
+from leftoff.engine.resume_request import ResumeRequest
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import REPAIRED

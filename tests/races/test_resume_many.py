@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.engine.config.project import open_store
-from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
+from leftoff.engine.opening import Opening, open_run, start_new_run
+from leftoff.engine.project import open_store
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process
 from tests.contract.rules.transactions import in_threads

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.workspace.restoring import RestorePlan
+from leftoff.engine.caller import Caller
+from leftoff.engine.restoring import RestorePlan
 from leftoff.operations.run_files import Rollback, restore_files, rollback_run
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes
 
-SAVED = "leftoff.engine.workspace.restoring.Restorer._place"
-PLACED = "leftoff.engine.workspace.restoring.put_in_place"
+SAVED = "leftoff.engine.restoring.Restorer._place"
+PLACED = "leftoff.engine.restoring.put_in_place"
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.opening import open_run
 from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE, Process, scope, started
 from leftoff.store.base import Tx
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite import SqliteStore
-from leftoff.workflow.processes.groups import Rest, members, recent, signal_all
-from leftoff.workflow.recovery.stop_run import stop_driver
+from leftoff.workflow.process_groups import Rest, members, recent, signal_all
+from leftoff.workflow.stop_run import stop_driver
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, taken_up
 from tests.seams import SEAMS

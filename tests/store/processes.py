@@ -11,7 +11,7 @@ from pathlib import Path
 SRC = Path(__file__).parents[2] / "src"
 OPENING = """
 import os, sys, threading, time
-from leftoff.engine.write.lease import take
+from leftoff.engine.lease import take
 from leftoff.host import Process, this_process
 from leftoff.store.sqlite import SqliteStore
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.lifecycle.opening import Opening, start_new_run
-from leftoff.engine.write.commit import Guard, Terms, commit
-from leftoff.engine.write.head import Head
+from leftoff.engine.commit import Guard, Terms, commit
+from leftoff.engine.head_cache import Head
+from leftoff.engine.opening import Opening, start_new_run
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
 from leftoff.store.sqlite import SqliteStore

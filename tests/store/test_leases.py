@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.lifecycle.opening import Opening, open_run, start_new_run
-from leftoff.engine.write import lease
-from leftoff.engine.write.commit import Guard, Terms, commit
-from leftoff.engine.write.head import Head
+from leftoff.engine import lease
+from leftoff.engine.commit import Guard, Terms, commit
+from leftoff.engine.head_cache import Head
+from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, scope, this_process
 from leftoff.model.changes import ChangeSet

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config.project import Project
+from leftoff.engine.project import Project
 from leftoff.host import Process, started, this_process
 from leftoff.operations.watching import Changes, News
 from leftoff.store.rows import Holder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.history import nearest_seq, parents
+from leftoff.engine.history import nearest_seq, parents
 from leftoff.model.versions import Version
 
 

@@ -13,7 +13,7 @@ import pytest
 from leftoff import host
 from leftoff.errors import CannotResume
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process
-from leftoff.workflow.processes import groups
+from leftoff.workflow import process_groups as groups
 from tests.seams import SEAMS
 
 

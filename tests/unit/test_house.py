@@ -11,15 +11,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 FACES = ("cli", "agents", "web", "integrations")
-RECORDS = ("leftoff.agents.recording", "leftoff.agents.session")  # of a session, in place of an operation
+RECORDS = (
+    "leftoff.agents.session_recording",
+    "leftoff.agents.agent_session",
+)  # of a session, in place of an operation
 # Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.
 ENVIRONMENT = {
     "leftoff.cli.screen",
-    "leftoff.engine.config.caller",
+    "leftoff.engine.caller",
     "leftoff.host",
     "leftoff.log",
-    "leftoff.workflow.processes.python_step",
+    "leftoff.workflow.python_step",
     "leftoff.agents.hook_process",  # the variables that Claude Code sets for its hooks
     "leftoff.agents.hook_log",  # which version of the agent calls
 }

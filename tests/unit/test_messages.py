@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leftoff.engine.resume.finding import CODES
+from leftoff.engine.findings import CODES
 from tools import messages
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.redaction import redactor as redactor_module
-from leftoff.engine.redaction.redactor import MASK, Redactor, words
+from leftoff.engine import redactor as redactor_module
+from leftoff.engine.redactor import MASK, Redactor, words
 from leftoff.errors import Invalid
 from leftoff.model.frozen import freeze
 
@@ -593,10 +593,10 @@ def test_import_costs_nothing() -> None:
     """Importing the module, and the hot path on an ordinary record, import nothing else."""
     code = (
         "import sys\n"
-        "import leftoff.engine.redaction\n"
+        "import leftoff.engine\n"
         "import leftoff.model.codec\n"
         "before = set(sys.modules)\n"
-        "from leftoff.engine.redaction.redactor import Redactor\n"
+        "from leftoff.engine.redactor import Redactor\n"
         "redactor = Redactor(allow=['a'], names=['b'])\n"
         "redactor.suspicious('doc', '{\"path\":\"docs/a.md\"}')\n"
         "redactor.scrub('max_tokens', {'keyword': 'plain', 'password': 'x'})\n"
@@ -605,7 +605,7 @@ def test_import_costs_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False, env=path()
     )
-    assert ("['leftoff.engine.redaction.redactor']", "") == (done.stdout.strip(), done.stderr)
+    assert ("['leftoff.engine.redactor']", "") == (done.stdout.strip(), done.stderr)
 
 
 def path() -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from leftoff.engine.redaction.redactor import MASK, Redactor
+from leftoff.engine.redactor import MASK, Redactor
 from tests.unit.test_redact import CREDENTIAL_NAMES, HARMLESS_NAMES, REDACTED, SECRETS, SURVIVORS
 
 NAMES = st.sampled_from(CREDENTIAL_NAMES + HARMLESS_NAMES) | st.text(max_size=12)

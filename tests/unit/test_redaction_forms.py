@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from leftoff.engine.redaction.redactor import Redactor, forms_of
-from leftoff.workflow.processes.redacting_stream import Censor
+from leftoff.engine.redactor import Redactor, forms_of
+from leftoff.workflow.redacting_stream import Censor
 
 SECRETS = {
     "quotes": 'it\'s "quoted" \\ XyZ',

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.engine.read.find import Target, resolve
+from leftoff.engine.find import Target, resolve
 from leftoff.errors import Ambiguous, LeftoffError, NoCheckpoint, NotFound, Pruned
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Store, View

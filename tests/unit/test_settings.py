@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config.settings import load, parse
+from leftoff.engine.settings import load, parse
 from leftoff.errors import Invalid
 
 EVERYTHING = """

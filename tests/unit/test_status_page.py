@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.dialects.status_table import keep_current, replaced
+from leftoff.protocols.status_table import keep_current, replaced
 from tests.cli.command import PATIENCE, succeed
 
 TITLE, TABLE = "## Active Checkpoints", "| Agent |\n|---|\n| x |"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.steps import lifecycle
+from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.model.words import ONCE_MORE
 
 SOURCE = Path(leftoff.__file__).parent
@@ -86,5 +86,5 @@ def _writes(path: Path) -> list[str]:
 def test_only_the_lifecycle_writes_steps() -> None:
     """No other module puts or deletes a step's record by itself."""
     found = [line for path in sorted(SOURCE.rglob("*.py")) for line in _writes(path)]
-    assert [] == [line for line in found if not line.startswith("engine/steps/lifecycle.py:")]
+    assert [] == [line for line in found if not line.startswith("engine/step_lifecycle.py:")]
     assert found  # where there is nothing to be found, it is looked for in the wrong way

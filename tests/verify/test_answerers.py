@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.find import resolve
-from leftoff.engine.resume.finding import NEVER_YES, STOP, Finding, check_by_proxy
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.resume_answers import RESTORE, Answerer
+from leftoff.engine.caller import Caller
+from leftoff.engine.find import resolve
+from leftoff.engine.findings import NEVER_YES, STOP, Finding, check_by_proxy
+from leftoff.engine.project import Project
+from leftoff.engine.resume_answers import RESTORE, Answerer
+from leftoff.engine.resume_request import ResumeRequest
 from leftoff.errors import NeedsPerson
 from leftoff.operations.resuming import RUNNING, STOPPED, Resumed
 from tests.cli.command import succeed

@@ -13,7 +13,7 @@ from tests.verify.situations import Place, codes
 
 KILLED = """
 import os, sys
-from leftoff.engine.workspace import restoring
+from leftoff.engine import restoring
 real = restoring._Writer.put
 def put(self, entry):
     if entry.path == "b":

@@ -33,9 +33,9 @@ steps:
 # Deliberately broken: whoever wants a lease gets it, and nobody looks at epochs.
 BROKEN = """
 import sys
-from leftoff.engine.write import commit
-from leftoff.engine.write import lease
-from leftoff.engine.resume import run_checks as own
+from leftoff.engine import commit
+from leftoff.engine import lease
+from leftoff.engine import run_checks as own
 lease.state = lambda lease, now: "free"
 own.stands_in_the_way = lease.stands_in_the_way = lambda lease, now, session=None: False
 commit.Guard.check = lambda self, tx, head, epoch: None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.engine.resume.world import Steps
+from leftoff.engine.run_facts import Steps
 from leftoff.model.codec import payload, store
 
 if TYPE_CHECKING:

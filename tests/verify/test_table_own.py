@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from leftoff.clock import SYSTEM
-from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.commit import Terms
+from leftoff.engine.report_commit import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow

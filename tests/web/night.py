@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.find import Target
-from leftoff.engine.steps.reports import StepReport
-from leftoff.engine.write import lease
+from leftoff.engine import lease
+from leftoff.engine.caller import Caller
+from leftoff.engine.find import Target
+from leftoff.engine.project import Project
+from leftoff.engine.step_reports import StepReport
 from leftoff.host import Process, this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.operations.checkpoints import fork_run

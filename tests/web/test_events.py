@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from leftoff.engine.config.project import Project
+from leftoff.engine.project import Project
 from leftoff.operations.watching import Happened, happened_since
 from leftoff.store.sqlite import SqliteStore
 from leftoff.web.background import WAITING, Hub, event_stream, positions

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.read.history import Lives, find_lives
-from leftoff.engine.read.show import StepPage, StepsWanted, step_graph, step_page
-from leftoff.engine.steps.reports import StepReport
+from leftoff.engine.caller import Caller
+from leftoff.engine.history import Lives, find_lives
+from leftoff.engine.show import StepPage, StepsWanted, step_graph, step_page
+from leftoff.engine.step_reports import StepReport
 from leftoff.operations.page_actions import Overview, RunFilter, at_a_glance, overview, run_records
 from leftoff.operations.run_reports import report_step
 from leftoff.operations.runs import target

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.config.caller import Caller
+from leftoff.engine.caller import Caller
 from leftoff.web.page_server import PageServer, secrets_of
 from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.runs import started

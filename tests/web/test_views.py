@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.read.history import Tried
-from leftoff.engine.read.show import GraphNode
+from leftoff.engine.history import Tried
+from leftoff.engine.show import GraphNode
 from leftoff.web import diagrams
 from leftoff.web.diagrams import graph_boxes, graph_lines, history_points, timeline_rows
 from leftoff.web.page_text import (

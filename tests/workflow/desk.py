@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leftoff.engine.config.settings import Redaction, Settings
+from leftoff.engine.settings import Redaction, Settings
 from leftoff.host import Process, scope, started
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, Job
-from leftoff.workflow.processes.client import Ended, Launcher, LostJob, Ready
+from leftoff.workflow.attempt_folder import AttemptFolder, Exit, Job
+from leftoff.workflow.shim_client import Ended, Launcher, LostJob, Ready
 
 ROOT = Path(__file__).parents[2]
 MARK = "LEFTOFF_OF_TEST"

@@ -56,7 +56,7 @@ def call(place: Path, target: str, given: object = None, *, cwd: str = "work") -
     env = {**os.environ, "LEFTOFF_PROJECT": str(place), "LEFTOFF_RESULT": str(place / "result")}
     if given is not None:
         env["LEFTOFF_ARGS"] = given if isinstance(given, str) else json.dumps(given)
-    words = [sys.executable, "-m", "leftoff.workflow.processes.python_step", *target.split(" ")]
+    words = [sys.executable, "-m", "leftoff.workflow.python_step", *target.split(" ")]
     done = subprocess.run(words, cwd=place / cwd, env=env, capture_output=True, text=True, timeout=60)
     left = place / "result"
     result = json.loads(left.read_text()) if left.exists() else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.attempt_folder import AttemptFolder, Exit
 from tests.workflow.driving import Flow, mark, until, wait
 
 FLOW = f"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.definition.parse import parse
+from leftoff.workflow.parse_definition import parse
 
 
 def wrong(text: str, **given: object) -> BadDefinition:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.workflow.definition import durations
+from leftoff.workflow import durations
 
 
 @pytest.mark.parametrize(

@@ -271,8 +271,8 @@ def test_a_workflow_inside_a_workflow(store: leftoff.Store, calls: Calls) -> Non
 
 
 def _shown(store: leftoff.Store, ref: str) -> list[dict[str, Any]]:
-    from leftoff.engine.read.find import resolve
-    from leftoff.engine.read.show import document
+    from leftoff.engine.find import resolve
+    from leftoff.engine.show import document
 
     found: list[dict[str, Any]] = document(store._store, resolve(store._store, ref), 0)["step_records"]
     return found
@@ -425,11 +425,11 @@ def test_types_are_seen_through_the_decorators() -> None:
 @pytest.mark.parametrize(
     "order",
     [
-        "import leftoff; d = leftoff.workflow; import leftoff.workflow.definition.durations as m",
-        "import leftoff.workflow.definition.durations as m; import leftoff; d = leftoff.workflow",
+        "import leftoff; d = leftoff.workflow; import leftoff.workflow.durations as m",
+        "import leftoff.workflow.durations as m; import leftoff; d = leftoff.workflow",
         "from leftoff.workflow.definition import durations as m; from leftoff import workflow as d",
         "from leftoff import workflow as d; from leftoff.workflow.definition import durations as m",
-        "from leftoff import *; d = workflow; import leftoff.workflow.definition.durations as m",
+        "from leftoff import *; d = workflow; import leftoff.workflow.durations as m",
     ],
 )
 def test_the_package_is_the_decorator(order: str, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.workflow.functions import running
-from leftoff.workflow.functions.durable import RetryPolicy, retry_policy
+from leftoff.python import durable_running as running
+from leftoff.python.durable import RetryPolicy, retry_policy
 from tests.seams import SEAMS
 from tests.workflow.driving import PATIENCE, until
 from tests.workflow.functions import Calls, calls, lines, program, start_program, statuses, store

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.workflow.functions.running import Crew
+from leftoff.python.durable_running import Crew
 from tests.seams import SEAMS
 from tests.workflow.driving import PATIENCE
 from tests.workflow.functions import Calls, calls, statuses, store

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leftoff
-from leftoff.api import value_kinds as kinds
-from leftoff.api.values import decode_value, encode_value
 from leftoff.model.codec import decode, text
+from leftoff.python import value_kinds as kinds
+from leftoff.python.values import decode_value, encode_value
 from tests.workflow import kept
 from tests.workflow.functions import program, store
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.workflow.definition.model import Graph, cycle
-from leftoff.workflow.definition.parse import parse
+from leftoff.workflow.definition import Graph, cycle
+from leftoff.workflow.parse_definition import parse
 
 
 def graph(text: str) -> Graph:

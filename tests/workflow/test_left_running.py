@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leftoff.agents.mcp_tools import Tools
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.find import resolve
+from leftoff.engine.find import resolve
+from leftoff.engine.project import Project
 from leftoff.operations.workflow_runs import give_up
 from tests.workflow.driving import Flow, mark, wait
 

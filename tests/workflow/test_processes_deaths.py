@@ -15,9 +15,9 @@ import pytest
 
 from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
-from leftoff.workflow.processes import groups
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit
-from leftoff.workflow.processes.client import Ended, LostJob, Ready
+from leftoff.workflow import process_groups as groups
+from leftoff.workflow.attempt_folder import AttemptFolder, Exit
+from leftoff.workflow.shim_client import Ended, LostJob, Ready
 from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, desk_in, driver, nothing_left, wait_for
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leftoff.errors import Invalid, StoreUnavailable
 from leftoff.model import typed
-from leftoff.workflow.processes.attempt_folder import (
+from leftoff.workflow.attempt_folder import (
     AttemptFolder,
     Exit,
     LogFollower,

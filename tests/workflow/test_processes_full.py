@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from leftoff.files import sync as sync_fd
-from leftoff.workflow.processes import groups, shim
-from leftoff.workflow.processes.attempt_folder import AttemptFolder, Exit, Order
-from leftoff.workflow.processes.client import Ended
+from leftoff.workflow import process_groups as groups
+from leftoff.workflow import shim
+from leftoff.workflow.attempt_folder import AttemptFolder, Exit, Order
+from leftoff.workflow.shim_client import Ended
 from tests.crash.mounts import tmpfs
 from tests.seams import SEAMS
 from tests.workflow.desk import Desk, desk_in, nothing_left, wait_for

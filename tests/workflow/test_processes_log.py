@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftoff.engine.config.settings import Settings
-from leftoff.engine.redaction.redactor import Redactor
-from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.processes.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, StepLog
+from leftoff.engine.redactor import Redactor
+from leftoff.engine.settings import Settings
+from leftoff.workflow.attempt_folder import AttemptFolder
+from leftoff.workflow.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, StepLog
 from tests.workflow.desk import Desk, desk_in, driver, nothing_left, wait_for
 
 BUILT_IN = Redactor()

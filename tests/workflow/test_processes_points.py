@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.workflow.processes import groups
-from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.processes.client import Ended, LostJob, Ready
+from leftoff.workflow import process_groups as groups
+from leftoff.workflow.attempt_folder import AttemptFolder
+from leftoff.workflow.shim_client import Ended, LostJob, Ready
 from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, driver, nothing_left
 

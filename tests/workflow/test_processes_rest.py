@@ -8,7 +8,7 @@ import sys
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
 COMMAND = f"""
 import os, subprocess, sys
-from leftoff.workflow.processes.groups import Rest
+from leftoff.workflow.process_groups import Rest
 pid = os.fork()
 if pid:  # the leader of the session, as the shim is
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))

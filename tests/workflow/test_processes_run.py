@@ -14,7 +14,7 @@ import pytest
 
 import leftoff
 from leftoff.host import started
-from leftoff.workflow.processes import groups
+from leftoff.workflow import process_groups as groups
 from tests.workflow.desk import Desk, desk_in, wait_for
 
 
@@ -147,14 +147,14 @@ def test_modules_of_the_user_are_not_in_the_way(tmp_path: Path, monkeypatch: pyt
 
 def test_a_launcher_is_small() -> None:
     """What is loaded into it is copied with every shim: a few modules of the standard library, and ours."""
-    code = "import sys; sys.path.append(sys.argv[1]); import leftoff.workflow.processes.shim; print(*sys.modules)"
+    code = "import sys; sys.path.append(sys.argv[1]); import leftoff.workflow.shim; print(*sys.modules)"
     words = [sys.executable, "-I", "-S", "-c", code, str(Path(leftoff.__file__).parents[1])]
     loaded = set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
     heavy = {
         "apsw",
         "asyncio",
         "json",
-        "leftoff.api",
+        "leftoff.python",
         "leftoff.store.sqlite",
         "msgspec",
         "subprocess",

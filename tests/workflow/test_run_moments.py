@@ -14,14 +14,14 @@ from tests.workflow.flows import lines, path_with_leftoff, runs, write
 
 # Nobody looks before a step is placed: what others report comes, for the driver, after its look.
 LATE = """
-from leftoff.workflow.run import begin
+from leftoff.workflow import begin_attempt as begin
 begin._already_ended = lambda stage, unit, leaf: False
 """
 
 # What the driver does, in order: its commits, and the commands it lets start.
 TRACED = """
-from leftoff.workflow.run.driver import Driver
-from leftoff.workflow.processes.client import Launcher
+from leftoff.workflow.driver import Driver
+from leftoff.workflow.shim_client import Launcher
 def told(owner, name, word):
     real = getattr(owner, name)
     def instead(self, *given, **named):
@@ -36,7 +36,7 @@ told(Launcher, "go", lambda named: "go")
 # A signal in the moment in which the run is there, and is not driven yet.
 TOLD_EARLY = """
 import os, signal
-from leftoff.workflow.run.driver import Driver
+from leftoff.workflow.driver import Driver
 real = Driver.begin
 def begin(driver):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -49,7 +49,7 @@ Driver.begin = begin
 TOLD_WAITING = """
 import os, signal
 from leftoff.store.write_queue import Turn
-from leftoff.workflow.run import driver as starting
+from leftoff.workflow import driver as starting
 real, take = starting.start, Turn.take
 def waits(*given):
     os.kill(os.getpid(), signal.SIGTERM)

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.workflow.definition.model import Graph
-from leftoff.workflow.definition.parse import parse
-from leftoff.workflow.run.scheduler import Scheduler
+from leftoff.workflow.definition import Graph
+from leftoff.workflow.parse_definition import parse
+from leftoff.workflow.scheduler import Scheduler
 
 ENDS = ("completed", "failed", "skipped", "later", "block", "wait")
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leftoff.errors import BadDefinition, BadTemplate
-from leftoff.workflow.definition.parse import parse
-from leftoff.workflow.template.templates import Templates
+from leftoff.workflow.parse_definition import parse
+from leftoff.workflow.templates import Templates
 from tests.cli.command import call, succeed
 from tests.workflow.flows import lines, path_with_leftoff, run
 

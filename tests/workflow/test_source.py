@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.definition.source import DEEPEST, MOST_NODES, Problems, read_yaml
+from leftoff.workflow.yaml_source import DEEPEST, MOST_NODES, Problems, read_yaml
 
 
 def value(text: str) -> Any:

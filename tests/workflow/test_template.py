@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.errors import BadTemplate, Invalid
-from leftoff.workflow.template.templates import Templates
+from leftoff.workflow.templates import Templates
 
 VALUES: dict[str, Any] = {
     "name": "a b",

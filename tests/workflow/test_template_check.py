@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.definition.parse import parse, review
+from leftoff.workflow.parse_definition import parse, review
 
 NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 

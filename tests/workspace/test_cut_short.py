@@ -13,7 +13,7 @@ from tests.cli.command import Called, call, environment, succeed
 # What happens after so many files were put in their place: it is killed, or somebody writes to the last file.
 HOOKED = """
 import os, sys
-from leftoff.engine.workspace import restoring
+from leftoff.engine import restoring
 real, count = restoring._Writer.put, [int(sys.argv[1])]
 def put(self, entry):
     if not count[0]:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.config.git_head import git_head
-from leftoff.engine.config.settings import Settings
-from leftoff.engine.workspace.issue_tracker import set_state
-from leftoff.engine.workspace.project_files import check_path, given_path, place
+from leftoff.engine.git_head import git_head
+from leftoff.engine.issue_tracker import set_state
+from leftoff.engine.project_files import check_path, given_path, place
+from leftoff.engine.settings import Settings
 from leftoff.errors import CannotResume, Invalid
 from tests.cli.command import call, succeed
 from tests.cli.runs import started
@@ -296,7 +296,7 @@ def test_a_folder_that_looks_like_a_repository_runs_nothing(
     """Git takes a folder of a clone for a repository if it looks like one, with a configuration that names commands:
     with leftoff none of them runs, also where git is too old to be told (before 2.38)."""
     if not knows:
-        monkeypatch.setattr("leftoff.engine.workspace.git._SAFE", ())
+        monkeypatch.setattr("leftoff.engine.git._SAFE", ())
     folder = repository(tmp_path / "clone", a="a\n") / "sub"
     git(tmp_path, "init", "-q", "--bare", str(folder))
     (folder / "work").mkdir()

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects import sync_base
-from leftoff.engine.workspace import project_files
-from leftoff.engine.workspace.project_files import Place, ProjectFiles
+from leftoff.engine import project_files
+from leftoff.engine.project_files import Place, ProjectFiles
 from leftoff.errors import Invalid, UnsafePath
+from leftoff.protocols import sync_base
 
 WRITES: dict[str, Callable[[ProjectFiles, str], None]] = {
     "replace": lambda files, path: files.replace(path, b"new"),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.workspace import file_state
-from leftoff.engine.workspace.file_state import compare_files, hashed, read_steadily, unchanged
+from leftoff.engine import file_state
+from leftoff.engine.file_state import compare_files, hashed, read_steadily, unchanged
 
 
 def settle(path: Path) -> None:

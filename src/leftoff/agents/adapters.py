@@ -11,7 +11,7 @@ import re
 import shlex
 from typing import Any, NamedTuple
 
-from leftoff.agents.outcome import Outcome
+from leftoff.agents.agent_outcome import Outcome
 from leftoff.errors import Invalid
 
 LIMITS = ("model", "turns", "budget", "permissions", "tools")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.agents.adapters import LIMITS, adapter, custom_agents
-from leftoff.engine.config.project import Project
+from leftoff.engine.project import Project
 from leftoff.errors import Invalid, NotFound
 from leftoff.host import python
-from leftoff.workflow.definition.source import Problems
-from leftoff.workflow.run import actions
-from leftoff.workflow.run.actions import Action, Command, exchange
-from leftoff.workflow.template.templates import is_template
-
-if TYPE_CHECKING:
-    from leftoff.workflow.definition.model import Step, Workflow
-    from leftoff.workflow.template.templates import Templates
+from leftoff.workflow import actions
+from leftoff.workflow.actions import Action, Command, exchange
+from leftoff.workflow.definition import Step, Workflow
+from leftoff.workflow.templates import Templates, is_template
+from leftoff.workflow.yaml_source import Problems
 
 
 class Agent(Action):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from leftoff.agents.adapters import Adapter, AgentCall
-from leftoff.agents.outcome import Outcome
+from leftoff.agents.agent_outcome import Outcome
 from leftoff.operations.agent_steps import Rest
 
 NOT_FOUND = 127

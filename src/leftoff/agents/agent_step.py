@@ -16,12 +16,12 @@ import uuid
 from typing import Any, NamedTuple
 
 from leftoff.agents.adapters import Adapter, StepWishes, adapter, session_named
+from leftoff.agents.agent_outcome import Outcome
 from leftoff.agents.agent_process import NOT_FOUND, AgentLife, AgentStopped, SignalWatch, complain
-from leftoff.agents.outcome import Outcome
 from leftoff.clock import iso
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.quoting import quoted
+from leftoff.engine.caller import Caller
+from leftoff.engine.project import Project
+from leftoff.engine.quoting import quoted
 from leftoff.errors import LeftoffError
 from leftoff.operations.agent_steps import AgentStep
 

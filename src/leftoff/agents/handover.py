@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from leftoff.agents.adapters import adapter, custom_agents, session_named
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.quoting import word
+from leftoff.engine.find import Target
+from leftoff.engine.project import Project
+from leftoff.engine.quoting import word
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import brief_of as whole_brief

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.agents.session import AgentSession, SessionRun, brief, source_of_run
-from leftoff.engine.read.quoting import named, quoted, tame
-from leftoff.engine.resume.finding import REFUSE, RESUME
+from leftoff.agents.agent_session import AgentSession, SessionRun, brief, source_of_run
+from leftoff.engine.findings import REFUSE, RESUME
+from leftoff.engine.quoting import named, quoted, tame
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from leftoff.engine.read.transcript import gemini_end
-from leftoff.engine.steps.lists import ListItem
+from leftoff.engine.todo_lists import ListItem
+from leftoff.engine.transcript import gemini_end
 from leftoff.errors import Invalid
 from leftoff.model.codec import decode
 

@@ -11,13 +11,13 @@ import signal
 from types import FrameType
 from typing import NamedTuple
 
-from leftoff.agents import drain as spooling
+from leftoff.agents import agent_session as sessions
 from leftoff.agents import hook_log
-from leftoff.agents import session as sessions
-from leftoff.agents.drain import Delivery, HookCaller
+from leftoff.agents import spool_drain as spooling
 from leftoff.agents.hook_events import HookEvent, read_event
-from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.project import Project
+from leftoff.agents.spool_drain import Delivery, HookCaller
+from leftoff.engine.caller import CALLER
+from leftoff.engine.project import Project
 from leftoff.errors import LeftoffError, NeedsPerson
 from leftoff.host import Process, agent_above, orphan, scope, started, words_of
 

@@ -10,7 +10,7 @@ from difflib import unified_diff
 from typing import Any
 
 from leftoff.agents.hook_log import SeenEvent, events_seen
-from leftoff.agents.recipes import Recipe
+from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.settings_text import (
     BLANKS,
     SettingsEntries,
@@ -22,7 +22,7 @@ from leftoff.agents.settings_text import (
     remove_from_toml,
 )
 from leftoff.clock import iso
-from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, replace_at
+from leftoff.engine.project_files import ProjectFiles, mode_at, replace_at
 from leftoff.errors import Conflict, Invalid, StoreUnavailable
 
 _NOT_OURS = "it is not as leftoff wrote it, and stays as it is"

@@ -22,7 +22,7 @@ from mcp_types import INVALID_PARAMS, ToolAnnotations
 from leftoff._version import __version__
 from leftoff.agents.mcp_tools import INSTRUCTIONS, TOOLS, Tools
 from leftoff.agents.mcp_words import sorted_out, told
-from leftoff.engine.read.quoting import quoted
+from leftoff.engine.quoting import quoted
 from leftoff.errors import LeftoffError
 from leftoff.log import debugging
 

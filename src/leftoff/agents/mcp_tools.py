@@ -17,13 +17,13 @@ from mcp_types import INVALID_PARAMS
 
 from leftoff.agents.hook_events import AGENTS
 from leftoff.agents.mcp_words import for_a_model, told
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.quoting import named, quoted
-from leftoff.engine.resume.finding import NEVER_YES, REFUSE, check_by_proxy
-from leftoff.engine.resume.judge import Verdict
-from leftoff.engine.resume.request import ResumeRequest, nothing_left
-from leftoff.engine.steps.reports import STATUS, StepReport
+from leftoff.engine.caller import Caller
+from leftoff.engine.findings import NEVER_YES, REFUSE, check_by_proxy
+from leftoff.engine.judge import Verdict
+from leftoff.engine.project import Project
+from leftoff.engine.quoting import named, quoted
+from leftoff.engine.resume_request import ResumeRequest, nothing_left
+from leftoff.engine.step_reports import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING

@@ -12,7 +12,7 @@ import re
 from difflib import get_close_matches
 from typing import Any
 
-from leftoff.engine.read.quoting import tame
+from leftoff.engine.quoting import tame
 from leftoff.errors import Ambiguous, LeftoffError, NotFound, Usage
 
 _TOOLS = {

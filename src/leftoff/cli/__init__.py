@@ -31,7 +31,7 @@ def as_process(args: list[str]) -> None:
 
 def _hide_passwords(args: list[str]) -> None:
     """Start the same command again with a private file in place of each password: every user can list arguments."""
-    from leftoff.engine.config.project import without_password
+    from leftoff.engine.project import without_password
     from leftoff.errors import LeftoffError
 
     option = "--store="

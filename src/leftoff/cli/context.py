@@ -14,9 +14,9 @@ from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
 from leftoff.cli.text import clean, columns, out, safe_json, say
 from leftoff.clock import ago
-from leftoff.engine.config import project as places
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
+from leftoff.engine import project as places
+from leftoff.engine.caller import Caller
+from leftoff.engine.project import Project
 from leftoff.errors import NeedsPerson
 from leftoff.model import codec
 

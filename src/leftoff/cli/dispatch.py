@@ -68,14 +68,14 @@ def _run(words: list[str]) -> int:
         return _without_verb(words)
     verb = SAME.get(words[at], words[at])
     if verb not in VERBS:
-        from leftoff.cli.verbs.help_verbs import no_verb
+        from leftoff.cli.help_verbs import no_verb
 
         raise no_verb(words[at])
     log.doing = f"leftoff {verb}"
     rest = words[:at] + words[at + 1 :]
     options = _before_dashes(rest)
     if "--help" in options or "-h" in options:
-        from leftoff.cli.verbs.help_verbs import explain
+        from leftoff.cli.help_verbs import explain
 
         return explain(verb, as_json="--json" in options)
     args = parse(spec_of(verb), rest)
@@ -104,7 +104,7 @@ def _without_verb(words: list[str]) -> int:
         raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help --all` lists the verbs.")
     if words and not {"--help", "-h"} & set(words):
         raise Usage("There is no verb.", hint="`leftoff help --all` lists the verbs.")
-    from leftoff.cli.verbs.help_verbs import explain
+    from leftoff.cli.help_verbs import explain
 
     explain(None, as_json=as_json)
     return 0 if words else 2

@@ -32,7 +32,7 @@ from leftoff.cli.screen import (
 from leftoff.cli.tally import Event, Info, Running, StepGroup, Tally, roughly, took, whole
 from leftoff.cli.text import Line, clean, clean_lines, discard, pad, printable, say, step_name, tidy, width
 from leftoff.clock import Clock, iso
-from leftoff.engine.steps.approvals import ask_again, how
+from leftoff.engine.approvals import ask_again, how
 from leftoff.log import debugging
 from leftoff.model.words import in_words
 

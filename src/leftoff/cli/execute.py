@@ -20,15 +20,14 @@ from leftoff.cli.screen import Screen, shared, wrapped
 from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
 from leftoff.clock import ago, millis
-from leftoff.dialects.registry import mirrored
-from leftoff.engine.read.attempt_logs import failures
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.show import inner_steps
-from leftoff.engine.resume.finding import ASK, STOP, Finding
-from leftoff.engine.resume.judge import Verdict
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.resume_answers import GO_ON, TOGETHER, Answerer, Answers, take_answers
-from leftoff.engine.steps.approvals import REJECT
+from leftoff.engine.approvals import REJECT
+from leftoff.engine.attempt_logs import failures
+from leftoff.engine.find import Target
+from leftoff.engine.findings import ASK, STOP, Finding
+from leftoff.engine.judge import Verdict
+from leftoff.engine.resume_answers import GO_ON, TOGETHER, Answerer, Answers, take_answers
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.show import inner_steps
 from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable, usage_errors
 from leftoff.model.ids import check_run_id
 from leftoff.operations import resuming
@@ -38,9 +37,10 @@ from leftoff.operations.resuming import Resumed
 from leftoff.operations.run_lifecycle import decide_step, questions_of
 from leftoff.operations.runs import info_of
 from leftoff.operations.workflow_runs import Execution, RunRequest
+from leftoff.protocols.registry import mirrored
 from leftoff.store.rows import RunRow
-from leftoff.workflow.definition.model import Graph, Workflow
-from leftoff.workflow.run.driver import Driver
+from leftoff.workflow.definition import Graph, Workflow
+from leftoff.workflow.driver import Driver
 
 _COMPLETED, _FAILED, _WAITS = 0, 1, 7  # exit codes of a run; the last one: it waits for a person
 
@@ -57,7 +57,7 @@ def execute(ctx: Context, request: RunRequest) -> int:
         yes, given = bool(ctx.args.yes), request.variables
         return resume(ctx, ResumeRequest(Target(twin, None), variables=given, yes=yes, workflow=workflow))
     if choice == "delete" and twin is not None:
-        from leftoff.cli.verbs.keep_verbs import tell_removed
+        from leftoff.cli.keep_verbs import tell_removed
         from leftoff.operations.store_upkeep import discard_run
 
         return tell_removed(ctx, discard_run(ctx.project, twin))
@@ -464,7 +464,7 @@ def _continuing(found: dict[str, Any], counted: str | None) -> str:
 
 
 def _view_run(found: dict[str, Any], ctx: Context) -> None:
-    from leftoff.cli.verbs.show_verbs import show_page
+    from leftoff.cli.show_verbs import show_page
 
     screen = Screen(sys.stderr, ctx.project.now)
     screen.show([*show_page(found, screen), []])

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from leftoff.engine.config.caller import CALLER
+from leftoff.engine.caller import CALLER
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage, usage_errors
 from leftoff.model import typed
 from leftoff.model.ids import given_step

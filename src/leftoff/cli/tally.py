@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from leftoff.workflow.definition.model import Workflow
+from leftoff.workflow.definition import Workflow
 
 Event = dict[str, Any]
 _STRETCH = (0.05, 20.0)  # how far a few wrong estimates may bend the others

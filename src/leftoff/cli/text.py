@@ -12,6 +12,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from leftoff.model.codec import text
+from leftoff.model.ids import shown_step
+
 Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.screen.STYLES``
 Line = list[Span]
 
@@ -39,8 +42,6 @@ def _escaped(char: str) -> str:
 
 def step_name(path: str) -> str:
     """A step as people read it, on one line."""
-    from leftoff.model.ids import shown_step
-
     return clean(shown_step(path))
 
 
@@ -115,8 +116,6 @@ def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
 
 def value(thing: Any) -> str:
     """A JSON value on one line."""
-    from leftoff.model.codec import text
-
     if thing == {"redacted": True}:
         return "[redacted]"
     return clean(text(thing))
@@ -165,7 +164,7 @@ def tidy(line: str) -> str:
     if "\r" in line:
         line = next((part for part in reversed(line.split("\r")) if part), "")
     if "\x1b" in line or "\x9b" in line:
-        from leftoff.engine.read.quoting import without_escapes
+        from leftoff.engine.quoting import without_escapes
 
         line = without_escapes(line)
     if "\b" in line:

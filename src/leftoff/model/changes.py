@@ -8,11 +8,13 @@ A list or dict variable over 4 KiB encoded is spread: one record per entry (``it
 record that says only which of the two it is. Everything else is one record. That depends on the value alone, so equal
 states have equal digests, however they came about.
 
-A value that is not JSON is written as ``{"$type": NAME, "value": …}`` by ``leftoff.api.values``. JSON that has the key
-``$type`` itself is stored as pairs, so that it is not taken for such a value.
+A value that is not JSON is written as ``{"$type": NAME, "value": …}`` by ``leftoff.python.values``. JSON that has
+the key ``$type`` itself is stored as pairs, so that it is not taken for such a value.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 from leftoff.errors import Corrupt, Invalid
 from leftoff.model.codec import (
@@ -37,7 +39,6 @@ from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from typing import Any, Protocol
 
     class Scrubber(Protocol):

@@ -156,7 +156,7 @@ def _untyped(word: str, inside: Any) -> Any:
     inside = _readable(inside)
     if ":" not in word:  # another kind of pandas, a path, a number, …
         return inside
-    if isinstance(inside, dict):  # a class, in one of the forms of leftoff.api.kinds
+    if isinstance(inside, dict):  # a class, in one of the forms of leftoff.python.value_kinds
         keys = inside.keys()
         if {"pairs"} <= keys <= {"pairs", "attributes"}:
             return _object(inside["pairs"])

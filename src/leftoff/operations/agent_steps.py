@@ -6,22 +6,22 @@ import os
 from typing import Any
 
 from leftoff.clock import iso
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.state import Reader
-from leftoff.engine.steps.lifecycle import steps_in
-from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.report import beat, report
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.find import Target
+from leftoff.engine.opening import find
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import beat, report
+from leftoff.engine.run_reader import Reader
+from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
 from leftoff.operations.checkpoints import brief_of
 from leftoff.operations.run_reports import guard_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.workflow.processes.attempt_folder import AttemptFolder
-from leftoff.workflow.processes.groups import Rest
+from leftoff.workflow.attempt_folder import AttemptFolder
+from leftoff.workflow.process_groups import Rest
 
 __all__ = ["AgentStep", "Rest"]
 

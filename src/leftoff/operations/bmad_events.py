@@ -12,26 +12,26 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from leftoff.dialects.bmad import DIALECT, STATUS, workflow_of
-from leftoff.dialects.draft import fit_id, last_of, step_of
-from leftoff.dialects.loose_values import Rejected, Repairs, meaning, shown
-from leftoff.dialects.protocol import state_at
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.git_head import git_head
-from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.opening import status_changes
-from leftoff.engine.read.state import Reader
-from leftoff.engine.steps import lifecycle
-from leftoff.engine.steps.reports import StepReport, step_changes
-from leftoff.engine.workspace.git import remember_git
-from leftoff.engine.write.commit import Seal
-from leftoff.engine.write.report import Reported
+from leftoff.engine import step_lifecycle as lifecycle
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Seal
+from leftoff.engine.git import remember_git
+from leftoff.engine.git_head import git_head
+from leftoff.engine.opening import status_changes
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import Reported
+from leftoff.engine.run_reader import Reader
+from leftoff.engine.step_reports import StepReport, step_changes
 from leftoff.errors import LeftoffError, Usage
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import decode
 from leftoff.model.ids import check_run_id
 from leftoff.operations.run_lifecycle import Start, start_or_continue
 from leftoff.operations.run_reports import StepChange, current_row, report_run
+from leftoff.protocols.bmad import DIALECT, STATUS, workflow_of
+from leftoff.protocols.document_draft import fit_id, last_of, step_of
+from leftoff.protocols.loose_values import Rejected, Repairs, meaning, shown
+from leftoff.protocols.protocol import state_at
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 

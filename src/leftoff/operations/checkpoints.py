@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.agent_turns import add_unreported
-from leftoff.engine.lifecycle.rewind import ForkRequest, fork_paused
-from leftoff.engine.read import history as versions_of
-from leftoff.engine.read.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.history import Diff, diff, file_records, is_among
-from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.quoting import source_of
-from leftoff.engine.read.show import document
-from leftoff.engine.read.transcript import last_words
-from leftoff.engine.workspace.file_versions import FileDiff, FileSide, file_diffs
-from leftoff.engine.workspace.project_files import given_path
-from leftoff.engine.write.audit import Audit
+from leftoff.engine import history as versions_of
+from leftoff.engine.agent_turns import add_unreported
+from leftoff.engine.audit_records import Audit
+from leftoff.engine.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
+from leftoff.engine.caller import Caller
+from leftoff.engine.file_versions import FileDiff, FileSide, file_diffs
+from leftoff.engine.find import Target
+from leftoff.engine.history import Diff, diff, file_records, is_among
+from leftoff.engine.project import Project
+from leftoff.engine.project_files import given_path
+from leftoff.engine.quoting import source_of
+from leftoff.engine.rewind import ForkRequest, fork_paused
+from leftoff.engine.run_info import RunInfo
+from leftoff.engine.show import document
+from leftoff.engine.transcript import last_words
 from leftoff.errors import usage_errors
 from leftoff.model.versions import Version
 from leftoff.operations.run_reports import which_run

@@ -11,23 +11,22 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leftoff.dialects.project_retention import PruneReport, Retention
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.imported_runs import agree as agree_to_run
-from leftoff.engine.read.attention import URGENT, Glance, glance, need_of, unfinished_runs
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.info import info
-from leftoff.engine.read.show import as_of, step_record
-from leftoff.engine.read.state import Reader, need_version
-from leftoff.engine.resume.finding import ASK, REFUSE, check_codes
-from leftoff.engine.resume.judge import Verdict
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.resume_answers import Answerer, Answers, take_answers
-from leftoff.engine.steps.approvals import REJECT, waiting
-from leftoff.engine.workspace.restoring import RestorePlan
-from leftoff.engine.write.audit import Audit
-from leftoff.engine.write.lease import state as lease_state
+from leftoff.engine.approvals import REJECT, waiting
+from leftoff.engine.attention import URGENT, Glance, glance, need_of, unfinished_runs
+from leftoff.engine.audit_records import Audit
+from leftoff.engine.caller import Caller
+from leftoff.engine.find import Target
+from leftoff.engine.findings import ASK, REFUSE, check_codes
+from leftoff.engine.imported_runs import agree as agree_to_run
+from leftoff.engine.judge import Verdict
+from leftoff.engine.lease import state as lease_state
+from leftoff.engine.project import Project
+from leftoff.engine.restoring import RestorePlan
+from leftoff.engine.resume_answers import Answerer, Answers, take_answers
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.run_info import info
+from leftoff.engine.run_reader import Reader, need_version
+from leftoff.engine.show import as_of, step_record
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson, NotFound, Usage
 from leftoff.host import GONE
 from leftoff.model.codec import text as canonical
@@ -42,6 +41,7 @@ from leftoff.operations.runs import info_of, target
 from leftoff.operations.store_upkeep import archive_run
 from leftoff.operations.supervision import start_resume, wait_until_driven
 from leftoff.operations.workflow_runs import is_driven, stop_run
+from leftoff.protocols.project_retention import PruneReport, Retention
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 

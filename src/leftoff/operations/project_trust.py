@@ -6,18 +6,18 @@ import os
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso
-from leftoff.engine.config import settings as trust
-from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.project import Project, open_store, store_home
-from leftoff.engine.config.settings import OPAQUE, Remembered, TrustItem, tables_of
-from leftoff.engine.lifecycle.imported_runs import agree, agreed, disagree, may_run
-from leftoff.engine.read.find import Target
+from leftoff.engine import settings as trust
+from leftoff.engine.caller import CALLER
+from leftoff.engine.find import Target
+from leftoff.engine.imported_runs import agree, agreed, disagree, may_run
+from leftoff.engine.project import Project, open_store, store_home
+from leftoff.engine.settings import OPAQUE, Remembered, TrustItem, tables_of
 from leftoff.files import ID_FILE, write_private
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.workflow.recovery.workflow_checks import definitions_of, what_runs
+from leftoff.workflow.workflow_checks import definitions_of, what_runs
 
 
 class UntrustedRun(NamedTuple):

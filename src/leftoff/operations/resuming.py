@@ -6,27 +6,29 @@ run is as it was judged, in the transaction that counts; if it moved, the face j
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from shlex import quote
 from typing import Any, NamedTuple
 
-from leftoff.dialects.protocol import state_at
-from leftoff.dialects.verdict import dialect_checks, dialect_of, state_of
-from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.reported_runs import Ending, end_work, start_run, unfinished
-from leftoff.engine.read.find import RESUMES, Target
-from leftoff.engine.read.show import in_order
-from leftoff.engine.read.state import definition_of, met, read
-from leftoff.engine.resume.continue_run import continue_run
-from leftoff.engine.resume.finding import ASK, REFUSE, Finding
-from leftoff.engine.resume.judge import CheckProvider, Verdict, judge_run
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.resume.resume_answers import Answerer, Answers, keep_accepted, take_answers
-from leftoff.engine.steps import approvals
-from leftoff.engine.steps.lifecycle import steps_in
-from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms
-from leftoff.engine.write.head import need_run
-from leftoff.engine.write.report import report as write_report
-from leftoff.engine.write.unmoved import Moved, need_unmoved, unmoved_run
+from leftoff.engine import approvals
+from leftoff.engine import issue_tracker as issues
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.continue_run import continue_run
+from leftoff.engine.find import RESUMES, Target
+from leftoff.engine.findings import ASK, REFUSE, Finding
+from leftoff.engine.head_cache import need_run
+from leftoff.engine.judge import CheckProvider, Verdict, judge_run
+from leftoff.engine.opening import Opening
+from leftoff.engine.optimistic_check import Moved, need_unmoved, unmoved_run
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import report as write_report
+from leftoff.engine.reported_runs import Ending, end_work, start_run, unfinished
+from leftoff.engine.resume_answers import Answerer, Answers, keep_accepted, take_answers
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.run_reader import definition_of, met, read
+from leftoff.engine.show import in_order
+from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import (
     CannotResume,
     Conflict,
@@ -39,26 +41,23 @@ from leftoff.errors import (
     Usage,
 )
 from leftoff.host import user
+from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.checkpoints import History
 from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
+from leftoff.protocols.document_draft import State
+from leftoff.protocols.protocol import Dialect, state_at
+from leftoff.protocols.protocol_checks import dialect_checks, dialect_of, state_of
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from leftoff.dialects.draft import State
-    from leftoff.dialects.protocol import Dialect
-    from leftoff.engine.config.caller import Caller
-    from leftoff.engine.config.project import Project
-    from leftoff.model.changes import ChangeSet
     from leftoff.operations.workflow_runs import Execution
-    from leftoff.store.base import Tx, View
-    from leftoff.store.rows import RunRow
-    from leftoff.workflow.recovery.workflow_checks import WorkflowChecks
-    from leftoff.workflow.run.driver import Driver
+    from leftoff.workflow.driver import Driver
+    from leftoff.workflow.workflow_checks import WorkflowChecks
 
 # What came of it: the run is left as it is; ended, by its protocol or because a person starts fresh; running; to be
 # continued by its program; to be driven; or it has to be judged again first.
@@ -182,7 +181,7 @@ def judge(
     chain: list[CheckProvider] = []
     try:
         if definition_of(there.store, target.row, seq) is not None:
-            from leftoff.workflow.recovery.workflow_checks import WorkflowChecks, definitions_of
+            from leftoff.workflow.workflow_checks import WorkflowChecks, definitions_of
 
             found = definitions_of(there, target, request.variables, request.workflow)
             assert found is not None
@@ -293,8 +292,8 @@ def _take_up(
 ) -> Driver:
     """Take the lease of a run of a workflow file, carry out the answers under it, and return the run's driver."""
     from leftoff.operations.workflow_runs import check_executable, secrets_of, setting_of
-    from leftoff.workflow.definition.parse import check_given
-    from leftoff.workflow.recovery.take_up import TakeUp
+    from leftoff.workflow.parse_definition import check_given
+    from leftoff.workflow.take_up import TakeUp
 
     checks, row = workflow_of(verdict), final.target.row
     assert checks is not None
@@ -370,7 +369,6 @@ def sync_issue(project: Project, row: RunRow) -> None:
     dialect = dialect_of(row, project.folder, project.settings) if row.issue else None
     if dialect is None:
         return
-    from leftoff.engine.workspace import issue_tracker as issues
 
     wanted = dialect.state_label(state_of(project.store, Target(row, None), dialect))
     try:

@@ -6,18 +6,18 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.find import READS, Deciding, Fit, Target, need_only_carrier
-from leftoff.engine.read.history import file_records
-from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.state import Reader
-from leftoff.engine.resume.continue_run import go_back
-from leftoff.engine.workspace.file_versions import WHY_NOT_KEPT, FileThen
-from leftoff.engine.workspace.project_files import check_path, given_path
-from leftoff.engine.workspace.restoring import Agree, RestoreOutcome, RestorePlan, Restorer, last_good
-from leftoff.engine.workspace.tracking import look_at_git, track_given
-from leftoff.engine.write.commit import Guard
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Guard
+from leftoff.engine.continue_run import go_back
+from leftoff.engine.file_versions import WHY_NOT_KEPT, FileThen
+from leftoff.engine.find import READS, Deciding, Fit, Target, need_only_carrier
+from leftoff.engine.history import file_records
+from leftoff.engine.project import Project
+from leftoff.engine.project_files import check_path, given_path
+from leftoff.engine.restoring import Agree, RestoreOutcome, RestorePlan, Restorer, last_good
+from leftoff.engine.run_info import RunInfo
+from leftoff.engine.run_reader import Reader
+from leftoff.engine.tracking import look_at_git, track_given
 from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.host import Process
 from leftoff.model.changes import ChangeSet

@@ -7,19 +7,10 @@ import, are imported late.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.clock import millis
-from leftoff.dialects.verdict import dialect_of, state_of
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.reported_runs import EndedWork, Ending, SessionDriver, end_work, start_run
-from leftoff.engine.read.find import Deciding, Fit, Target
-from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.state import Reader, definition_of
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.steps.approvals import (
+from leftoff.engine.approvals import (
     REJECT,
     PendingApproval,
     StepDecision,
@@ -28,13 +19,22 @@ from leftoff.engine.steps.approvals import (
     record_decision,
     waiting,
 )
-from leftoff.engine.steps.reports import known_step
-from leftoff.engine.write.audit import Audit
-from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.lease import refuse_driven
-from leftoff.engine.write.lease import state as lease_state
-from leftoff.engine.write.report import report
-from leftoff.engine.write.unmoved import unmoved_run, until_unmoved
+from leftoff.engine.audit_records import Audit
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.find import Deciding, Fit, Target
+from leftoff.engine.judge import Verdict
+from leftoff.engine.lease import refuse_driven
+from leftoff.engine.lease import state as lease_state
+from leftoff.engine.opening import Opening
+from leftoff.engine.optimistic_check import unmoved_run, until_unmoved
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import report
+from leftoff.engine.reported_runs import EndedWork, Ending, SessionDriver, end_work, start_run
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.run_info import RunInfo
+from leftoff.engine.run_reader import Reader, definition_of
+from leftoff.engine.step_reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Usage, usage_errors
 from leftoff.host import ALIVE, UNKNOWN, user
 from leftoff.model.changes import ChangeSet
@@ -43,11 +43,9 @@ from leftoff.model.words import FINISHED
 from leftoff.operations.run_reports import guard_of, session_of_caller, step_named, this_run, which_run
 from leftoff.operations.runs import info_of, run_and_step, say_active_again, target, whole_run
 from leftoff.operations.store_upkeep import prune_by_itself, say_outside
+from leftoff.protocols.protocol_checks import dialect_of, state_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-
-if TYPE_CHECKING:
-    from leftoff.engine.resume.judge import Verdict
 
 # -- start
 

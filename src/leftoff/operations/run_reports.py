@@ -7,9 +7,17 @@ agents call these verbs by the thousand, so what only some of them need is impor
 
 from __future__ import annotations
 
-from leftoff.engine.read.find import OPEN_TURN, REPORTS, Which, refuse_archived
-from leftoff.engine.steps.lifecycle import steps_in
-from leftoff.engine.steps.reports import (
+from collections.abc import Mapping, Sequence
+
+from leftoff.engine import put_records as records
+from leftoff.engine.caller import Caller
+from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.find import OPEN_TURN, REPORTS, Target, Which, refuse_archived
+from leftoff.engine.head_cache import gone, need_run, need_store
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import Reported, beat, report
+from leftoff.engine.step_lifecycle import steps_in
+from leftoff.engine.step_reports import (
     StepReport,
     add_output,
     capture_outputs,
@@ -18,30 +26,22 @@ from leftoff.engine.steps.reports import (
     refuse_approval,
     step_changes,
 )
-from leftoff.engine.write import records
-from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms
-from leftoff.engine.write.head import gone, need_run, need_store
-from leftoff.engine.write.report import Reported, beat, report
 from leftoff.errors import NotFound, StoreUnavailable, usage_errors
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_step, given_step, parent_of
+from leftoff.model.versions import Version
 from leftoff.model.words import FINISHED
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import BlobRow, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from leftoff.engine.config.caller import Caller
-    from leftoff.engine.config.project import Project
-    from leftoff.engine.read.find import Target
-    from leftoff.engine.steps.next_step import NextStep
-    from leftoff.engine.workspace.tracking import Surroundings
-    from leftoff.engine.write.audit import Audit
-    from leftoff.engine.write.report import Find, Make
-    from leftoff.model.versions import Version
-    from leftoff.store.base import Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.engine.audit_records import Audit
+    from leftoff.engine.next_step import NextStep
+    from leftoff.engine.report_commit import Find, Make
+    from leftoff.engine.tracking import Surroundings
 
 
 # -- the run that is meant, and who reports on it
@@ -83,7 +83,7 @@ def session_of_caller(project: Project, caller: Caller) -> str | None:
 
 def check_free(project: Project, caller: Caller, target: Target) -> None:
     """Raise if another process or session drives the run."""
-    from leftoff.engine.resume.continue_run import driver_of
+    from leftoff.engine.continue_run import driver_of
 
     driver_of(project.store, target, project.now, session_of_caller(project, caller))
 
@@ -162,7 +162,7 @@ class StepChange:
         if outputs:
             self.blobs += capture_outputs(project.workspace(self.at), self.said, outputs)
         if self.said.action != "start":
-            from leftoff.engine.workspace.tracking import look_around
+            from leftoff.engine.tracking import look_around
 
             self._around = look_around(project, row, issue=self._ends_phase(row))
             self.blobs += self._around.blobs
@@ -171,7 +171,7 @@ class StepChange:
         """Return whether this is the last step of a phase of a run that works on an issue."""
         if not row.issue or self.said.action not in ("done", "skip"):
             return False
-        from leftoff.engine.read.state import read
+        from leftoff.engine.run_reader import read
 
         path, phase = self.said.path, parent_of(self.said.path)
         found = read(self._store, row.run, row.run_id, "step")
@@ -188,7 +188,7 @@ class StepChange:
         self.reopened = known is not None and known[1] == "completed"
         seal = usage_errors(lambda: step_changes(self._store, tx, row, changes, said, self.at))
         if row.card.get(OPEN_TURN) and said.action in ("done", "skip"):
-            from leftoff.engine.lifecycle.agent_turns import close_cut_off
+            from leftoff.engine.agent_turns import close_cut_off
 
             close_cut_off(self._store, tx, row, changes, self.at)
         if seal is not None and self._around is not None:
@@ -207,7 +207,7 @@ def report_step(project: Project, caller: Caller, said: StepReport, outputs: Seq
 
 def find_next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
     """Return the step to do next. ``start``: start it in the same transaction, so that no other agent gets it."""
-    from leftoff.engine.steps.next_step import next_step
+    from leftoff.engine.next_step import next_step
 
     store = project.store
 
@@ -234,10 +234,10 @@ def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep |
     """Return why no step comes next while a phase of a protocol needs a person's approval."""
     if not project.settings.section("mirror").get("approvals") or row.status in FINISHED:
         return None
-    from leftoff.dialects.protocol import state_at
-    from leftoff.dialects.verdict import dialect_of, unapproved
-    from leftoff.engine.steps.approvals import how
-    from leftoff.engine.steps.next_step import NextStep
+    from leftoff.engine.approvals import how
+    from leftoff.engine.next_step import NextStep
+    from leftoff.protocols.protocol import state_at
+    from leftoff.protocols.protocol_checks import dialect_of, unapproved
 
     dialect = dialect_of(row, project.folder, project.settings)
     state = state_at(project.store, view, row, dialect) if dialect is not None else None
@@ -251,7 +251,7 @@ def request_approval(
     project: Project, caller: Caller, step: str, ask: str, options: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Ask a person for a decision, as a step that waits for it. ``how`` in the result is the command that decides."""
-    from leftoff.engine.steps.approvals import ask_changes, how
+    from leftoff.engine.approvals import ask_changes, how
 
     at, masked = project.now, project.redactor.mask(ask)
     path = project.redactor.name(usage_errors(lambda: check_step(step)))
@@ -341,7 +341,7 @@ def keep_artifact(
     project: Project, caller: Caller, path: str, name: str | None = None, step: str | None = None
 ) -> dict[str, Any]:
     """Store a copy of a file, and record its path, hash and size. ``step``: which wrote it, by default the caller's."""
-    from leftoff.engine.workspace.tracking import capture
+    from leftoff.engine.tracking import capture
 
     at, wrote = project.now, _step_path(project, caller, step)
     row = current_row(project, caller)  # nothing is stored for a run that does not exist
@@ -376,7 +376,7 @@ def save_checkpoint(
     project: Project, caller: Caller, trigger: str = "manual", note: str | None = None
 ) -> Version:
     """Seal a new checkpoint, whether anything changed or not."""
-    from leftoff.engine.workspace.tracking import look_around
+    from leftoff.engine.tracking import look_around
 
     masked = project.redactor.mask(note) if note else None
     found = current_row(project, caller)

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from leftoff.dialects.import_documents import Importer, documents_under
-from leftoff.dialects.registry import READERS, dialect, dialects
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.quoting import note_bundle
-from leftoff.engine.retention.export import Bundle, Exported, export_run, import_bundle, would_import
+from leftoff.engine.caller import Caller
+from leftoff.engine.export import Bundle, Exported, export_run, import_bundle, would_import
+from leftoff.engine.project import Project
+from leftoff.engine.quoting import note_bundle
 from leftoff.errors import LeftoffError, StoreUnavailable, Usage
 from leftoff.host import this_process
 from leftoff.operations.runs import target
+from leftoff.protocols.import_documents import Importer, documents_under
+from leftoff.protocols.registry import READERS, dialect, dialects
 from leftoff.store.bundle import check_is_bundle, may_be_bundle
 
 BUNDLES = "leftoff"  # what a bundle has in place of a protocol

@@ -7,25 +7,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso
-from leftoff.dialects.project_retention import PruneReport, prune_daily
-from leftoff.dialects.protocol import Dialect
-from leftoff.dialects.registry import dialect as dialect_named
-from leftoff.dialects.registry import set_dialect
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project, blobs_folder, open_store
-from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.read.find import Deciding, Fit
-from leftoff.engine.read.info import RunInfo
-from leftoff.engine.retention import run_states
-from leftoff.engine.retention.policy import IN_PROGRESS
-from leftoff.engine.retention.store_sweep import FsckReport, fsck, sweep_store
-from leftoff.engine.workspace.project_files import ProjectFiles, write_new
-from leftoff.engine.write.audit import Audit
-from leftoff.engine.write.unmoved import until_unmoved
+from leftoff.engine import run_states
+from leftoff.engine.audit_records import Audit
+from leftoff.engine.caller import Caller
+from leftoff.engine.find import Deciding, Fit
+from leftoff.engine.opening import find
+from leftoff.engine.optimistic_check import until_unmoved
+from leftoff.engine.project import Project, blobs_folder, open_store
+from leftoff.engine.project_files import ProjectFiles, write_new
+from leftoff.engine.retention_policy import IN_PROGRESS
+from leftoff.engine.run_info import RunInfo
+from leftoff.engine.store_sweep import FsckReport, fsck, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.words import in_words
 from leftoff.operations.run_reports import record_audit
 from leftoff.operations.runs import info_of, target
+from leftoff.protocols.project_retention import PruneReport, prune_daily
+from leftoff.protocols.protocol import Dialect
+from leftoff.protocols.registry import dialect as dialect_named
+from leftoff.protocols.registry import set_dialect
 from leftoff.store.rows import RunRow
 from leftoff.store.store_copy import copy_store
 

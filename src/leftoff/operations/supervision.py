@@ -9,9 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.attention import (
+from leftoff.engine.attention import (
     Memory,
     RunChange,
     WatchSettings,
@@ -19,10 +17,12 @@ from leftoff.engine.read.attention import (
     may_restart,
     remember_restart,
 )
-from leftoff.engine.read.find import Target
-from leftoff.engine.read.info import RunInfo, list_info
-from leftoff.engine.resume.finding import RESUME, WARN
-from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.caller import Caller
+from leftoff.engine.find import Target
+from leftoff.engine.findings import RESUME, WARN
+from leftoff.engine.project import Project
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson
 from leftoff.host import python
 from leftoff.operations.resuming import judge

@@ -7,19 +7,19 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.attempt_logs import AttemptLog, Choice, FoundLogs, find_logs
-from leftoff.engine.read.find import READS
-from leftoff.engine.read.info import health
-from leftoff.engine.redaction.redactor import Redactor
-from leftoff.engine.write.lease import state
+from leftoff.engine.attempt_logs import AttemptLog, Choice, FoundLogs, find_logs
+from leftoff.engine.caller import Caller
+from leftoff.engine.find import READS
+from leftoff.engine.lease import state
+from leftoff.engine.project import Project
+from leftoff.engine.redactor import Redactor
+from leftoff.engine.run_info import health
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.files import open_plain
 from leftoff.operations.run_reports import current_row, step_named
 from leftoff.operations.runs import target
 from leftoff.store.base import View
-from leftoff.store.news import News as News
+from leftoff.store.notifications import News as News
 from leftoff.store.rows import Lease, RunRow
 
 EVERY_S = 1.0  # between looks at processes and clocks

@@ -10,24 +10,24 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from leftoff import seams
-from leftoff.engine.config.caller import CALLER, Caller
-from leftoff.engine.config.git_head import git_branch
-from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.opening import Opening, is_taken
-from leftoff.engine.lifecycle.reported_runs import Ending, end_work
-from leftoff.engine.read.find import Deciding, Fit, Target, twins
-from leftoff.engine.read.info import RunInfo
-from leftoff.engine.read.state import definition_of, read
-from leftoff.engine.resume.finding import ASK, REFUSE, Finding, levels_of
-from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.steps.lifecycle import steps_in, why_failed
-from leftoff.engine.steps.reports import StepReport, step_changes
-from leftoff.engine.workspace.issue_tracker import take_issue
-from leftoff.engine.workspace.tracking import for_checkpoint
-from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.lease import state as lease_state
-from leftoff.engine.write.report import report
-from leftoff.engine.write.unmoved import unmoved_run
+from leftoff.engine.caller import CALLER, Caller
+from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.find import Deciding, Fit, Target, twins
+from leftoff.engine.findings import ASK, REFUSE, Finding, levels_of
+from leftoff.engine.git_head import git_branch
+from leftoff.engine.issue_tracker import take_issue
+from leftoff.engine.lease import state as lease_state
+from leftoff.engine.opening import Opening, is_taken
+from leftoff.engine.optimistic_check import unmoved_run
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import report
+from leftoff.engine.reported_runs import Ending, end_work
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.run_info import RunInfo
+from leftoff.engine.run_reader import definition_of, read
+from leftoff.engine.step_lifecycle import steps_in, why_failed
+from leftoff.engine.step_reports import StepReport, step_changes
+from leftoff.engine.tracking import for_checkpoint
 from leftoff.errors import BadDefinition, CannotResume, Conflict
 from leftoff.host import ALIVE, UNKNOWN, Process
 from leftoff.model.changes import ChangeSet
@@ -37,15 +37,15 @@ from leftoff.operations.runs import info_of, whole_run
 from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.workflow.definition.model import Workflow
-from leftoff.workflow.definition.parse import load
-from leftoff.workflow.processes.groups import check_seen
-from leftoff.workflow.recovery import stop_run as stopping
-from leftoff.workflow.run import driver as driving
-from leftoff.workflow.run.actions import action_of
-from leftoff.workflow.run.driver import Driver, Observer, Setting
-from leftoff.workflow.run.reuse import Foreseen, Foresight
-from leftoff.workflow.run.run_state import RunState, check_first, missing
+from leftoff.workflow import driver as driving
+from leftoff.workflow import stop_run as stopping
+from leftoff.workflow.actions import action_of
+from leftoff.workflow.definition import Workflow
+from leftoff.workflow.driver import Driver, Observer, Setting
+from leftoff.workflow.parse_definition import load
+from leftoff.workflow.process_groups import check_seen
+from leftoff.workflow.reuse import Foreseen, Foresight
+from leftoff.workflow.run_state import RunState, check_first, missing
 
 
 class RunRequest(NamedTuple):

@@ -63,7 +63,7 @@ def local_folder(location: str, folders: str) -> str:
     folder = folder_of(location)
     if folder is not None or not _is_server(location):
         return folder or location
-    from leftoff.store.place import local_folder
+    from leftoff.store.server_location import local_folder
 
     return local_folder(location, folders)
 
@@ -72,7 +72,7 @@ def without_password(location: str, folders: str) -> str:
     """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
     if not _is_server(location):
         return location
-    from leftoff.store.place import without_secrets
+    from leftoff.store.server_location import without_secrets
 
     return without_secrets(location, folders)
 
@@ -81,7 +81,7 @@ def shown(location: str) -> str:
     """A store's folder or URL as people may see it."""
     if not _is_server(location):
         return location
-    from leftoff.store.place import Place
+    from leftoff.store.server_location import Place
 
     return Place(location).name
 

@@ -13,21 +13,18 @@ import logging
 import os
 import select
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 
 from leftoff import log
 from leftoff.errors import StoreUnavailable, Unsupported
 from leftoff.store.base import Queries
-from leftoff.store.place import said_elsewhere
+from leftoff.store.server_location import Place, said_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from leftoff.store.place import Place
-
     Statement = tuple[str, Sequence[Any]]
     Rows = list[tuple[Any, ...]]
 

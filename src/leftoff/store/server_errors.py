@@ -12,7 +12,7 @@ from leftoff.errors import Corrupt, Invalid, LeftoffError, StoreUnavailable, Uns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.store.place import Place
+    from leftoff.store.server_location import Place
 
 SAFE = "Nothing was changed. What was committed before is safe."
 CONNECTION = "08"  # starts the codes of a connection that failed

@@ -12,7 +12,7 @@ import time
 import psycopg
 
 from leftoff import log
-from leftoff.store.news import NO_FILE, NOTHING, News, Watch, between, moment
+from leftoff.store.notifications import NO_FILE, NOTHING, News, Watch, between, moment
 from leftoff.store.server_connection import Link, Q
 from leftoff.store.server_errors import code_of, is_lost, translate
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leftoff.clock import SYSTEM
 from leftoff.host import GONE, UNKNOWN
 from leftoff.model.words import AT_WORK
+from leftoff.store.base import Store, Tx, View
 from leftoff.store.blobs import UNCLAIMED_S
 from leftoff.store.rows import TRASH
+from leftoff.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.sqlite import SqliteStore
-
     T = TypeVar("T")
 
 AIM_S = 0.015
@@ -108,7 +107,7 @@ def prune(store: Any, run: int, drop: Iterable[int]) -> int:
     wanted = sorted(drop)
     head, oldest = store.read(lambda view: _span(view, run))
     store.write(lambda tx: tx.note(tx.q.drop_tokens, (run, oldest)))
-    # In this order: see `leftoff.engine.read.state.need_version`.
+    # In this order: see `leftoff.engine.run_reader.need_version`.
     pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size, oldest))
     pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head, oldest))
     sizes = [0]

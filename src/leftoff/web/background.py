@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.caller import Caller
+from leftoff.engine.project import Project
+from leftoff.engine.resume_request import ResumeRequest
 from leftoff.errors import LeftoffError
 from leftoff.operations.resuming import judge
 from leftoff.operations.runs import target

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.history import Tried, find_lives
-from leftoff.engine.read.show import GraphNode, step_graph
+from leftoff.engine.history import Tried, find_lives
+from leftoff.engine.project import Project
+from leftoff.engine.show import GraphNode, step_graph
 from leftoff.model.ids import shown_step
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations.checkpoints import history

@@ -12,12 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leftoff._version import __version__
-from leftoff.dialects.project_retention import prune_project
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.attempt_logs import Choice
-from leftoff.engine.read.show import StepsWanted, step_page
-from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.attempt_logs import Choice
+from leftoff.engine.caller import Caller
+from leftoff.engine.project import Project
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.show import StepsWanted, step_page
 from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical
 from leftoff.operations.checkpoints import brief_run, compare_versions, history, show
@@ -27,6 +26,7 @@ from leftoff.operations.runs import check_statuses, info_of, list_project_runs, 
 from leftoff.operations.store_upkeep import store_info as store_info
 from leftoff.operations.watching import log_document as log_document
 from leftoff.operations.watching import logs_of
+from leftoff.protocols.project_retention import prune_project
 from leftoff.web.page_posts import fields_of, page_caller, query_lists, read_document
 from leftoff.web.served import projects_of, served_by
 

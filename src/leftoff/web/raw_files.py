@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.read.attempt_logs import Choice
+from leftoff.engine.attempt_logs import Choice
+from leftoff.engine.caller import Caller
 from leftoff.errors import NotFound, Usage
 from leftoff.operations.run_files import file_at
 from leftoff.operations.watching import LogFile, logs_of, redacted_log

@@ -6,10 +6,10 @@ import shlex
 from typing import Any, NamedTuple
 
 from leftoff.clock import millis
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.attempt_logs import Choice
-from leftoff.engine.read.show import StepsWanted, step_page
-from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.attempt_logs import Choice
+from leftoff.engine.project import Project
+from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.show import StepsWanted, step_page
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations.checkpoints import brief_run, compare_versions

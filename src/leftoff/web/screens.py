@@ -19,15 +19,15 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from leftoff._version import __version__
-from leftoff.dialects.project_retention import prune_project
-from leftoff.engine.config.project import Project
-from leftoff.engine.read.attention import URGENT, Glance
+from leftoff.engine.attention import URGENT, Glance
+from leftoff.engine.project import Project
 from leftoff.errors import LeftoffError
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations.page_actions import Overview, RunFilter, overview, plan_to_prune
 from leftoff.operations.project_trust import settings_in_force
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import list_trash, store_info
+from leftoff.protocols.project_retention import prune_project
 from leftoff.web.background import MOST_STEPS
 from leftoff.web.diagrams import graph_screen, history_screen, timeline_screen
 from leftoff.web.guard import NotOurs

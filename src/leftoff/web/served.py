@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project
+from leftoff.engine.caller import Caller
+from leftoff.engine.project import Project
 from leftoff.errors import NotFound
 from leftoff.model.ids import slug
 

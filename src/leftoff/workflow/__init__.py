@@ -17,8 +17,8 @@ class _Decorator(type(sys)):  # type: ignore[misc]
     """The package, as the decorator that it is too."""
 
     def __call__(self, function: Any = None, **options: Any) -> Any:
-        """Make a function durable as a whole: see ``leftoff.workflow.functions.durable.workflow``."""
-        from leftoff.workflow.functions.durable import workflow
+        """Make a function durable as a whole: see ``leftoff.python.durable.workflow``."""
+        from leftoff.python.durable import workflow
 
         return workflow(function, **options)
 

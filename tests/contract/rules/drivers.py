@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leftoff.engine.write import lease as leases
+from leftoff.engine import lease as leases
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, this_process
 from leftoff.store.base import Store, Tx

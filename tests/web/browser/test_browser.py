@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from leftoff.engine.steps.reports import StepReport
+from leftoff.engine.step_reports import StepReport
 from leftoff.operations.run_reports import report_step
 from tests.cli.command import call, start, succeed
 from tests.web.browser.site import SCREENS, Site, Visit, chromium
@@ -466,6 +466,6 @@ def test_several_projects_on_one_page(
 
 
 def _named(run_id: str) -> Any:
-    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.caller import Caller
 
     return Caller(named=run_id)

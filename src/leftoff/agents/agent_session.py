@@ -1,0 +1,261 @@
+"""Sessions of agents: who they are, and which run each of them works on.
+
+A session gets a run of its own with its first prompt. `recording.py` records its events there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from leftoff.engine import sessions
+from leftoff.engine.caller import Caller
+from leftoff.engine.find import Target, is_spent
+from leftoff.engine.git_head import git_head, main_worktree, upward
+from leftoff.engine.lease import NOBODY
+from leftoff.engine.opening import Opening
+from leftoff.engine.optimistic_check import until_unmoved
+from leftoff.engine.project import (
+    Project,
+    find_project,
+    in_git,
+    is_project,
+    local_folder,
+    store_location,
+)
+from leftoff.engine.sessions import Who
+from leftoff.engine.spool import Spool
+from leftoff.engine.tracking import Peeked, Workspace
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
+from leftoff.host import Process
+from leftoff.store.base import View
+from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:  # slow to import
+    from leftoff.engine.judge import Verdict
+
+_LOOKS = 50  # times that the store is read for a run to offer, while other sessions come and go
+_LONGEST = 2000  # characters of a text that is stored
+
+
+class AgentSession:
+    """A session of an agent in a project, for the length of one event.
+
+    ``driven``: the agent does a step of a run that a runner drives. ``anywhere``: its hooks are called in every folder,
+    and must not make a store in each. ``deadline``: when the answer is due, by the monotonic clock. ``until``: when the
+    agent continued after the event, in nanoseconds; ``None`` if it still waits. ``peeked``: the files that the agent is
+    about to edit, as they were. ``head``: the commit that was checked out.
+    """
+
+    def __init__(self, project: Project, who: Who, branch: str, *, driven: bool, anywhere: bool) -> None:
+        self.project = project
+        self.who = who
+        self.branch = branch
+        self.driven = driven
+        self.anywhere = anywhere
+        self.deadline = time.monotonic()
+        self.until: int | None = None
+        self.peeked: list[Peeked] = []
+        self.head: str | None = None
+
+    @property
+    def has_home(self) -> bool:
+        """Whether a store is there already, or may be made."""
+        return not self.anywhere or self.project.store.exists() or in_git(self.project.folder)
+
+    @property
+    def time_left(self) -> float:
+        """Seconds until the answer is due."""
+        return max(self.deadline - time.monotonic(), 0)
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.project.workspace(self.project.at)
+
+    @property
+    def row(self) -> RunRow | None:
+        """The session's run, if it has one."""
+        store = self.project.store
+        return store.read(lambda view: sessions.bound_run(view, self.who)) if store.exists() else None
+
+    @property
+    def git_head(self) -> str | None:
+        return self.head or git_head(self.project.folder)
+
+    def fit(self, text: str) -> str:
+        """Return a text as it is stored. A secret that would be cut in two is masked first."""
+        text = text.encode("utf-8", "replace").decode().replace("\0", "").strip()
+        return self.project.redactor.mask(text[: 2 * _LONGEST])[:_LONGEST]
+
+    def opening(self, title: str | None) -> Opening:
+        return sessions.session_opening(self.who, self.branch, title, self.project.git_facts())
+
+
+def find_place(cwd: str, started_in: str | None, project: str | None, store: str | None) -> tuple[str, str]:
+    """The folder of a session's project, and that of its store. ``project``, ``store``: as somebody said."""
+    start = _looked_from(cwd, started_in)
+    folder = find_project(start if os.path.isdir(start) else None, project)
+    return folder, local_folder(store_location(folder, store, _configured(folder)))
+
+
+def _configured(project: str) -> str | None:
+    from leftoff.engine.settings import load
+
+    try:
+        return load(project).store
+    except LeftoffError:  # whoever opens the store says so
+        return None
+
+
+def _looked_from(cwd: str, given: str | None) -> str:
+    """Return the folder where the search for a session's project starts. ``given``: where the session was started.
+
+    The agent's shell may be anywhere by now. Its folder counts if it is in the session's repository or in a linked
+    worktree of it. Another repository inside a project does not take the session over."""
+    here = _there(cwd or given or os.getcwd())
+    if not given or not os.path.isdir(given):
+        return here
+    top, above = os.path.realpath(given), upward(os.path.realpath(here))
+    root = next((folder for folder in above if os.path.exists(os.path.join(folder, ".git"))), os.sep)
+    if main_worktree(root) == top:
+        return here
+    is_same = top in above and (root in upward(top) or not is_project(find_project(top)))
+    return here if is_same else given
+
+
+def _there(folder: str) -> str:
+    """The folder, or the nearest one above it that is still there."""
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder
+
+
+# -- which run
+
+
+class SessionRun(NamedTuple):
+    """The run that a session works on from now on, or the one it is offered. ``report``: the verdict on the offered
+    run. If that refuses, the run was not taken. ``fault``: an error of the store, which could only be read."""
+
+    run: RunRow | None = None
+    offered: RunRow | None = None
+    report: Verdict | None = None
+    fault: LeftoffError | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the session's run has something left to do."""
+        return self.run is not None and not is_spent(self.run)
+
+
+def begin(session: AgentSession, *, again: bool = True) -> SessionRun:
+    """Return the run of a session that begins or continues, or the run that it is offered. ``again``: it has a new
+    process.
+
+    If the store cannot be written, the answer is what can be read. The next event binds the session.
+    """
+    project, store = session.project, session.project.store
+    if session.driven or not store.exists():
+        return SessionRun()
+    row = store.read(lambda view: sessions.told_run(view, session.who))
+    offered = _offered(session) if row is None else None
+    fault = None
+    try:
+        sessions.finish_spent(project, session.branch)
+        if row is not None:
+            row = sessions.take_run(project, session.who, again=again)
+            offered = _offered(session) if row is None else None
+    except StoreUnavailable as error:
+        if row is not None:  # else another session will complete the spent runs
+            project.say(error.message)
+    except (Corrupt, Unsupported) as error:
+        project.say(error.message)
+        fault = error
+    return SessionRun(row, offered, fault=fault)
+
+
+def _offered(session: AgentSession, *, anyway: bool = False) -> RunRow | None:
+    """Return the newest run that no session works on: its agent is gone, then no event of its session waits in the
+    spool, then it is still open and nobody has taken it.
+
+    In that order nothing is missed: an agent lives until its last event is in the spool, and the event is there until
+    it is in the store. ``anyway``: the user asked for the run, so waiting events do not hold it back.
+    """
+    spool, without = Spool(session.project.store_folder), set[str]()
+    for _ in range(_LOOKS):
+        found = _free(session, without)
+        if found is None or not found[0].session or found[0].session == session.who.session:
+            return found[0] if found is not None else None
+        row, epoch = found
+        if row.session in spool.sessions() and not anyway:
+            without.add(row.session)
+            continue
+        again = _free(session, without)
+        if again is not None and (again[0].run, again[1]) == (row.run, epoch):
+            return again[0]
+    return None
+
+
+def _free(session: AgentSession, without: set[str]) -> tuple[RunRow, int] | None:
+    """Return the newest run that nobody works on, and the epoch of its last driver. ``without``: sessions to skip."""
+    project = session.project
+
+    def look(view: View) -> tuple[RunRow, int] | None:
+        row = sessions.offered_run(view, session.branch, project.at, without)
+        return (row, (view.lease(row.run) or NOBODY).epoch) if row is not None else None
+
+    return project.store.read(look)
+
+
+def resume(session: AgentSession) -> SessionRun:
+    """Give the session its own run, or else the one that nobody works on, unless the verdict refuses that. If the run
+    moves meanwhile, it is judged again."""
+    return until_unmoved(lambda: _resume(session))
+
+
+def _resume(session: AgentSession) -> SessionRun:
+    project, store, who = session.project, session.project.store, session.who
+    if session.driven or not store.exists():
+        return SessionRun()
+    own = store.read(lambda view: sessions.told_run(view, who))
+    free = _offered(session, anyway=True) if own is None or is_spent(own) else None
+    report = _verified(session, free) if free is not None else None
+    if report is not None and report.verdict == "refuse":
+        return SessionRun(offered=free, report=report)
+    row = sessions.take_run(project, who, offered=free)
+    same = row is not None and free is not None and row.run == free.run
+    return SessionRun(row, report=report if same else None)
+
+
+def _verified(session: AgentSession, row: RunRow) -> Verdict:
+    """Return the verdict on a run, the same as that of `leftoff resume`."""
+    from leftoff.engine.resume_request import ResumeRequest
+    from leftoff.operations.resuming import judge
+
+    return judge(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
+
+
+def process_of(project: Project, session: str, found: list[Process]) -> Process | None:
+    """Return which of several processes is the session's: the one that it had, else the first that no other session
+    has."""
+    store = project.store
+    leases = store.read(lambda view: view.leases()) if store.exists() and found else []
+    held = {lease.process: lease.session for _, lease in leases if lease.kind == "session"}
+    own = [process for process in found if held.get(process) == session]
+    free = [process for process in found if process not in held]
+    return next(iter(own or free or found), None)
+
+
+def source_of_run(session: AgentSession, row: RunRow) -> str:
+    """Return where a run came from; empty if it was started here."""
+    from leftoff.engine.quoting import source_of
+
+    return session.project.store.read(lambda view: source_of(view, row))
+
+
+def brief(session: AgentSession, row: RunRow, room: int) -> str:
+    """Return what a session must know of its run, in so many characters."""
+    from leftoff.operations.checkpoints import brief_of
+
+    return brief_of(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))

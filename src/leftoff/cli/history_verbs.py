@@ -1,0 +1,414 @@
+"""Look into a run's history and go back in it: log, diff, fork, rollback, restore, track, cat."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container
+from typing import Any
+
+from leftoff.cli.context import Context
+from leftoff.cli.options import Args, assignments, count
+from leftoff.cli.screen import Screen, crop, shared
+from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
+from leftoff.engine.caller import Caller
+from leftoff.engine.history import Section, same
+from leftoff.engine.restoring import PlanEntry, RestorePlan
+from leftoff.errors import usage_errors
+from leftoff.host import Process
+from leftoff.model.ids import split_path
+from leftoff.model.versions import Version
+from leftoff.model.words import FINISHED
+from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
+from leftoff.operations.run_files import (
+    Rollback,
+    RolledBack,
+    file_at,
+    plan_rollback,
+    restore_files,
+    restore_words,
+    rollback_run,
+    track_files,
+)
+
+# -- log
+
+_LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
+
+
+def run_log(args: Args, ctx: Context) -> int:
+    most = count("-n", args.n) if args.n is not None else None
+    return show_logs([history(ctx.project, ctx.caller, ctx.word, most)], ctx)
+
+
+def show_logs(found: list[History], ctx: Context) -> int:
+    """Print checkpoints; of several runs, as `resume --list` may find them, each below its name."""
+    if ctx.args.json:
+        ctx.emit({"checkpoints": [each for run in found for each in run.to_json()["checkpoints"]]})
+        return 0
+    if len(found) == 1 and not found[0].versions:
+        ctx.say(f"Run {found[0].target.row.run_id} has no checkpoints yet. `leftoff save` saves one.")
+        return 0
+    screen = ctx.screen()
+    lines: list[Line] = []
+    for run in found:
+        if len(found) > 1:
+            number = len(run.versions)
+            lines.append([(f"{run.target.row.run_id}: {number} checkpoint{'' if number == 1 else 's'}", "")])
+        if run.versions:
+            lines += _history(run, screen) if screen.fancy else _bare_history(run.versions, screen)
+    screen.page(lines)
+    return 0
+
+
+def _bare_history(versions: list[Version], screen: Screen) -> list[Line]:
+    rows = []
+    for version in versions:
+        trigger, step = clean(str(version.trigger)), step_name(version.step or "-")
+        when, note = screen.when(version.at), _version_note(version)
+        rows.append((str(version.id), f"@{version.seq}", trigger, step, when, note))
+    return [[(line, "")] for line in columns(rows)]
+
+
+def _history(found: History, screen: Screen) -> list[Line]:
+    """Return a line for each checkpoint, with the runs that were forked from it below."""
+    row, versions, forks = found.target.row, found.versions, found.forks()
+    lines: list[Line] = []
+    if found.target.version is None and row.seq > versions[0].seq:
+        lines.append([("○ ", "dim"), (f"@{row.seq}", "dim"), ("  not saved yet", "dim")])
+    whys = [
+        clean(str(version.trigger)) + (f" {step_name(version.step)}" if version.step else "")
+        for version in versions
+    ]
+    wide = len(str(versions[0].seq)) + 1
+    whys_wide = min(max(map(width, whys)), screen.columns // 3)
+    for version, why in zip(versions, whys, strict=True):
+        lines.append(
+            [
+                ("↺ " if version.trigger == "rollback" else "● ", "graph"),
+                (pad(f"@{version.seq}", wide), "id"),
+                (f"  {version.id}  ", "dim"),
+                (pad(crop(why, whys_wide), whys_wide), _LOOKS.get(str(version.trigger), "")),
+                (f"  {screen.when(version.at)}", "dim"),
+                (f"  {_version_note(version)}", ""),
+            ]
+        )
+        for each in forks.get(version.seq, []):
+            about = f"  fork on {clean(each.branch)}, {each.status}"
+            lines.append([("├─▸ ", "graph"), (each.run_id, "id"), (about, "dim")])
+    if row.card.get("parent"):
+        lines.append([("╰ ", "graph"), (f"forked from {clean(str(row.card['parent']))}", "dim")])
+    return lines
+
+
+def _version_note(version: Version) -> str:
+    """Return the note, after the other names of the checkpoint."""
+    return " ".join(clean(part) for part in (*version.aliases, version.note or "") if part)
+
+
+# -- diff
+
+
+_DEEPEST = 6  # levels into a value before it is compared whole
+_MOST_PLACES = 40  # places inside one entry that a terminal shows
+_BY_STEP = ("steps", "approval", "error")  # sections whose keys are steps
+_MARKS = {"added": "+", "removed": "-", "changed": "~"}
+_NOTHING: Any = object()
+
+
+def run_diff(args: Args, ctx: Context) -> int:
+    old, new = [*args.rest, None, None][:2]
+    found = compare_versions(ctx.project, ctx.caller, old, new, args.paths)
+    if args.json:
+        return ctx.answer(found)
+    screen = ctx.screen()
+    screen.show(_diff_page(found, screen, stat=args.stat))
+    return 0
+
+
+def _diff_page(both: Compared, screen: Screen, *, stat: bool) -> list[Line]:
+    found = both.found
+    lines: list[Line] = []
+    for mark, style, target in (("--- ", "removed", both.old), ("+++ ", "added", both.new)):
+        version = target.version
+        at = version.at if version is not None else target.row.updated_at
+        known = version.id if version is not None else (target.row.checkpoint or "")[:12]
+        about = f"  {known}  {screen.when(at)}" if known else f"  {screen.when(at)}"
+        lines += _fit([(mark, style), (f"{target.row.run_id}@{target.seq}", "id"), (about, "dim")], screen)
+    named = {name: getattr(found, name) for name in ("steps", "variables", "artifacts", "files")}
+    for name, entries in {**named, **found.records}.items():
+        if not stat:
+            lines += _section(name, entries, both.contents, screen)
+        elif entries and name != "files":
+            counts = [
+                (f" {mark}{len(each)}", kind)
+                for kind, mark in _MARKS.items()
+                if (each := getattr(entries, kind))
+            ]
+            lines.append([(f"  {clean(name)} ", ""), *counts])
+    styles = {"+": "added", "-": "removed", "@": "graph"}
+    for path, change in both.contents.items():
+        if stat:
+            counts = [(f" +{change.added}", "added"), (f" -{change.removed}", "removed")]
+            lines.append([(f"  {clean(path)} ", ""), *counts])
+            continue
+        lines.append([])  # a unified diff; on a terminal, tabs become spaces
+        for text in (change.text.expandtabs() if screen.fancy else change.text).splitlines():
+            style = "head" if text[:4] in ("+++ ", "--- ") else styles.get(text[:1], "")
+            lines.append([(visible(text), style)])
+    return lines if found or both.contents else [*lines, [("Nothing differs.", "dim")]]
+
+
+def _section(name: str, entries: Section, contents: Container[str], screen: Screen) -> list[Line]:
+    """Return the entries that differ, without the files whose ``contents`` are shown."""
+    marked = []
+    for kind in _MARKS:
+        for key, each in getattr(entries, kind).items():
+            about = getattr(each, "new", each)
+            path = about.get("path") if isinstance(about, dict) else None
+            if (path if isinstance(path, str) else key) not in contents:
+                marked.append((key, kind, each))
+    lines: list[Line] = [[], [(name, "head")]] if marked else []
+    label = step_name if name in _BY_STEP else clean
+    for key, kind, each in sorted(marked, key=lambda entry: entry[0]):
+        if kind == "changed":
+            lines += _changed_entry(f"  ~ {label(key)}", each.old, each.new, screen)
+        elif isinstance(each, dict) and isinstance(each.get("status"), str):  # a step: its status says enough
+            lines += _one_sided(f"  {_MARKS[kind]} {label(key)}", ": ", clean(each["status"]), kind, screen)
+        else:
+            lines += _one_sided(f"  {_MARKS[kind]} {label(key)}", " = ", value(each), kind, screen)
+    return lines
+
+
+def _one_sided(label: str, between: str, text: str, style: str, screen: Screen) -> list[Line]:
+    return _fit([(label, style), (between, "dim"), (text, style)], screen)
+
+
+def _changed_entry(label: str, old: Any, new: Any, screen: Screen) -> list[Line]:
+    """Return an entry that both sides have: only the places inside it that differ."""
+
+    def change(label: str, old: str, new: str) -> list[Line]:
+        arrow: Line = [(": ", "dim"), (old, "removed"), (" → ", "dim"), (new, "added")]
+        return _fit([(label, "changed"), *arrow], screen)
+
+    parts = _differences((), old, new)
+    if len(parts) == 1 and parts[0][0] == ():
+        return change(label, value(old), value(new))
+    lines = _fit([(label, "changed")], screen)
+    status = next((part for part in parts if part[0] == ("status",)), None)
+    if status is not None and _NOTHING not in status and isinstance(old["status"], str):
+        lines = change(label, clean(old["status"]), clean(str(new["status"])))
+        parts.remove(status)
+    for path, before, after in parts[:_MOST_PLACES] if screen.fancy else parts:
+        place = clean("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path))
+        place = place.removeprefix(".")
+        if before is _NOTHING:
+            lines += _one_sided(f"      + {place}", " = ", value(after), "added", screen)
+        elif after is _NOTHING:
+            lines += _one_sided(f"      - {place}", " = ", value(before), "removed", screen)
+        else:
+            lines += change(f"      ~ {place}", value(before), value(after))
+    if screen.fancy and len(parts) > _MOST_PLACES:
+        lines.append([(f"      … and {len(parts) - _MOST_PLACES} more places", "dim")])
+    return lines
+
+
+def _differences(
+    path: tuple[str | int, ...], old: Any, new: Any
+) -> list[tuple[tuple[str | int, ...], Any, Any]]:
+    """Return the places where two values differ, from the outside in."""
+    if same(old, new):
+        return []
+    left: dict[Any, Any]
+    right: dict[Any, Any]
+    if len(path) >= _DEEPEST or not old or not new:
+        return [(path, old, new)]
+    if isinstance(old, dict) and isinstance(new, dict):
+        left, right = old, new
+    elif isinstance(old, list) and isinstance(new, list):
+        left, right = dict(enumerate(old)), dict(enumerate(new))
+    else:
+        return [(path, old, new)]
+    out = []
+    for key in sorted({*left, *right}):
+        before, after = left.get(key, _NOTHING), right.get(key, _NOTHING)
+        if before is _NOTHING or after is _NOTHING:
+            out.append(((*path, key), before, after))
+        else:
+            out += _differences((*path, key), before, after)
+    return out
+
+
+def _fit(line: Line, screen: Screen) -> list[Line]:
+    """Fit a line into a terminal, so that each of two values gets its share."""
+    return [shared(line, screen.columns)] if screen.fancy else [line]
+
+
+# -- fork
+
+
+def run_fork(args: Args, ctx: Context) -> int:
+    ctx.need_name()
+    caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
+    variables = usage_errors(lambda: assignments(args.var))
+    made, source = fork_run(ctx.project, caller, ctx.word, args.branch, args.run_id, variables)
+    came = f"{source.row.run_id}@{source.seq}"
+    said = f"leftoff: forked from {came}; `leftoff resume {made.run_id}` continues it."
+    return ctx.answer(made, made.run_id, said)
+
+
+# -- rollback
+
+_MOST_STEPS = 6  # steps that still run
+
+
+def run_rollback(args: Args, ctx: Context) -> int:
+    if not args.rest and not args.good and args.run is None:
+        raise args.spec.wrong("`leftoff rollback` needs REF, or --good.")
+    wanted = Rollback(ctx.word, good=args.good, files=args.files)
+    if args.dry_run:
+        return _plan_only(ctx, wanted)
+
+    def end_steps(run_id: str, running: dict[str, list[Process]]) -> bool:
+        hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
+        return ctx.confirm(_running_steps(run_id, running), hint=hint)
+
+    done = rollback_run(ctx.project, ctx.caller, wanted, end_steps, lambda plan: _agree(ctx, plan))
+    if not done.done:
+        return ctx.said_no()
+    if args.json:
+        ctx.answer(done)
+    else:
+        _tell_rollback(ctx, done)
+    if done.lost is None:
+        return 0
+    ctx.say(f"leftoff: {done.lost.message}\n{done.lost.hint}")
+    return done.lost.exit_code
+
+
+def _running_steps(run_id: str, running: dict[str, list[Process]]) -> str:
+    """Name the steps that run without a driver, in a sentence."""
+    names = [f"{step_name(step)} (process {processes[-1].pid})" for step, processes in running.items()]
+    more = f" and {len(names) - _MOST_STEPS} more" if len(names) > _MOST_STEPS else ""
+    return f"Steps of {run_id} are still running, though nobody drives it: {', '.join(names[:_MOST_STEPS])}{more}."
+
+
+def _plan_only(ctx: Context, wanted: Rollback) -> int:
+    found = plan_rollback(ctx.project, ctx.caller, wanted)
+    run_id = found.target.row.run_id
+    if ctx.args.json:
+        about: dict[str, object] = {"run_id": run_id, "seq": found.target.seq}
+        if found.files is not None:
+            about["files"] = {**found.files.to_json(), "diffs": _file_diffs(found.files.changed, found.files)}
+        return ctx.answer(about)
+    ctx.say(f"leftoff: run {run_id} would go back to version {found.target.seq}.")
+    if found.running:
+        ctx.say(f"{_running_steps(run_id, found.running)} They are ended first.")
+    if found.files is not None:
+        _show_plan(ctx, found.files)
+    return 0
+
+
+def _tell_rollback(ctx: Context, done: RolledBack) -> None:
+    now, target, outcome = done.run, done.target, done.outcome
+    seq = outcome.seq if outcome is not None else target.seq
+    if not done.changed:
+        ctx.out(f"Run {now.run_id} is at version {seq}; nothing was changed.")
+        ctx.say(f"leftoff: it was already there. `leftoff log {now.run_id}` lists what to go back to.")
+        return
+    own = target.version is not None and target.version.seq == seq and target.version.id
+    ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
+    if outcome is not None:
+        if outcome.completed:
+            ctx.say("leftoff: a rollback that had been cut short is now complete.")
+        restored, deleted = len(outcome.plan.of("restore")), len(outcome.plan.of("delete"))
+        whole = outcome.saved is not None and not outcome.completed
+        undo = f" `leftoff rollback {now.run_id}@{outcome.saved} --files` undoes that." if whole else ""
+        ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.{undo}")
+    if seq == target.row.seq:
+        ctx.say("leftoff: it was already there.")
+    else:
+        over = done.run.status in FINISHED
+        more = "" if over else f"; `leftoff resume {now.run_id}` continues from here"
+        ctx.say(f"leftoff: `leftoff log {now.run_id}` lists the earlier history{more}.")
+        if over:
+            again = f"`leftoff resume {now.run_id} --from-step STEP` runs steps again"
+            ctx.say(f"leftoff: the run is {now.status} at that version; {again}.")
+
+
+_MOST_LINES = 200  # lines of a plan, before it is carried out
+_RESTORE_HINT = "--yes restores them; the current content is saved first, as a checkpoint."
+
+
+def _agree(ctx: Context, plan: RestorePlan) -> bool:
+    """Show the plan; return whether to do it. Files that were changed are shown, and need a yes."""
+    _show_plan(ctx, plan, _MOST_LINES)
+    if not plan.changed:
+        return True
+    for text in _file_diffs(plan.changed[:_MOST_LINES], plan).values():
+        ctx.say(text.expandtabs())
+    names = ", ".join(entry.path for entry in plan.changed[:5])
+    more = len(plan.changed) - 5
+    what = f"Changed since they were last recorded: {clean(names)}{f' and {more} more' if more > 0 else ''}."
+    return ctx.confirm(what, hint=_RESTORE_HINT)
+
+
+def _show_plan(ctx: Context, plan: RestorePlan, most: int | None = None) -> None:
+    """Show one line for each file: what is done with it, and why."""
+    for entry in plan.entries[:most]:
+        mark = ", and has changed since it was last recorded" if entry.changed else ""
+        ctx.say(f"{entry.action:<7} {clean(entry.path)}  ({clean(entry.why)}{mark})")
+    if most is not None and len(plan.entries) > most:
+        ctx.say(f"… and {len(plan.entries) - most} more; --dry-run shows all.")
+    if not plan.entries:
+        ctx.say("leftoff: every tracked file is already as it was.")
+    if plan.unseen:
+        ctx.say(f"leftoff: {plan.unseen}")
+
+
+def _file_diffs(entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
+    return {entry.path: plan.difference(entry) for entry in entries}
+
+
+# -- restore
+
+
+def run_restore(args: Args, ctx: Context) -> int:
+    ref, paths = restore_words(ctx.project, ctx.caller, args.rest)
+    done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
+    if not done.outcome.done:
+        return ctx.said_no()
+    plan = done.outcome.plan
+    if done.outcome.completed and not args.json:
+        ctx.say("leftoff: a restore that had been cut short is now complete.")
+    elif not args.json:
+        number = len(plan.touched)
+        ctx.say(f"leftoff: {f'{number} of {done.named} files' if number else 'nothing was'} restored.")
+    return ctx.answer(done)
+
+
+# -- track
+
+
+def run_track(args: Args, ctx: Context) -> int:
+    if bool(args.rest) == args.git:
+        raise args.spec.wrong("`leftoff track` needs PATH… or --git.")
+    return ctx.answer(track_files(ctx.project, ctx.caller, args.rest, git=args.git))
+
+
+# -- cat
+
+
+def run_cat(args: Args, ctx: Context) -> int:
+    ref, path = split_path(args.rest[0])
+    if not path or args.rest[0].startswith(":"):
+        raise args.spec.wrong("`leftoff cat` needs REF:PATH, or a PATH.")
+    found = file_at(ctx.project, ctx.caller, ref, path)
+    if args.json:
+        return ctx.answer(found)
+    if sys.stdout.isatty():
+        sys.stdout.write(visible(b"".join(found.chunks()).decode("utf-8", "backslashreplace")))
+    else:
+        for chunk in found.chunks():
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+    return 0

@@ -1,0 +1,407 @@
+"""Housekeeping and exchange: archive, rm, undelete, prune, fsck, store, trust, export, import, dialects, compat."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from leftoff.cli.context import YES, Context, answer
+from leftoff.cli.options import Args, json_or_file, read_text
+from leftoff.cli.screen import Region, columns_of
+from leftoff.cli.text import clean, columns
+from leftoff.clock import ago
+from leftoff.engine.settings import remembered
+from leftoff.engine.store_sweep import FsckReport
+from leftoff.errors import NotFound, Usage
+from leftoff.model.typed import json_value
+from leftoff.operations.bmad_events import parse, take_event
+from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
+from leftoff.operations.run_transfer import Import, export_to, import_runs, list_dialects
+from leftoff.operations.store_upkeep import (
+    archive_run,
+    back_up_store,
+    check_store,
+    copy_all,
+    list_trash,
+    migrate_store,
+    remove_run,
+    store_info,
+    undelete_run,
+    withdraw_files,
+)
+from leftoff.protocols.claude import phases, project_of, status_word, why_ask
+from leftoff.protocols.claude_compat import MAX_AGE_DAYS, Checkpoints
+from leftoff.protocols.document_text import dump_json
+from leftoff.protocols.loose_values import shown
+from leftoff.protocols.project_retention import PruneReport, prune_project
+
+# -- archive, trash
+
+
+def run_archive(args: Args, ctx: Context) -> int:
+    run, was_archived = archive_run(ctx.project, ctx.caller, ctx.word)
+    how = "was archived already" if was_archived else "is archived"
+    return ctx.answer(run, run.run_id, f"leftoff: run {run.run_id} {how}.")
+
+
+def run_rm(args: Args, ctx: Context) -> int:
+    what = 'Run {0.run_id} ("{1}", {0.status}) would be moved to the trash.'
+    done = remove_run(
+        ctx.project,
+        ctx.caller,
+        ctx.word,
+        lambda row: ctx.confirm(what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."),
+    )
+    return ctx.said_no() if done is None else tell_removed(ctx, done)
+
+
+def tell_removed(ctx: Context, done: dict[str, Any]) -> int:
+    lines = [
+        f"leftoff: run {run_id} is in the trash. `leftoff undelete {run_id}` brings it back."
+        for run_id in done["removed"]
+    ]
+    return ctx.answer(done, said="\n".join(lines) or None)
+
+
+def run_undelete(args: Args, ctx: Context) -> int:
+    name = args.rest[0] if args.rest else ctx.caller.named
+    if name is not None:
+        found = undelete_run(ctx.project, name)
+        return ctx.answer(found, said=f"leftoff: run {found.run_id} is back ({found.status}).")
+    there = list_trash(ctx.project)
+    lines = []
+    for each in there:
+        title = clean(each["title"] or each["workflow"])
+        lines.append(f"{each['run_id']}  {clean(each['status'])}, removed {each['removed_at']}  {title}")
+    return ctx.answer({"trash": there}, "\n".join(lines) or None, None if there else "The trash is empty.")
+
+
+# -- prune
+
+
+def run_prune(args: Args, ctx: Context) -> int:
+    if args.protocol_files and args.empty_trash:
+        raise args.spec.wrong("--protocol-files and --empty-trash cannot be combined.")
+    if args.protocol_files:
+        done = withdraw_files(ctx.project, dry=args.dry_run)
+    else:
+        done = prune_project(ctx.project, dry=args.dry_run, empty=args.empty_trash)
+    if args.json:
+        return ctx.answer(done)
+    for about in done.removed:
+        verb = _prune_verb(about, done.dry)
+        if about["kind"] == "file":
+            ctx.out(f"{clean(about['path'])}: {verb}")
+        else:
+            name = f"{about['run_id']}@{about['seq']}" if "seq" in about else about["run_id"]
+            ctx.out(f"{about['kind']} {name}: {verb} ({about['why']})")
+    for line in _prune_summary(done, in_database=not args.protocol_files and ctx.project.store.shared):
+        ctx.say(f"leftoff: {line}")
+    return 0
+
+
+def _prune_verb(about: dict[str, Any], dry: bool) -> str:
+    verb = "archived" if about["action"] == "archive" else "put into the trash"
+    if about["kind"] in ("trash", "checkpoint", "file"):
+        verb = "removed for good" if about["kind"] == "trash" else "removed"
+    return f"would be {verb}" if dry else verb
+
+
+def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
+    """Return what to say of all of it: what went where, and which space is free now or later."""
+    verbs = [_prune_verb(about, done.dry) for about in done.removed]
+    went = ", ".join(f"{verbs.count(verb)} {verb}" for verb in dict.fromkeys(verbs)) or "nothing to remove"
+    freed = f"about {done.freed:,} bytes would be freed" if done.dry else f"{done.freed:,} bytes freed"
+    freed += " for new rows (PostgreSQL keeps the disk space)" if in_database else ""
+    later = f", {done.waiting:,} more within the hour, as the store is in use" if done.waiting else ""
+    lines = [f"{went}; {done.kept} checkpoints stay; {freed}{later}."]
+    if done.in_trash:
+        lines.append(
+            f"the trash {'would take' if done.dry else 'takes'} about {done.in_trash:,} bytes. "
+            "`leftoff prune --empty-trash` deletes what is in it and frees them now."
+        )
+    if any(about["action"] == "archive" for about in done.removed):
+        lines.append("archived runs keep their space in the store. `leftoff rm RUN` removes one.")
+    return [*lines, *done.warnings]
+
+
+# -- fsck
+
+
+def run_fsck(args: Args, ctx: Context) -> int:
+    report = check_store(ctx.project, repair=args.repair)
+    ctx.answer(report, _fsck_page(report, ctx.project.store.name, repair=args.repair))
+    return 0 if report.ok else 4
+
+
+def _fsck_page(report: FsckReport, location: str, *, repair: bool) -> str:
+    looked = ", ".join(
+        f"{number} {what.replace('_', ' ')}" for what, number in report.checked.items() if number
+    )
+    lines = [f"{location}: checked {looked or 'nothing: there is no store here yet'}."]
+    lines += [f"  repaired: {p['where']}: {p['message']}" for p in report.repaired]
+    lines += [f"  set aside: {path}" for path in report.quarantined]
+    for loss in report.salvaged:
+        rest = f" What could be read of it is in {loss['aside']}." if loss["aside"] is not None else ""
+        word = "lost" if loss["kept"] is None else "salvaged"
+        lines.append(f"  {word}: run {loss['run_id']}: {loss['message']}{rest}")
+    lines += [f"  {p['code']}: {p['where']}: {p['message']}" for p in report.problems]
+    if report.ok and report.checked:
+        gone = [loss["run_id"] for loss in report.salvaged if loss["kept"] is None]
+        others = [loss["run_id"] for loss in report.salvaged if loss["kept"] is not None]
+        told = [f"lost: {', '.join(gone)}"] if gone else []
+        told += [f"not as it was: {', '.join(others)}"] if others else []
+        lines.append(f"What is left is clean. Runs {'; '.join(told)}." if told else "Clean.")
+    elif report.problems:
+        cure = "`leftoff fsck --repair` keeps what is whole."
+        if repair:
+            cure = "Restore a backup of these files, or save the same content again."
+        lines.append(f"{len(report.problems)} problem(s). {cure}")
+    return "\n".join(lines)
+
+
+# -- store
+
+_STORE_WORDS = {"info": 1, "migrate": 1, "backup": 2, "copy": 3}
+
+
+def run_store(args: Args, ctx: Context) -> int:
+    what, *places = args.rest
+    if _STORE_WORDS.get(what) != len(args.rest):
+        raise args.spec.wrong(f"`leftoff store` does not take {' '.join(args.rest)!r}.")
+    if what == "copy":
+        region = Region(sys.stderr) if not args.json and sys.stderr.isatty() else None
+
+        def tell(table: str, rows: int, total: int) -> None:
+            if region is not None:
+                line = f"copying {table}: {rows:,} of {total:,} rows"
+                region.draw([], [[(line, "")]], columns_of(sys.stderr))
+
+        done = copy_all(ctx.project, places[0], places[1], tell)
+        runs, rows = done["copied"]["run"], sum(done["copied"].values())
+        said = f"{done['from']}: {runs} run(s), {rows} rows copied to {done['to']}; checked."
+        return ctx.answer(done, said)
+    if what == "backup":
+        saved = back_up_store(ctx.project, places[0])
+        return ctx.answer(saved, f"{saved['store']}: {saved['runs']} run(s) backed up to {saved['backup']}.")
+    found = migrate_store(ctx.project) if what == "migrate" else store_info(ctx.project)
+    about = {"store": found.store, **found.about, "folder": found.folder}
+    if not found.exists:
+        about["note"] = "there is nothing yet: the first write makes it"
+    wide = max(map(len, about))
+    lines = [f"{name:<{wide}}  {value}" for name, value in about.items() if value is not None]
+    return ctx.answer(found, "\n".join(lines))
+
+
+# -- trust
+
+
+def run_trust(args: Args, ctx: Context) -> int:
+    if args.list + args.revoke + args.yes > 1:
+        raise args.spec.wrong("--list, --revoke and --yes cannot be combined.")
+    if args.list:
+        return _list_trust(ctx)
+    if args.revoke:
+        known, runs = take_back_trust(ctx.project)
+        about = {"revoked": [each.to_json() for each in known], "runs": runs}
+        number, folder = len(known) + len(runs), ctx.project.folder
+        return ctx.answer(about, said=f"leftoff: {number} revoked; nothing of {folder} is trusted now.")
+    found = look_at_trust(ctx.project)
+    if not args.json:
+        _show_trust(ctx, found)
+    if found.asked or found.runs:
+        if args.json and not args.yes:
+            ctx.say("leftoff: this is not trusted yet. `leftoff trust --yes` trusts it.")
+            ctx.emit(found.to_json())
+            return 7
+        if not ctx.confirm("This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
+            return ctx.said_no()
+        give_trust(ctx.project, found)
+        found = look_at_trust(ctx.project)
+        ctx.say(f"leftoff: {found.project} is trusted, as it is now.")
+    return ctx.answer(found)
+
+
+def _show_trust(ctx: Context, found: Trust) -> None:
+    lines = []
+    if not (found.given or found.asked or found.runs):
+        lines.append("Nothing here needs trust: no setting runs a command or leads outside of the project.")
+    for word, items in (("trusted", found.given), ("not trusted", found.asked)):
+        for item in items:
+            where = f" (to {clean(item.target)})" if item.target and item.target != item.value else ""
+            lines.append(f"{word}: {clean(item.key)} {item.does}{where}:")
+            lines += [f"    {clean(line)}" for line in item.value.splitlines() or [""]]
+    for run in found.runs:
+        lines.append(f"not trusted: run {run.row.run_id} was not started here by you ({clean(run.path)}):")
+        lines += [f"    {clean(line)}" for line in run.commands]
+    for line in lines:
+        ctx.out(line)
+
+
+def _list_trust(ctx: Context) -> int:
+    found = remembered()
+    if ctx.args.json:
+        return ctx.answer({"trusted": [known.to_json() for known in found]})
+    for known in found:
+        if known.item is None:
+            ctx.say(f"leftoff: {known.path} is damaged, or not yours alone: it is ignored.")
+        else:
+            ctx.out(f"{clean(known.project)}  {clean(known.item.key)} = {clean(known.item.value)}")
+    if not found:
+        ctx.say("leftoff: you have trusted nothing so far.")
+    return 0
+
+
+# -- export, import, dialects
+
+
+def run_export(args: Args, ctx: Context) -> int:
+    if args.o == "-":
+        raise args.spec.wrong("A bundle is written to a file, not to stdout.")
+    done = export_to(ctx.project, ctx.caller, ctx.word, args.o)
+    files = f", {done.blobs} file(s)" if done.blobs else ""
+    what = f"run {done.run_id}, {done.checkpoints} checkpoint(s){files}, {done.bytes:,} bytes"
+    return ctx.answer(done, f"{done.path}: {what}")
+
+
+def run_import(args: Args, ctx: Context) -> int:
+    if any("\0" in path or not path for path in args.rest):
+        raise args.spec.wrong("An empty name is not a file.")
+    agree = _agrees if args.dialect is None and ctx.can_ask() else None
+    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
+    outcome = import_runs(ctx.project, wanted)
+    if args.json:
+        ctx.emit({"imported": outcome.imported, "rejected": outcome.rejected, "dry_run": args.dry_run})
+    for entry in outcome.imported if not args.json else ():
+        if entry["new"]:
+            became = "would be imported" if args.dry_run else "imported"
+        elif entry.get("changed"):
+            became = "would be brought up to date" if args.dry_run else "brought up to date"
+        else:
+            became = "already here, unchanged"
+        ctx.out(f"{entry['run_id']}: {became} ({entry['path']})")
+        for line in entry["repairs"]:
+            ctx.say(f"  {line}")
+    for entry in outcome.rejected:
+        ctx.say(f"leftoff: {entry['message']}\n{entry['hint']}")
+    return outcome.exit_code(args.strict)
+
+
+def _agrees(path: str, way: str) -> bool:
+    """Ask whether to read a file that follows no protocol, as far as it can be understood."""
+    question = (
+        f"{clean(path)} follows no known protocol; {clean(way)} could be read. Read it that way? [y/N]: "
+    )
+    return answer(question, "Nothing of it was imported.").lower() in YES
+
+
+def run_dialects(args: Args, ctx: Context) -> int:
+    found = list_dialects(ctx.project)
+    rows, examples = [("DIALECT", "HERE", "FILES")], [""]
+    for each in found:
+        number, name, example = len(each["files"]), each["name"], each["example"]
+        here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
+        rows.append((name, f"{here}, mirrored" if each["mirrored"] else here, each["about"]))
+        if (path := example["path"]) is not None:
+            begun = f"Begun by: {each['starts']}"
+            reads = f"Read by: leftoff import {path} --dialect {name}"
+            examples += [
+                f"{name}, for example {path}:",
+                f"    {clean(json.dumps(example['document'], ensure_ascii=False))}",
+                f"    {begun if each['starts'] else reads}",
+                "",
+            ]
+    page = "\n".join([*columns(rows), *examples]).rstrip()
+    return ctx.answer({"dialects": found}, page)
+
+
+# -- compat: the protocols' own commands
+
+
+def run_compat(args: Args, ctx: Context) -> int:
+    utilities: dict[str, tuple[int, int, Callable[[Context, list[str]], int]]] = {
+        "save-checkpoint": (2, 2, _save_checkpoint),
+        "load-checkpoint": (1, 2, _load_checkpoint),
+        "list-checkpoints": (0, 1, _list_checkpoints),
+        "cleanup-checkpoints": (0, 1, _clean_up),
+        "bmad-event": (0, 0, _bmad_event),
+    }
+    name, rest = args.rest[0], args.rest[1:]
+    if name not in utilities:
+        raise Usage(f"There is no utility {name!r}.", hint=f"Utilities: {', '.join(utilities)}.")
+    least, most, work = utilities[name]
+    if not least <= len(rest) <= most:
+        many = f"{least}" if least == most else f"{least} to {most}"
+        raise args.spec.wrong(f"`leftoff compat {name}` takes {many} argument{'s' * (most != 1)}.")
+    return work(ctx, rest)
+
+
+def _bmad_event(ctx: Context, rest: list[str]) -> int:
+    """Take all events on stdin, in order; none if one of them cannot be read."""
+    found = parse(read_text("-"))
+    if not found:
+        raise Usage(
+            "There is no event on stdin.", hint="For example: <checkpoint-close><status>completed</status>…"
+        )
+    for each in found:
+        if each.aliases:
+            ctx.say(f"leftoff: the id {shown(each.aliases[0])} is kept as {each.run_id}.")
+    for each in found:
+        last = take_event(ctx.project, ctx.caller, each)
+    return ctx.answer(last)
+
+
+def _save_checkpoint(ctx: Context, rest: list[str]) -> int:
+    """`save-checkpoint <workflow-type> <state-json>`: print the path of the checkpoint."""
+    kind, word = rest
+    state = json_value(read_text("-"), "The state") if word == "-" else json_or_file(word, "The state")
+    if not isinstance(state, dict):
+        raise Usage(
+            "The state must be an object.", hint='For example: \'{"project_name": "x", "current_phase": 2}\''
+        )
+    run_id, path = Checkpoints(ctx.project).save(kind, state)
+    if path is None:
+        ctx.say(f"leftoff: {run_id} is completed: its checkpoint is deleted, the run stays in the store.")
+    return ctx.answer({"run_id": run_id, "path": path}, path)
+
+
+def _load_checkpoint(ctx: Context, rest: list[str]) -> int:
+    """`load-checkpoint <workflow-type> [project-name]`: print the newest one; say why a person should look at it."""
+    checkpoints = Checkpoints(ctx.project)
+    found = checkpoints.unfinished(rest[0], rest[1] if len(rest) > 1 else None)
+    if not found:
+        raise NotFound(
+            f"There is no checkpoint of {' '.join(rest)}.",
+            hint="`leftoff compat list-checkpoints` lists them.",
+        )
+    document = checkpoints.document(found[0])
+    why = why_ask(document, ctx.project.folder, ctx.project.now)
+    if why is not None:
+        ctx.say(f"leftoff: look before you resume it: {why}.")
+    return ctx.answer(document, dump_json(document).rstrip("\n"))
+
+
+def _list_checkpoints(ctx: Context, rest: list[str]) -> int:
+    """`list-checkpoints [workflow-type]`: one row for each."""
+    checkpoints = Checkpoints(ctx.project)
+    found = checkpoints.unfinished(rest[0] if rest else None)
+    if ctx.args.json:
+        return ctx.answer({"checkpoints": [checkpoints.document(row) for row in found]})
+    rows = []
+    for row in found:
+        state = checkpoints.state(row)
+        words = (row.run_id, row.workflow, project_of(state), status_word(state))
+        done, total = phases(state)
+        rows.append((*map(clean, words), f"{len(done)}/{total}", ago(row.updated_at, ctx.project.now)))
+    return ctx.answer({}, "\n".join(columns(rows)) or None)
+
+
+def _clean_up(ctx: Context, rest: list[str]) -> int:
+    """`cleanup-checkpoints [max-age-days]`: remove those that are over; one in progress stays."""
+    word = rest[0] if rest else str(MAX_AGE_DAYS)
+    if not (word.isascii() and word.isdigit() and len(word) < 6):
+        raise Usage(f"The age must be a number of days, not {word[:40]!r}.", hint="For example: 7")
+    removed = [*Checkpoints(ctx.project).clean_up(int(word))]
+    return ctx.answer({"removed": removed}, "\n".join(removed) or None)

@@ -1,0 +1,245 @@
+"""List runs: status, ls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leftoff.cli.context import Context
+from leftoff.cli.options import Args, count
+from leftoff.cli.screen import Column, Region, Screen, facts, rows_of, table, wrapped
+from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
+from leftoff.clock import ago, lasted, millis
+from leftoff.engine.run_info import RunInfo
+from leftoff.operations.runs import Status, check_statuses, list_project_runs, status
+
+EVERY_S = 1.0  # between two drawings of a page that shows relative times
+NEWEST = 50  # runs that `ls` lists
+BAR = 10  # columns of a progress bar
+
+# status: symbol, style
+RUN_LOOK = {
+    "running": ("●", "busy"), "paused": ("◌", "dim"), "blocked": ("■", "warn"), "failed": ("✗", "bad"),
+    "completed": ("✓", "good"), "abandoned": ("–", "dim"),
+}  # fmt: skip
+# health that is worth a word of its own: style
+HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad", "archived": "dim"}
+
+
+# -- status
+
+
+def run_status(args: Args, ctx: Context) -> int:
+    if args.markdown and (args.watch or args.json):
+        other = "--watch" if args.watch else "--json"
+        raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
+    ctx.project.update_page()
+    if args.markdown:
+        from leftoff.protocols.status_table import table as table_of
+
+        ctx.out(clean_lines(table_of(ctx.project.store, ctx.project.now, ctx.project.limits)))
+        return 0
+    if args.watch:
+        return _watch_status(args, ctx)
+    found = status(ctx.project, ctx.caller)
+    if not args.json:
+        screen = ctx.screen()
+        screen.show(status_page(found, screen))
+    return ctx.answer(found)
+
+
+def status_page(found: Status, screen: Screen) -> list[Line]:
+    lines = facts(_status_facts(found, screen), screen.columns)
+    warnings = []
+    for short in found.half_restored.values():
+        warnings.append(short.told() + ("" if short.busy else f" `{short.command}` completes it."))
+    warnings += [f"Files out of sync: {problem}" for problem in found.problems]
+    for warning in warnings:
+        lines += [[], *wrapped([(clean(warning), "warn")], screen.columns)]
+    if found.runs:
+        return [*lines, [], *run_list(found.runs, screen)]
+    return [*lines, [], [("No run is unfinished.", "dim")]]
+
+
+def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
+    """Return where this is, and what is current."""
+    current = found.current
+    git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
+    here = "" if found.exists else " (not created yet: the first `leftoff start` does)"
+    out: list[tuple[str, Line]] = [
+        ("project", [(clean(found.project), "")]),
+        ("store", [(clean(found.store), ""), (here, "dim")]),
+        ("branch", [(clean(found.branch), ""), (git, "dim")]),
+    ]
+    if current is None:
+        out.append(("current", [(clean(found.why_none) if found.exists else "none", "dim")]))
+    else:
+        step = current.current_step or current.next_step
+        where = "waiting at" if _waits(current) else "at" if current.current_step else "next:"
+        at = (f", {where} {step_name(step)}" if step else "", "warn" if _waits(current) else "dim")
+        about = f", {clean(current.status)}, {current.percent}%"
+        out.append(("current", [(current.run_id, "id"), (about, ""), at]))
+    for run_id, saved in found.checkpoints.items():
+        if saved["aliases"]:  # the name that its protocol gives it
+            when = ago(millis(saved["created_at"]) or screen.now, screen.now)
+            told = f" {saved['trigger']}, {when}" + ("" if saved["can_resume"] else ", cannot be resumed")
+            whose = f"  {run_id}" if current is None else ""
+            out.append(("saved", [(clean(saved["aliases"][0]), "id"), (told, ""), (whose, "dim")]))
+    runs, taken = found.trash
+    if runs:
+        many = f"{runs} {'run' if runs == 1 else 'runs'}, {size(taken)}"
+        out.append(("trash", [(f"{many}; `leftoff undelete` lists what can be brought back", "dim")]))
+    if found.waiting:
+        told = f"{found.waiting} events of agents; the next one in this folder brings them along"
+        out.append(("waiting", [(told, "warn")]))
+    for run_id, known in found.times.items():
+        used, total, left = (lasted(int((known[key] or 0) * 1000)) for key in ("used", "estimated", "left"))
+        if known["used"] or known["estimated"] is not None:
+            has_estimate = known["estimated"] is not None
+            estimated = f" of an estimated {total}, about {left} left" if has_estimate else ""
+            whose = f"  {run_id}" if current is None else ""
+            out.append(("time", [(f"{used} used{estimated}", ""), (whose, "dim")]))
+    return out
+
+
+def _watch_status(args: Args, ctx: Context) -> int:
+    """Watch until Ctrl-C: redrawn on a terminal; elsewhere one page, with --json one event, for each change."""
+    try:
+        if not args.json and ctx.screen().fancy:
+            _redraw(ctx)
+        for found in _moments(ctx):
+            if args.json:
+                ctx.emit({"event": "status", **found.to_json()})
+            else:
+                screen = ctx.screen()
+                screen.show([*status_page(found, screen), []])
+    except KeyboardInterrupt:
+        if args.json:
+            current = status(ctx.project, ctx.caller).current
+            ctx.emit({"event": "end", "run": current.to_json() if current is not None else None})
+    return 130
+
+
+def _moments(ctx: Context) -> Iterator[Status]:
+    """Yield the status whenever it has changed."""
+    from leftoff.operations.watching import Changes
+
+    last: Any = None
+    with Changes(ctx.project) as changes:
+        for _ in changes.follow():
+            found = status(ctx.project, ctx.caller)
+            known = {**found.to_json(), "time": None, "times": None}  # time that passes is not a change
+            if known != last:
+                last = known
+                yield found
+
+
+def _redraw(ctx: Context) -> None:
+    """Draw the page each second, because of its relative times; ask the store only when something happened."""
+    from leftoff.operations.watching import Changes, News
+
+    region = Region(sys.stdout)
+    with Changes(ctx.project) as changes:
+        news = News(others=True)
+        while True:
+            if news:
+                found = status(ctx.project, ctx.caller)
+            screen = ctx.screen()
+            lines = status_page(found, screen)
+            room = rows_of(sys.stdout) - 2
+            if len(lines) > room:
+                lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]
+            region.draw([], [*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
+            news = changes.wait(EVERY_S)
+
+
+# -- ls
+
+
+def run_ls(args: Args, ctx: Context) -> int:
+    wanted = [word.strip() for word in args.status.split(",")] if args.status is not None else None
+    check_statuses(wanted or [])
+    limit = count("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
+    every = args.all and limit is None
+    found = list_project_runs(
+        ctx.project, wanted, args.workflow, args.branch, limit, archived=every, sizes=args.long
+    )
+    if args.json:
+        return ctx.answer(found)
+    if found.aside:
+        ctx.say(f"{found.aside} archived; --all lists them, too.")
+    if found.runs or found.archived:
+        screen = ctx.screen()
+        screen.show(run_list([*found.runs, *found.archived], screen, found.sizes))
+        if found.more:
+            ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
+    elif not found.aside:
+        narrowed = any((wanted, args.workflow, args.branch))
+        ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
+    return 0
+
+
+# -- a list of runs
+
+
+def run_list(runs: Sequence[RunInfo], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
+    """Return a table of runs. ``sizes``: the bytes that each takes, by id, if that is to be shown."""
+    size_head, known = ["SIZE"] if sizes else [], sizes or {}
+    bare = [("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *size_head, "TITLE")]
+    cells: list[list[Line]] = []
+    on_main = all(run.branch == "main" for run in runs)
+    for run in runs:
+        archived = run.row.is_archived
+        health = "archived" if archived else run.health
+        title, branch = clean(run.title or run.workflow), clean(run.branch)
+        updated = screen.when(run.updated_at) if run.updated_at else "-"
+        taken = [size(known.get(run.run_id, 0))] if known else []
+        if not screen.fancy:
+            step = "-" if archived else step_name(run.current_step or run.next_step or "-")
+            done = f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
+            how_far = (clean(run.status), health, done, f"{run.percent}%", step, updated)
+            bare.append((run.run_id, *how_far, branch, *taken, title))
+            continue
+        step_cell: Line = []
+        if run.current_step and not archived:
+            name = step_name(run.current_step)
+            step_cell = [(f"◔ {name}", "warn") if _waits(run) else (name, "busy")]
+        elif run.next_step and not archived:
+            step_cell = [(f"→ {step_name(run.next_step)}", "dim")]
+        cells.append(
+            [
+                [(run.run_id, "id")],
+                [(title, "")],
+                [] if on_main else [(branch, "")],
+                status_line(run.status, health),
+                [*bar(run.percent, run.status), (f" {run.percent:3d}%", "")],
+                step_cell,
+                *([[(text, "")] for text in taken]),
+                [(updated, "dim")],
+            ]
+        )
+    if not screen.fancy:
+        return [[(line, "")] for line in columns(bare)]
+    elastic = [Column("RUN", least=30), Column("TITLE", rank=2, least=12), Column("BRANCH", rank=3, least=6)]
+    heads = [*elastic, Column("STATUS"), Column("PROGRESS"), Column("STEP", rank=4, least=10)]
+    heads += [Column(name, right=True) for name in (*size_head, "UPDATED")]
+    return table(heads, cells, screen.columns)
+
+
+def _waits(run: RunInfo) -> bool:
+    """Return whether the current step waits for a person: nothing runs, and something waits."""
+    return run.steps["waiting"] > 0 and run.steps["running"] == 0
+
+
+def status_line(status: str, health: str) -> Line:
+    symbol, style = RUN_LOOK.get(status, ("?", ""))
+    own: Line = [(f" {health}", HEALTH_LOOK[health])] if health in HEALTH_LOOK else []
+    return [(f"{symbol} {clean(status)}", style), *own]
+
+
+def bar(percent: int, status: str) -> Line:
+    """Return a progress bar."""
+    style = {"completed": "good", "failed": "bad", "blocked": "warn", "abandoned": "dim"}.get(status, "busy")
+    full = percent * BAR // 100
+    return [("━" * full, style), ("━" * (BAR - full), "rest")]

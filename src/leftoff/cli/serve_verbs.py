@@ -1,0 +1,192 @@
+"""Watch all runs until Ctrl-C: serve, supervise."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import webbrowser
+from time import sleep
+from typing import Any
+
+from leftoff.cli.context import Context
+from leftoff.cli.options import Args
+from leftoff.cli.text import clean
+from leftoff.engine.attention import RunChange
+from leftoff.engine.project import find_project
+from leftoff.errors import Unsupported, Usage
+from leftoff.operations.runs import list_project_runs
+from leftoff.operations.store_upkeep import projects_beside
+from leftoff.operations.supervision import Supervision, start_resume
+
+# -- serve
+
+
+def run_serve(args: Args, ctx: Context) -> int:
+    need_page()
+    from leftoff.web import page_server, served
+
+    port = _port(args.port)
+    _check_host(args)
+    projects = _served(args, ctx, served)
+    options = served.PageOptions(
+        **page_server.secrets_of(ctx.caller, projects, read_only=args.read_only),
+        hosts=tuple(args.allow_host),
+        base=_base_path(args.base_path),
+        read_only=args.read_only,
+        once=secrets.token_urlsafe(24) if args.open else "",
+    )
+    sock = page_server.open_port(args.host or "127.0.0.1", port)
+    address = page_server.page_address(sock, options)
+
+    def ready() -> None:
+        if args.json:
+            ctx.emit({"url": f"{address}?token={options.token}", "read_only": args.read_only})
+        else:
+            _tell_address(ctx, args, f"{address}?token={options.token}")
+        if args.open:
+            webbrowser.open(f"{address}?token={options.once}")
+
+    try:
+        page_server.serve_page(page_server.make_app(projects, options), sock, options.limits, ready)
+    except KeyboardInterrupt:
+        pass
+    ctx.say("leftoff: the page is closed; runs go on.")
+    return 130
+
+
+def need_page() -> None:
+    """Raise ``Unsupported`` if the extra `web` is not installed."""
+    try:
+        from leftoff.web import page_server  # noqa: F401
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2", "anyio"):
+            raise
+        raise Unsupported(
+            "The page needs packages that are not installed.", hint="pip install 'leftoff[web]'"
+        ) from None
+
+
+def _port(given: str | None) -> int:
+    if given is None:
+        return 8765
+    if not (given.isascii() and given.isdigit() and len(given) < 6 and int(given) < 65536):
+        raise Usage(f"--port is a number from 0 to 65535, not {given!r}.", hint="For example: --port 8765")
+    return int(given)
+
+
+def _base_path(given: str | None) -> str:
+    """Return the path without a slash at its end."""
+    path = (given or "").rstrip("/")
+    if path and (not path.startswith("/") or "//" in path or set(path) & set("?#%\\ ")):
+        raise Usage(
+            f"--base-path is a path like /leftoff, not {given!r}.", hint="For example: --base-path /leftoff"
+        )
+    return path
+
+
+def _check_host(args: Args) -> None:
+    """Raise ``Usage`` if other machines can reach the address and no name is allowed for them, or any name is."""
+    if any("*" in name for name in args.allow_host):
+        raise Usage("--allow-host is a name, not a pattern.", hint="Give it once for each name.")
+    if args.host not in (None, "127.0.0.1", "::1", "localhost") and not args.allow_host:
+        raise Usage(
+            f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
+            hint="--allow-host NAME says which: the name or address that stands in the browser's address bar. Whoever "
+            "has the token then sees every run, and decides what you can. docs/web.md says more.",
+        )
+
+
+def _served(args: Args, ctx: Context, served: Any) -> Any:
+    """Return the folders that are named; else this project, or all projects of the server that its store is on."""
+    beside = {} if args.rest else projects_beside(ctx.project)
+    if beside:
+        return served.serve_stores(ctx.project.folder, beside)
+    folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
+    return served.serve_folders(folders, args.store)
+
+
+def _tell_address(ctx: Context, args: Args, url: str) -> None:
+    ctx.out(url)
+    who = "Whoever has this address sees every run" + (
+        "." if args.read_only else ", and decides what you can: keep it to yourself."
+    )
+    ctx.say(f"leftoff: the page is served. {who} Ctrl-C ends it; runs go on.")
+    if args.allow_host:
+        ctx.say(
+            f"leftoff: other machines reach it as {', '.join(args.allow_host)}. It is not encrypted: put a proxy "
+            "with TLS in front of it where others share the network."
+        )
+
+
+# -- supervise
+
+URL_S = 10.0
+COMMAND_S = 60.0
+
+
+def run_supervise(args: Args, ctx: Context) -> int:
+    supervision = Supervision(ctx.project, ctx.caller)
+    restart = bool(args.restart) or supervision.settings.restart
+    code = 0
+    if args.once:
+        _look(ctx, supervision, restart)
+    else:
+        ctx.say("leftoff: watching; Ctrl-C ends it.")
+        try:
+            while True:
+                _look(ctx, supervision, restart)
+                sleep(supervision.settings.every)
+        except KeyboardInterrupt:
+            code = 130
+    if args.json:  # the last event has the run that changed last
+        newest = list_project_runs(ctx.project, limit=1).runs
+        ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
+    return code
+
+
+def _look(ctx: Context, supervision: Supervision, restart: bool) -> None:
+    """Report what changed; with ``restart`` resume each dead run, or report once why not."""
+    for change in supervision.changes():
+        _report_change(ctx, supervision, change)
+    for info in supervision.dead() if restart else ():
+        resumes, why = supervision.consider(info)
+        if resumes:
+            change = supervision.restarted(info)
+            start_resume(ctx.project, ctx.caller, [info.run_id], "supervise.log")
+            _report_change(ctx, supervision, change)
+        elif why:
+            ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
+    supervision.save()
+
+
+def _report_change(ctx: Context, supervision: Supervision, change: RunChange) -> None:
+    """Print a change, and pass it to the command and the URL of the settings."""
+    about, settings = change.to_json(), supervision.settings
+    ctx.answer(about, f"{about['at'][:19]}Z  {clean(change.message)}")
+    document = json.dumps(about)
+    if settings.command:
+        run_id = str(change.run["run_id"])
+        given = {"LEFTOFF_EVENT": change.event, "LEFTOFF_MESSAGE": change.message, "LEFTOFF_RUN": run_id}
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", settings.command],
+                cwd=ctx.project.folder,
+                env=ctx.caller.environment(given),
+                input=document,
+                text=True,
+                timeout=COMMAND_S,
+            )
+            if done.returncode != 0:
+                ctx.say(f"leftoff: the command of [supervise] ended with {done.returncode}.")
+        except (OSError, subprocess.SubprocessError) as error:
+            ctx.say(f"leftoff: the command of [supervise] could not be run: {error}")
+    if settings.url:
+        from urllib.request import Request, urlopen
+
+        try:
+            request = Request(settings.url, document.encode(), {"Content-Type": "application/json"})
+            with urlopen(request, timeout=URL_S):
+                pass
+        except (OSError, ValueError) as error:
+            ctx.say(f"leftoff: {settings.url} could not be told: {error}")

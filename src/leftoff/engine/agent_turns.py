@@ -1,0 +1,332 @@
+"""Turns of a session: what the user asked, what the agent did, where it stopped, and which files changed.
+
+A prompt opens a turn. It ends well, or with an error of the agent's service, or is interrupted. If its session dies, it
+stays open. Each turn is a record of the run. The run's own record names the last one while there is something to
+continue (`open_turn`): the last turn did not end well, or an earlier one did not and nothing was done since.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leftoff.clock import iso
+from leftoff.engine.commit import Terms
+from leftoff.engine.file_state import look_at_files
+from leftoff.engine.find import OPEN_TURN, SESSION, has_open_step, is_spent
+from leftoff.engine.git import uncommitted
+from leftoff.engine.lease import NOBODY
+from leftoff.engine.lease import state as lease_state
+from leftoff.engine.opening import status_changes
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import report_in
+from leftoff.engine.run_reader import Reader
+from leftoff.engine.spool import Spool
+from leftoff.engine.tracking import changed_by_others, own_files
+from leftoff.errors import Conflict
+from leftoff.host import ALIVE
+from leftoff.model.changes import ChangeSet
+from leftoff.model.versions import counts_of
+from leftoff.model.words import UNFINISHED
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import Holder, RunRow
+
+if TYPE_CHECKING:
+    from leftoff.engine.sessions import Who
+
+RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
+_MOST_FILES = 200  # names that are stored of a turn; the rest are counted
+_MOST_FAILURES = 20
+_OTHERS = 200  # runs that are read for other sessions that are at work
+_LAST = "\U0010ffff"  # after every key
+
+
+class Unclaimed(NamedTuple):
+    """Files that changed in a turn while so many other sessions were at work, and that no session reported."""
+
+    paths: list[str]
+    others: int
+
+
+class AgentTurn:
+    """The last turn of a run, while something is open. The methods put its record into a change set.
+
+    ``record`` is ``None`` if there is no such turn.
+    """
+
+    def __init__(self, reader: Reader, row: RunRow, changes: ChangeSet, at: int) -> None:
+        self._reader, self._row = reader, row
+        self._changes, self._at = changes, at
+        self.key = row.card.get(OPEN_TURN) or ""
+        value = reader.value("turn", self.key) if self.key else None
+        known = value.plain if value is not None else None
+        self.record: dict[str, Any] | None = dict(known) if isinstance(known, dict) else None
+
+    @property
+    def is_running(self) -> bool:
+        return self.record is not None and self.record.get("status") == RUNNING
+
+    @property
+    def first(self) -> str:
+        """The key of the first turn that is open, which a new turn continues; empty if there is none."""
+        return (self.record or {}).get("continues") or self.key
+
+    def open(self, who: Who, prompt: str, transcript: str = "", git_head: str | None = None) -> None:
+        """Begin the next turn. One that has not ended was interrupted. ``transcript``: the file in which the agent
+        writes what it says, if that is known. ``git_head``: the commit that is checked out."""
+        self.end(INTERRUPTED)
+        first = self.first
+        self.key = next_key(self._reader.view, self._row.run)
+        self.record = {
+            "prompt": prompt,
+            "status": RUNNING,
+            "agent": who.agent,
+            "session": who.session,
+            "started_at": iso(self._at),
+            "seq": self._row.seq + 1,
+            **({"continues": first} if first else {}),
+        }
+        if transcript:
+            self.record["transcript"] = transcript
+        if git_head is not None:
+            self.record["git_head"] = git_head
+        self._changes.put("turn", self.key, self.record)
+        self._changes.put("run", OPEN_TURN, self.key)
+
+    def end(
+        self, status: str, said: str = "", error: dict[str, Any] | None = None, git_head: str | None = None
+    ) -> None:
+        """End the turn, unless it has ended. The run has something to continue if the turn did not end well, or if it
+        continued one that did not and nothing was done. ``git_head``: the commit that is checked out; another one than
+        at the start of the turn is something done."""
+        if self.record is None or not self.is_running:
+            return
+        self.record.update(status=status, ended_at=iso(self._at))
+        if said:
+            self.record["said"] = said
+        if error is not None:
+            self.record["error"] = error
+        committed = git_head is not None and git_head != self.record.get("git_head")
+        if status == COMPLETED and (self.record.get("files") or committed or self._is_listed_as_done()):
+            self.record.pop("continues", None)
+        self._changes.put("turn", self.key, self.record)
+        if status == COMPLETED and "continues" not in self.record:
+            self._changes.delete("run", OPEN_TURN)
+
+    def _is_listed_as_done(self) -> bool:
+        """Whether the todo list changed since the first turn that is open began, and no entry of it is open."""
+        assert self.record is not None
+        if has_open_step(self._row) or not sum(counts_of(self._row.counts).values()):
+            return False
+        first = self._reader.value("turn", self.record.get("continues") or "")
+        began = first.plain.get("seq") if first is not None and isinstance(first.plain, dict) else None
+        steps = self._reader.view.records(self._row.run, "step")
+        return isinstance(began, int) and any(step.seq > began for step in steps)
+
+    def say(self, words: str) -> None:
+        """Store what the agent said in a turn that is not over."""
+        if self.record is not None and words:
+            self.record["said"] = words
+            self._changes.put("turn", self.key, self.record)
+
+    def changed(self, paths: list[str], unclaimed: Unclaimed | None = None) -> None:
+        """Add files that were changed in the turn."""
+        if self.record is None:
+            return
+        added = self._add("files", paths)
+        if unclaimed is not None and self._add("unclaimed", unclaimed.paths):
+            self.record["others"] = max(unclaimed.others, self.record.get("others", 0))
+            added = True
+        if added:
+            self._changes.put("turn", self.key, self.record)
+
+    def _add(self, name: str, paths: list[str]) -> bool:
+        """Add paths to a list of the turn, as far as there is room. Return whether any was new."""
+        assert self.record is not None
+        known = self.record.get(name) or []
+        fresh = [path for path in dict.fromkeys(paths) if path not in known]
+        room = max(_MOST_FILES - len(known), 0)
+        if fresh[:room]:
+            self.record[name] = [*known, *fresh[:room]]
+        if fresh[room:]:
+            self.record[f"more_{name}"] = self.record.get(f"more_{name}", 0) + len(fresh[room:])
+        return bool(fresh)
+
+    def failed(self, command: str, error: str) -> None:
+        """Add a command that failed in the turn. Of many, the last are stored."""
+        if self.record is not None:
+            known = self.record.get("failed") or []
+            self.record["failed"] = [*known, {"command": command, "error": error}][-_MOST_FAILURES:]
+            self._changes.put("turn", self.key, self.record)
+
+    @property
+    def only_talked(self) -> bool:
+        """Whether nothing was committed since the turn began."""
+        return self.record is None or self.record.get("seq") == self._row.seq
+
+
+def next_key(view: View, run: int) -> str:
+    """Return the key of a run's next turn: its number, so that keys are in order."""
+    last = view.last_key(run, "turn", "", _LAST) or "0"
+    return f"{int(last) + 1 if last.isdigit() else 1:06d}"
+
+
+def close_turn(row: RunRow, changes: ChangeSet) -> None:
+    """Put into a change set that no turn of the run is open."""
+    if row.card.get(OPEN_TURN):
+        changes.delete("run", OPEN_TURN)
+
+
+def close_cut_off(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> None:
+    """Close a turn that was cut off, because a step of its run was reported: now the steps say what is left. If an
+    agent is working on the turn, it stays open."""
+    turn = AgentTurn(Reader(store, tx, row.run, row.run_id), row, changes, at)
+    if not turn.is_running or lease_state(tx.lease(row.run), at) not in (ALIVE, "unknown"):
+        turn.end(INTERRUPTED)
+        close_turn(row, changes)
+
+
+def drop_talk(store: Store, ended: list[RunRow]) -> None:
+    """Delete the runs of sessions that only talked: all turns ended well, nothing was changed and nothing failed."""
+    for row in ended:
+        if row.workflow != SESSION or not is_spent(row) or sum(counts_of(row.counts).values()):
+            continue
+        try:
+            store.remove(row.run, partial(_need_talk, store, row))
+        except Conflict:
+            pass
+
+
+def _need_talk(store: Store, row: RunRow, view: View) -> None:
+    """Raise ``Conflict`` if a run has anything but talk, or is not completed any more."""
+    reader, there = Reader(store, view, row.run, row.run_id), view.run_row(row.run)
+    is_talk = not set(reader.collections()) - {"run", "turn", "file", "context"} and all(
+        turn.get("status") == COMPLETED and not any(map(turn.get, ("files", "unclaimed", "failed")))
+        for turn in reader.plain("turn").values()
+    )
+    if there is None or there.status != "completed" or not is_talk:
+        raise Conflict(f"Run {row.run_id} has something to keep.")
+
+
+# -- a session that continues in another run
+
+
+def move_turn(store: Store, tx: Tx, session: str, run: int, at: int) -> list[RunRow]:
+    """Move the open turn of a session to the run that it has started or taken.
+
+    The session's automatic run, if it has no steps, is completed. Its turn, its file records and its lease go to the
+    other run. Return the completed runs.
+    """
+    rows = tx.list_runs({"session": session, "workflow": SESSION, "status": UNFINISHED})
+    rows = [row for row in rows if row.run != run and not sum(counts_of(row.counts).values())]
+    for row in rows:
+        _move(store, tx, row, run, at)
+    found = [tx.run_row(row.run) for row in rows]
+    return [row for row in found if row is not None]
+
+
+def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
+    there = tx.run_row(run)
+    assert there is not None
+    reader = Reader(store, tx, row.run, row.run_id)
+
+    def receive(tx: Tx, there: RunRow, changes: ChangeSet) -> None:
+        turn = AgentTurn(reader, row, ChangeSet(), at)
+        if turn.record is not None:
+            key = next_key(tx, run)
+            first = AgentTurn(Reader(store, tx, run, there.run_id), there, changes, at).first
+            moved = {**turn.record, "seq": there.seq + 1, "continues": first}
+            changes.put("turn", key, {name: value for name, value in moved.items() if value != ""})
+            changes.put("run", OPEN_TURN, key)
+        for name in ("file", "context"):
+            for key, record in reader.raw(name).items():
+                if tx.row(run, name, key) is None:
+                    changes.put_stored(name, key, record.stored)
+
+    def leave(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        told = f"It goes on in run {there.run_id}."
+        AgentTurn(reader, row, changes, at).end(COMPLETED, told)
+        close_turn(row, changes)
+        status_changes(changes, "completed", at, summary=told)
+
+    report_in(store, tx, there, receive, Terms(at), ChangeSet())
+    report_in(store, tx, row, leave, Terms(at), ChangeSet())
+    lease, other = tx.lease(row.run), tx.lease(run) or NOBODY
+    if lease is not None and lease.held and not getattr(other, "held", False):
+        tx.put_lease(run, other.epoch + 1, Holder("session", lease.process, lease.session, lease.who, at))
+        tx.put_lease(row.run, lease.epoch + 1)
+
+
+# -- files that changed in a turn, and that no hook event has reported
+
+
+def whose(
+    project: Project, own: str, view: View, row: RunRow, names: list[str], busy: set[str]
+) -> tuple[list[str], Unclaimed | None]:
+    """Return the changed files that are the turn's, and those that another session may have changed.
+
+    The turn's are those that its agent reported, and all if no other session was at work since the turn began. A file
+    that another session reported is neither. ``own``: the session of the turn. ``busy``: sessions that had an event
+    waiting after the files were looked at.
+    """
+    value = Reader(project.store, view, row.run, row.run_id).value("turn", row.card.get(OPEN_TURN) or "")
+    turn = value.plain if value is not None and isinstance(value.plain, dict) else {}
+    began = view.version(row.run, turn["seq"]) if isinstance(turn.get("seq"), int) else None
+    since = began.at if began is not None else row.updated_at
+    doubtful = [name for name in names if name not in (turn.get("files") or ())]
+    others = _turns_of_others(project, view, row, since) if doubtful else []
+    number = len(others) + len(busy - {str(other.get("session")) for other in others} - {own})
+    if not doubtful or not number:
+        return names, None
+    claimed = {path for other in others for path in other.get("files") or ()}
+    claimed |= changed_by_others(view, row.run, doubtful, since).keys()
+    free = [name for name in doubtful if name not in claimed]
+    unclaimed = Unclaimed(free, number) if free else None
+    return [name for name in names if name not in doubtful], unclaimed
+
+
+def _turns_of_others(project: Project, view: View, row: RunRow, since: int) -> list[dict[str, Any]]:
+    """Return the turns of other sessions that are running, or ended after a moment.
+
+    A run without turns is a workflow's. Most often the agent itself has started it in its shell.
+    """
+    found = []
+    for other in view.list_runs({}, _OTHERS):
+        if other.run == row.run or (other.session and other.session == row.session):
+            continue
+        if other.updated_at < since:
+            is_open = other.status in UNFINISHED
+            if not is_open or lease_state(view.lease(other.run), project.at) not in (ALIVE, "unknown"):
+                continue
+        key, turn = _last_turn(Reader(project.store, view, other.run, other.run_id))
+        if turn and turn.get("status") != RUNNING:
+            ended = view.record(other.run, "turn", key)
+            version = view.version(other.run, ended.seq) if ended is not None else None
+            if version is None or version.at < since:
+                continue
+        if turn:
+            found.append(turn)
+    return found
+
+
+def _last_turn(reader: Reader) -> tuple[str, dict[str, Any]]:
+    """Return the key and the record of a run's last turn; both empty if it has none."""
+    key = reader.view.last_key(reader.run, "turn", "", _LAST) or ""
+    value = reader.value("turn", key)
+    return key, value.plain if value is not None and isinstance(value.plain, dict) else {}
+
+
+def add_unreported(
+    project: Project, row: RunRow, turn: dict[str, Any], files: list[dict[str, Any]], seconds: float
+) -> None:
+    """Add to the last turn of a run, as it was read, what a shell changed in it: no event has reported that. Nothing is
+    stored. ``files``: those that the run knows. ``seconds``: how long git may take."""
+    known = {about.get("path") for about in files} | own_files(project.store)
+    seen, dirty = look_at_files(project.folder, files), uncommitted(project.folder, seconds) or []
+    names = [*(path for path in dirty if path not in known), *seen.changed, *seen.gone]
+    busy = Spool(project.store_folder).sessions()
+    own, free = project.store.read(lambda view: whose(project, row.session or "", view, row, names, busy))
+    turn["files"] = list(dict.fromkeys([*(turn.get("files") or ()), *own]))
+    if free is not None:
+        turn["unclaimed"] = list(dict.fromkeys([*(turn.get("unclaimed") or ()), *free.paths]))
+        turn["others"] = free.others

@@ -1,0 +1,407 @@
+"""What only a person decides: approvals, and that what blocks a run is resolved.
+
+An approval is a step that waits. What it asks is the `approval` record under the step's path. The decision is written
+to both records in one commit, sealed with the trigger `approval`. So the driver of the run finds, now or after a
+resume, a step that is completed or failed. A deadline is a point in time: nothing happens when it passes, and the next
+process that looks rejects the step.
+
+A decision needs no lease. It works next to a live driver, while the run is paused, and from any machine that sees the
+store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leftoff.clock import iso, millis
+from leftoff.engine.audit_records import Audit
+from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.opening import status_changes
+from leftoff.engine.optimistic_check import Moved, is_seen
+from leftoff.engine.report_commit import report
+from leftoff.engine.run_reader import Reader
+from leftoff.engine.step_lifecycle import Steps, retry, wait
+from leftoff.engine.step_reports import StepReport, refuse_approval, step_changes
+from leftoff.errors import Conflict, NotFound, Usage
+from leftoff.host import user
+from leftoff.model.changes import ChangeSet
+from leftoff.model.codec import sha256, text
+from leftoff.model.ids import shown_step, step_word
+from leftoff.model.words import FINISHED, STEP_ENDED
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:
+    from leftoff.engine.report_commit import Find, Reported
+    from leftoff.model.changes import Scrubber
+
+REJECT = "reject"
+OPTIONS = ("approve", REJECT)
+_SHOWN = 20
+_DECIDED = ("choice", "by", "at", "note", "status")  # what a decision adds to an approval's record
+
+
+def how(run_id: str, step: str, verb: str = "approve") -> str:
+    """Return the command that decides, as the user types it."""
+    return f"leftoff {verb} {run_id} {step_word(step)}"
+
+
+def ask_again(run_id: str, step: str) -> str:
+    """Return the command that asks a question once more, as the user types it."""
+    return f"leftoff resume {run_id} --from-step {step_word(step)}"
+
+
+def question(
+    step: str, ask: str, options: Sequence[str], at: int, deadline: int | None = None
+) -> dict[str, Any]:
+    """Return the record of an approval that begins to wait; the step's own record is `waiting` meanwhile."""
+    asked = {"step": step, "ask": ask, "options": list(options or OPTIONS)}
+    record = {**asked, "status": "waiting", "asked_at": iso(at)}
+    return record if deadline is None else {**record, "deadline": iso(deadline)}
+
+
+def ask_changes(steps: Steps, run_id: str, step: str, ask: str, options: Sequence[str]) -> Seal:
+    """Put a question into a change set, inside the transaction that commits it. Return how to seal it."""
+    refuse_approval(steps, run_id, step)
+    old = steps.get_or_new(step)
+    if old.get("status") in STEP_ENDED or old.get("kind") is not None:
+        about = f"is {old['status']} already" if old["status"] in STEP_ENDED else "is the runner's"
+        raise Conflict(f"Step {shown_step(step)} {about}.", hint="Ask under the name of a new step.")
+    steps.move(step, {**wait(old, steps.now), "kind": "approval"})
+    steps.changes.put("approval", step, question(step, ask, options, steps.at))
+    return Seal("approval", step, ask)
+
+
+def is_rejected(record: Mapping[str, Any]) -> bool:
+    """Return whether a person, or a deadline, said no: that is asked again only if the user wants it."""
+    error = record.get("error")
+    rejected = isinstance(error, dict) and error.get("type") == "rejected"
+    return rejected and record.get("status") == "failed" and record.get("kind") == "approval"
+
+
+# -- an approval as it stands
+
+
+class PendingApproval:
+    """The record of a step, and what was asked. ``offered``: every option that does not reject."""
+
+    def __init__(self, store: Store, view: View, row: RunRow, step: str) -> None:
+        reader = Reader(store, view, row.run, row.run_id)
+        found = reader.value("step", step)
+        if found is None:
+            raise _no_step(reader, view, row, step)
+        asked = reader.value("approval", step)
+        self.run_id = row.run_id
+        self.finished = row.status if row.status in FINISHED else None
+        self.step = step
+        self.name = shown_step(step)
+        self.record: dict[str, Any] = found.plain
+        self.approval: dict[str, Any] = dict(asked.plain) if asked and isinstance(asked.plain, dict) else {}
+        self.is_approval = bool(self.approval) or self.record.get("kind") == "approval"
+        self.waits = self.is_approval and self.record.get("status") == "waiting"
+        known = self.approval.get("options")
+        self.options = list(map(str, known)) if isinstance(known, list) and known else list(OPTIONS)
+        self.offered = [option for option in self.options if option != REJECT]
+        self.ask = str(self.approval.get("ask") or "")
+
+    @property
+    def stamp(self) -> str:
+        """Return what identifies the question: another text, or the same asked once more, has another stamp."""
+        asked = [self.approval.get(name) for name in ("ask", "asked_at", "options")]
+        return sha256(text(asked).encode()).hexdigest()[:32]
+
+    def choices(self) -> list[str]:
+        """Return what approving could mean: `approve` if that is offered, else every option that does not reject."""
+        return ["approve"] if "approve" in self.offered else self.offered
+
+    def due(self, at: int) -> bool:
+        """Return whether its deadline has passed."""
+        deadline = millis(self.approval.get("deadline"))
+        return deadline is not None and at > deadline
+
+    def wanted(self, choice: str | None) -> str:
+        """Return the choice that is meant; raise ``Usage`` if it is not among the options."""
+        if not self.is_approval:
+            raise self._not_an_approval()
+        choice = choice if choice is not None else _only(self.choices(), f"Step {self.name}")
+        if choice == REJECT or choice in self.options:
+            return str(choice)
+        told = (
+            f"Step {self.name} cannot be decided as {choice!r}." if choice else "There is nothing to approve."
+        )
+        raise Usage(told, hint=f"Nothing was changed. The options are: {', '.join(self.options)}.")
+
+    def was_decided(self, wanted: str) -> bool:
+        """Return whether exactly this was decided before; raise if anything else keeps it from being decided."""
+        if self.waits and not self.finished:
+            return False
+        about, status = self.approval, self.approval.get("status")
+        # The step may have been put back since: then its record does not say what was decided.
+        stands = self.record.get("status") == ("completed" if status == "approved" else "failed")
+        if stands and status in ("approved", "rejected"):
+            if about.get("choice") == wanted:
+                return True
+            who = f" by {about['by']}" if about.get("by") else ""
+            told = f"{about.get('choice')}{who}" + (f" at {about['at']}" if about.get("at") else "")
+            hint = f"Nothing was changed. `{ask_again(self.run_id, self.step)}` asks again."
+            raise Conflict(f"Step {self.name} was already decided: {told}.", hint=hint)
+        if stands and status == "expired":
+            raise self.too_late()
+        if self.finished:
+            raise Conflict(f"Run {self.run_id} is {self.finished}; nothing in it is waiting for a decision.")
+        status, hint = self.record.get("status"), ""
+        if status == "pending":
+            hint = f"`leftoff resume {self.run_id}` continues; it asks when it gets there."
+        raise Conflict(f"Step {self.name} is not waiting for a decision: it is {status}.", hint=hint)
+
+    def too_late(self) -> Conflict:
+        until = self.approval.get("deadline")
+        told = f"Step {self.name} could be decided until {until}; it expired, and is rejected."
+        return Conflict(told, hint=f"`{ask_again(self.run_id, self.step)}` asks again.")
+
+    def _not_an_approval(self) -> Conflict:
+        status = self.record.get("status")
+        if status == "waiting":
+            told = f"Step {self.name} is waiting for somebody to do it, and needs no approval."
+            command = f"leftoff step done {step_word(self.step)} --run {self.run_id}"
+            return Conflict(told, hint=f"`{command}` reports it done.")
+        hint = f"Nothing was changed. `leftoff show {self.run_id} --steps` lists the steps."
+        return Conflict(f"Step {self.name} is {status}, and needs no approval.", hint=hint)
+
+
+def _only(offered: Sequence[str], name: str) -> str | None:
+    """Return the only choice that is offered. Of several a person says which: raise ``Usage``."""
+    if len(offered) > 1:
+        raise Usage(
+            f"{name} offers several choices: {', '.join(offered)}.",
+            hint="Nothing was changed: a decision is never guessed. Say which one: --choice X.",
+        )
+    return offered[0] if offered else None
+
+
+def waiting(store: Store, view: View, row: RunRow) -> dict[str, PendingApproval]:
+    """Return the approvals of a run that wait for a decision, by step."""
+    out = {}
+    for record in view.records(row.run, "approval"):
+        known = view.row(row.run, "step", record.key)
+        if known is not None and known[1] == "waiting":
+            out[record.key] = PendingApproval(store, view, row, record.key)
+    return out
+
+
+def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
+    leaves = view.leaves(row.run, "waiting", _SHOWN)
+    open_ones = [path for path in leaves if reader.value("approval", path) is not None]
+    hint = "Nothing in it is waiting for a decision."
+    if open_ones:
+        near = [path for path in open_ones if path.rpartition("/")[2] == step]
+        near = near or get_close_matches(step, open_ones, 1, 0.5) or open_ones
+        hint = f"These are waiting for a decision: {', '.join(map(shown_step, near))}."
+    return NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)
+
+
+# -- deciding
+
+
+class StepDecision(NamedTuple):
+    """What a person says of a step. ``choice`` None approves, if it is clear what that means. ``options``: of a phase
+    of a protocol, which may be no step that asked, what can be chosen. ``seen``: the stamp of the question that the
+    person was shown. ``audit``: recorded in the same commit, if the decision is new."""
+
+    choice: str | None
+    by: str
+    at: int
+    note: str | None = None
+    options: Sequence[str] = ()
+    seen: str | None = None
+    audit: Audit | None = None
+
+
+class StepDecided(NamedTuple):
+    """What was decided of a step; ``changed`` is False if it had been decided just so before. ``row``: the run as it
+    was found, ``left``: as the decision left it."""
+
+    row: RunRow
+    step: str
+    choice: str
+    changed: bool
+    left: RunRow
+
+    @property
+    def rejected(self) -> bool:
+        return self.choice == REJECT
+
+
+def record_decision(
+    store: Store,
+    find: Find,
+    step: str,
+    decision: StepDecision,
+    *,
+    scrubber: Scrubber | None = None,
+    guard: Guard = NO_GUARD,
+) -> StepDecided:
+    """Record a decision.
+
+    The same decision once more changes nothing; another one is a ``Conflict``, as is a step that does not wait for
+    one. Past the deadline the step is rejected, and that is a ``Conflict`` too.
+    """
+    choice = ""
+    late: Conflict | None = None
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        nonlocal choice, late
+        late, found = None, PendingApproval(store, tx, row, step)
+        # A decision that was made since is reported as such.
+        if decision.seen is not None and found.waits and found.stamp != decision.seen:
+            raise Conflict(
+                f"Step {found.name} asks something else than what was shown.",
+                hint="Nothing was decided. Look at what it asks now.",
+            )
+        if decision.options and not found.waits:
+            choice = _chosen_of_phase(step, decision)
+            seal = _put_phase(changes, step, found.approval, choice, decision)
+        else:
+            choice = found.wanted(decision.choice)
+            if found.was_decided(choice):
+                return None
+            if found.due(decision.at):
+                late = found.too_late()
+                return _expire(store, tx, row, changes, found, decision.at)
+            seal = _put_decision(store, tx, row, changes, found, decision._replace(choice=choice))
+        if seal is not None and decision.audit is not None:
+            decision.audit.put(changes, decision.at, step=step, choice=choice)
+        return seal
+
+    done = report(store, find, make, Terms(decision.at, guard), scrubber=scrubber)
+    if late is not None:
+        raise late
+    return StepDecided(done.row, step, choice, done.version is not None, done.left)
+
+
+def _chosen_of_phase(step: str, decision: StepDecision) -> str:
+    """Return what was chosen of what a phase offers."""
+    choice = decision.choice
+    if choice is None:
+        choice = _only(decision.options, f"Phase {shown_step(step)}")
+    if choice is not None and (choice == REJECT or choice in decision.options):
+        return choice
+    raise Usage(
+        f"Phase {shown_step(step)} cannot be decided as {choice!r}.",
+        hint=f"Nothing was changed. The options are: {', '.join([*decision.options, REJECT])}.",
+    )
+
+
+def _put_phase(
+    changes: ChangeSet, step: str, before: dict[str, Any], choice: str, decision: StepDecision
+) -> Seal | None:
+    """Record that a phase of a protocol was approved, or not. That decides no step: it is a record next to it."""
+    about: dict[str, Any] = {"phase": step, "status": "rejected" if choice == REJECT else "approved"}
+    if choice not in OPTIONS:
+        about["choice"] = choice
+    if before and all(before.get(key) == about.get(key) for key in ("status", "choice")):
+        return None
+    about.update(at=iso(decision.at), by=decision.by)
+    changes.put("approval", step, {**about, "note": decision.note} if decision.note else about)
+    return Seal("approval", step, f"{choice}: {decision.note}" if decision.note else choice)
+
+
+def _put_decision(
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    changes: ChangeSet,
+    found: PendingApproval,
+    decision: StepDecision,
+) -> Seal:
+    """Put the decision into both records."""
+    choice, by, note = str(decision.choice), decision.by, decision.note
+    said = StepReport("done", found.step, result={"choice": choice}, decided=True)
+    status = "approved"
+    if choice == REJECT:
+        status, said.action, said.kind = "rejected", "fail", "rejected"
+        said.error = f"rejected by {by}" + (f": {note}" if note else "")
+    approval = {**_as_asked(found), "status": status, "choice": choice, "by": by, "at": iso(decision.at)}
+    changes.put("approval", found.step, approval if note is None else {**approval, "note": note})
+    step_changes(store, tx, row, changes, said, decision.at)
+    return Seal("approval", found.step, f"{choice}: {note}" if note else choice)
+
+
+def _as_asked(found: PendingApproval) -> dict[str, Any]:
+    """Return what was asked, without what an earlier decision may have left."""
+    known = {key: value for key, value in found.approval.items() if key not in _DECIDED}
+    return {"step": found.step, "options": found.options, **known}
+
+
+def _expire(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: PendingApproval, at: int) -> Seal:
+    changes.put("approval", found.step, {**_as_asked(found), "status": "expired", "at": iso(at)})
+    why = f"nobody decided until {found.approval.get('deadline')}"
+    said = StepReport("fail", found.step, error=why, kind="rejected", decided=True)
+    step_changes(store, tx, row, changes, said, at)
+    return Seal("approval", found.step, f"expired: {why}")
+
+
+def expire_due(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> list[str]:
+    """Reject what waited past its deadline, inside a transaction of a process that watches the run. Return the
+    steps."""
+    out = []
+    for path, found in waiting(store, tx, row).items():
+        if found.due(at):
+            _expire(store, tx, row, changes, found, at)
+            out.append(path)
+    return out
+
+
+# -- what blocks a run
+
+
+def clear_blocks(
+    store: Store,
+    find: Find,
+    step: str | None,
+    at: int,
+    *,
+    seen: int | None = None,
+    scrubber: Scrubber | None = None,
+    audit: Audit | None = None,
+) -> tuple[Reported, list[str]]:
+    """Make the blocked steps (or one of them) pending again and clear their errors; the run is blocked no more. Return
+    these steps, too.
+
+    ``seen``: the version that the person was asked about; what was reported since then stays.
+    """
+    cleared: list[str] = []
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(store, tx, row.run, row.run_id)
+        writer = Steps(reader, changes, at)
+        steps = writer.all()
+        blocked = [path for path, record in steps.items() if record.get("status") == "blocked"]
+        if step is not None and step not in blocked:
+            hint = f"Blocked: {', '.join(map(shown_step, blocked)) or 'none'}."
+            if step not in steps:
+                raise NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)
+            raise Conflict(f"Step {shown_step(step)} is not blocked.", hint=hint)
+        known = [path for path in blocked if is_seen(tx, row.run, "step", path, seen)]
+        cleared[:] = [path for path in known if step in (None, path)]
+        if blocked and not cleared:
+            raise Moved(f"What blocks run {row.run_id} was reported since.")
+        errors = reader.raw("error")
+        for path in cleared:
+            writer.move(path, retry(steps[path]))
+            if path in errors:
+                changes.delete("error", path)
+        if row.status == "blocked" and set(blocked) <= set(cleared):
+            status_changes(changes, "running", at)
+        for key in errors if step is None else ():
+            if key not in steps and is_seen(tx, row.run, "error", key, seen):  # it is the run's own
+                changes.delete("error", key)
+        if not changes.changes:
+            return None
+        if audit is not None:
+            audit.put(changes, at)
+        return Seal("manual", cleared[0] if cleared else None, f"unblocked by {user()}")
+
+    return report(store, find, make, Terms(at), scrubber=scrubber), cleared

@@ -1,1 +1,0 @@
-"""Where work happens and who asks for it: the project, its settings, the caller."""

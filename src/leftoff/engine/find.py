@@ -1,0 +1,519 @@
+"""Find runs: what a REF names, and which run is meant when a verb is called without one.
+
+The readings of a REF are tried in the order of docs/cli/README.md, and the first that applies is final: if a run is
+named and it has no such version, that is an error, and no looser reading is tried.
+
+Without a REF the run is, in this order: the one that ``--run`` names, that of the environment, that of the session,
+else by a rule:
+
+- A verb that reports means the only unfinished run of the branch. Several are an error.
+- A verb that reads means the latest unfinished run of the branch, else the latest run, and says so if there was a
+  choice. `resume` means the latest unfinished one.
+- A verb that decides never guesses: it means the only run that fits (``Deciding``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from leftoff.engine.caller import Caller
+from leftoff.engine.head_cache import need_store
+from leftoff.engine.lease import state as lease_state
+from leftoff.errors import Ambiguous, NoCheckpoint, NotFound, Usage
+from leftoff.host import ALIVE, Process
+from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
+from leftoff.model.versions import Version, counts_of
+from leftoff.model.words import ROLLBACK_BEGIN, STEP_ENDED, UNFINISHED
+from leftoff.store.base import Store, View
+from leftoff.store.rows import RunRow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the caller looks up its session in modules that import this one
+    from typing import Any
+
+    Current = Callable[[View], RunRow]
+    #: of the runs that a name fits, the one that is meant
+    Choose = Callable[[View, dict[str, Any]], RunRow | None]
+    #: ``Project.explain``
+    Explain = Callable[[NotFound, View], NotFound]
+
+SESSION = "session"  # the workflow of the run that an agent's session gets by itself
+OPEN_TURN = "open_turn"  # in a run's own record: its last turn, until that has ended well
+REPORTS, READS, RESUMES = "reports", "reads", "resumes"
+_SHOWN = 6
+_BY_ID = "A decision is never guessed: name the run by its id."
+_START = "`leftoff start WORKFLOW` starts one."
+_A_PREFIX = f"An id is shortened to {LEAST} hex digits or more, one of them a letter; or write RUN@id:1234."
+
+
+# -- what a REF names
+
+
+class Target(NamedTuple):
+    """What a REF names: a run and one of its versions (``None``: its head, sealed or not)."""
+
+    row: RunRow
+    version: Version | None
+
+    @property
+    def seq(self) -> int:
+        return self.version.seq if self.version is not None else self.row.seq
+
+
+def list_runs(store: Store, *, limit: int | None = None, **where: str | Sequence[str] | None) -> list[RunRow]:
+    """Return runs by status, workflow, branch, title, issue or session, latest commit first."""
+    return store.read(lambda view: view.list_runs(where, limit)) if store.exists() else []
+
+
+def latest(view: View, where: dict[str, Any]) -> RunRow | None:
+    """Return the latest unfinished run if there is one, else the latest, else the latest archived one."""
+    for more in ({"status": UNFINISHED}, {}, {"archived": True}):
+        if rows := view.list_runs({**where, **more}, 1):
+            return rows[0]
+    return None
+
+
+def resolve(store: Store, text: str, current: Current | None = None, choose: Choose = latest) -> Target:
+    """Return the run and version that a REF names. ``current`` finds the run that ``@`` means, ``choose`` the one of
+    several runs that a workflow, a title or an issue means."""
+    ref = parse_ref(text)
+    need_store(store, text)
+    return store.read(lambda view: resolve_in(view, ref, current, choose))
+
+
+def resolve_in(view: View, ref: Ref, current: Current | None, choose: Choose = latest) -> Target:
+    if ref.has_version:
+        row = _exact(view, ref.base, current) or _by_name(view, ref.base, choose)
+        if row is not None:
+            try:
+                return Target(row, version_of(view, row, ref))
+            except NoCheckpoint as error:
+                if named := view.list_runs({"name": ref.text}, 1):
+                    error.hint = f"Run {named[0].run_id} is called {ref.text}; name it by its id."
+                raise
+    row = _exact(view, ref.text, current)
+    if row is not None:
+        return Target(row, None)
+    found = _checkpoint(view, ref.text)
+    if found is not None:
+        return found
+    row = _by_name(view, ref.text, choose)
+    if row is not None:
+        return Target(row, None)
+    longer = None if ref.has_version else _shortened(view, ref.text)
+    if longer is None:
+        raise _nothing(view, ref)
+    return _target(view, *longer)
+
+
+def _exact(view: View, text: str, current: Current | None) -> RunRow | None:
+    if text != "@":
+        return view.find_run(text)
+    if current is None:
+        raise NotFound("@ is the current run, and there is none here.", hint="Name the run.")
+    return current(view)
+
+
+def _by_name(view: View, text: str, choose: Choose) -> RunRow | None:
+    """Return the run of an issue (``#42``), a workflow or a title; the newest of all for ``latest``."""
+    if text.startswith("#"):
+        return choose(view, {"issue": text[1:]})
+    row = choose(view, {"name": text})
+    if row is None and text == "latest":
+        return next(iter(view.list_runs({}, 1)), None)
+    return row
+
+
+def _checkpoint(view: View, text: str) -> Target | None:
+    """Return the checkpoint of an id, whole or shortened, or of a protocol's own id."""
+    if is_id_prefix(text):
+        found = _one(text, view.checkpoints(text))
+        if found is not None:
+            return _target(view, *found)
+    named = view.aliased(text)
+    if named is None:
+        return None
+    other = view.aliased(text, but=named[0])  # of one run the newest is meant; two runs are ambiguous
+    _one(text, [named, other] if other is not None else [])
+    return _target(view, *named)
+
+
+def _shortened(view: View, text: str, run: int | None = None) -> tuple[int, Version] | None:
+    """Return the newest checkpoint that carries a protocol's own id, of which ``text`` is the start."""
+    if len(text) < LEAST:
+        return None
+    carriers = [view.aliased(name, run) for name in view.other_names(text, run)]
+    found = {(number, version.seq): (number, version) for number, version in filter(None, carriers)}
+    return _one(text, [*found.values()])
+
+
+def _one(text: str, found: Sequence[tuple[int, Version]]) -> tuple[int, Version] | None:
+    if len(found) < 2:
+        return found[0] if found else None
+    listed = []
+    for _, version in found:
+        name = version.aliases[0] if version.aliases and text not in version.aliases else version.id or ""
+        listed.append((name, f"{version.run_id}@{version.seq}", version.trigger or "", version.at))
+    raise Ambiguous(f"{text} names several checkpoints.", listed=listed)
+
+
+def need_only_carrier(view: View, text: str, found: Target) -> None:
+    """Raise ``Ambiguous`` if several checkpoints of the run carry the protocol's id that was named.
+
+    For verbs that never guess: some protocols have one id for all checkpoints of a task.
+    """
+    if found.version is not None:
+        said = parse_ref(text).at or text
+        sealed = view.versions(found.row.run, sealed=True) if said in found.version.aliases else []
+        _one(said, [(found.row.run, version) for version in sealed if said in version.aliases])
+
+
+def _target(view: View, run: int, version: Version) -> Target:
+    row = view.run_row(run)
+    assert row is not None
+    return Target(row, version)
+
+
+def version_of(view: View, row: RunRow, ref: Ref) -> Version:
+    """Return the version of this run that a REF names after its mark."""
+    if ref.back is not None:
+        return _back(view, row, ref, ref.back)
+    assert ref.at is not None
+    if ref.seq == NEVER:
+        raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.")
+    if ref.seq is not None:
+        from leftoff.engine.run_reader import need_version
+
+        try:
+            return need_version(view, row.run, row.run_id, ref.seq)
+        except NoCheckpoint as error:
+            if len(str(ref.seq)) >= LEAST:
+                hint = (
+                    f"Digits after @ are a version's number; {row.run_id}@id:{ref.seq} is a checkpoint's id."
+                )
+                error.hint = hint
+            raise
+    prefix = ref.id_prefix
+    found = _one(ref.text, view.checkpoints(prefix, row.run)) if prefix and is_hex(prefix) else None
+    if found is None and prefix in (None, ref.at):  # written id:…, it can be nothing else
+        found = view.aliased(ref.at, row.run) or _shortened(view, ref.at, row.run)
+    if found is None:
+        hint = "" if prefix and is_hex(prefix) else _A_PREFIX
+        raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.", hint=hint)
+    return found[1]
+
+
+def _back(view: View, row: RunRow, ref: Ref, back: int) -> Version:
+    """Return the checkpoint that is so many back. Those that only begin a rollback do not count."""
+    limit = back + 1
+    while True:
+        sealed = view.versions(row.run, sealed=True, limit=limit)
+        counted = [version for version in sealed if version.trigger != ROLLBACK_BEGIN]
+        if len(counted) > back:
+            return counted[back]
+        if len(sealed) < limit:
+            raise NoCheckpoint(
+                f"Run {row.run_id} has {len(counted)} checkpoint(s); {ref.text} is further back."
+            )
+        limit *= 2
+
+
+def _nothing(view: View, ref: Ref) -> NotFound:
+    from difflib import get_close_matches
+
+    near = get_close_matches(ref.base, [row.run_id for row in view.list_runs({}, 200)], 3, 0.5)
+    hint = f"Did you mean {', '.join(near)}?" if near else ""
+    try:
+        is_checkpoint = ref.has_version and _checkpoint(view, ref.base) is not None
+    except Ambiguous:
+        is_checkpoint = True
+    if is_checkpoint:
+        hint = f"{ref.base} is a checkpoint; a version is counted from its run."
+    if any(each.row.run_id == ref.base for each in view.trashed()):
+        hint = f"It lies in the trash: `leftoff undelete {ref.base}` brings it back."
+    return NotFound(f"Nothing is called {ref.text}: no run, checkpoint, issue, workflow or title.", hint=hint)
+
+
+def need_whole(found: Target, text: str | None) -> Target:
+    """Return what was named. Raise ``Usage`` if that is one version: here a run is needed."""
+    if found.version is None:
+        return found
+    raise Usage(
+        f"{text} is one version of run {found.row.run_id}; a run is needed here.",
+        hint=f"Nothing was changed. Name the run alone: {found.row.run_id}.",
+    )
+
+
+# -- which run is meant
+
+
+class Asking(NamedTuple):
+    """Who asks for a run: a session of an agent, and its process if that is known.
+
+    ``exported``: the run that the session was told when it started. It may have taken up another one since.
+    """
+
+    now: int
+    session: str | None = None
+    exported: str | None = None
+    agent: Process | None = None
+
+    def may_use(self, view: View, row: RunRow) -> bool:
+        """Return whether no other session is working on a run."""
+        if self.session is None and self.agent is None:
+            return True
+        lease = view.lease(row.run)
+        if lease is None or lease.kind != "session" or (lease.session and lease.session == self.session):
+            return True
+        same = self.agent is not None and lease.process == self.agent
+        return same or lease_state(lease, self.now) not in (ALIVE, "unknown")
+
+
+class Which:
+    """Find the run that a caller means without a REF, by a rule. ``told``: what was chosen, if there was a choice."""
+
+    def __init__(self, caller: Caller, now: int, rule: str = REPORTS, explain: Explain | None = None) -> None:
+        self.caller = caller
+        self.now = now
+        self.rule = rule
+        self.explain = explain
+        self.told = ""
+
+    def __call__(self, view: View) -> RunRow:
+        row = self.find(view)
+        if self.rule == REPORTS:
+            refuse_archived(row)
+        return row
+
+    def find(self, view: View) -> RunRow:
+        """Return the run that is meant, active or archived."""
+        named = self.caller.named
+        try:
+            return self.run_named(view, named, self.unnamed) if named else self.unnamed(view)
+        except NotFound as error:
+            if self.explain is None:
+                raise
+            raise self.explain(error, view) from None
+
+    def unnamed(self, view: View) -> RunRow:
+        """Return the run that is meant if none was named."""
+        asking = Asking(self.now, self.caller.session_in(view), self.caller.run, self.caller.agent)
+        bound: list[RunRow] = []
+        if asking.session:  # a run that the session started itself goes before the automatic one
+            rows = view.list_runs({"session": asking.session, "status": UNFINISHED})
+            own = [row for row in rows if row.workflow != SESSION]
+            bound = own or rows or view.list_runs({"session": asking.session}, 1)
+        if asking.exported:
+            try:
+                row = self.run_named(view, asking.exported, _circular)
+            except NotFound as error:  # the user did not type that name
+                error.hint = f"LEFTOFF_RUN names it: set it to a run, or unset it. {error.hint}"
+                raise
+            over = is_own(row, asking.session) or row.status not in UNFINISHED
+            if not (over and any(one.status in UNFINISHED for one in bound)):
+                return row
+        return self._of(bound, f"Session {asking.session}") if bound else self._by_rule(view, asking)
+
+    def run_named(self, view: View, text: str, current: Current) -> RunRow:
+        """Return the run that a text names; one version is not a run. ``current`` finds what ``@`` means."""
+        row = view.find_run(text)
+        if row is not None:
+            return row
+        return need_whole(resolve_in(view, parse_ref(text), current, self.choose), text).row
+
+    def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
+        """Return one of the runs that a workflow, a title or an issue names."""
+        return latest(view, where)
+
+    def _by_rule(self, view: View, asking: Asking) -> RunRow:
+        branch = self.caller.branch
+        found = view.list_runs({"branch": branch, "status": UNFINISHED})
+        rows = [row for row in found if not is_spent(row) and asking.may_use(view, row)]
+        rows = [row for row in rows if not _stands_back(view, row, self.rule)] or rows
+        if rows:
+            return self._of(rows, f"Branch {branch}")
+        last = view.list_runs({}, 50) if self.rule == READS else []
+        newest = [row for row in last if asking.may_use(view, row)]
+        if not newest and self.rule == READS and not last:
+            raise NotFound("There is no run here.", hint=_START)
+        if not newest:
+            raise _none_here(view, branch, asking)
+        if len(newest) > 1:
+            run, on = newest[0], "" if newest[0].branch == branch else f" on branch {newest[0].branch}"
+            self.told = (
+                f"leftoff: no run of branch {branch} is unfinished; this is the latest one{on}, {run.run_id} "
+                f"({run.status})."
+            )
+        return newest[0]
+
+    def _of(self, rows: list[RunRow], whose: str) -> RunRow:
+        """Return the only run, or the latest. A report never chooses between several."""
+        if len(rows) == 1:
+            return rows[0]
+        if self.rule == REPORTS:
+            many = f"{whose} has {len(rows)} unfinished runs."
+            raise several(rows, many, "Say which one: --run RUN or LEFTOFF_RUN.")
+        others = [row.run_id for row in rows[1:]]
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        took = "taking the latest" if self.rule == RESUMES else "this is the latest"
+        self.told = (
+            f"leftoff: {whose[0].lower()}{whose[1:]} has {len(rows)} unfinished runs; {took}, {rows[0].run_id}.\n"
+            f"The others: {', '.join(others[:_SHOWN])}{more}."
+        )
+        return rows[0]
+
+
+def _circular(view: View) -> RunRow:
+    raise Usage(
+        "LEFTOFF_RUN is @, which is the run that LEFTOFF_RUN names.",
+        hint="Nothing was changed. Set it to the id of a run, or unset it.",
+    )
+
+
+def refuse_archived(row: RunRow) -> None:
+    """Raise ``NotFound`` if a run is archived: it takes no reports."""
+    if row.is_archived:
+        raise NotFound(
+            f"Run {row.run_id} is archived.",
+            hint=f"`leftoff undelete {row.run_id}` brings it back; `leftoff show {row.run_id}` looks into it.",
+        )
+
+
+class Fit(NamedTuple):
+    """Which runs a decision can be about: a test, and what messages say of one and of several.
+
+    ``among``: the statuses that are looked at if no run is named. ``strict``: if none fits, several others are not a
+    choice. ``by_name``: the run must be named, even if there is only one.
+    """
+
+    test: Callable[[View, RunRow], bool]
+    one: str
+    many: str
+    among: Sequence[str] | None = UNFINISHED
+    strict: bool = True
+    by_name: bool = False
+
+
+class Deciding(Which):
+    """Find the run that a decision is about: the only one of the branch or of a name that fits."""
+
+    def __init__(self, caller: Caller, now: int, fit: Fit) -> None:
+        super().__init__(caller, now)
+        self.fit = fit
+
+    def _by_rule(self, view: View, asking: Asking) -> RunRow:
+        branch, fit = self.caller.branch, self.fit
+        rows = view.list_runs({"branch": branch, "status": fit.among})
+        if not fit.by_name:
+            found = self._only(view, rows, f"on branch {branch}")
+            if found is None:
+                raise _none_here(view, branch, asking, fit.among)
+            return found
+        could = [row for row in rows if fit.test(view, row)]
+        says = f"{len(could)} runs on branch {branch} {fit.many}"
+        if len(could) < 2:
+            says = f"{len(could) or 'no'} run on branch {branch} {fit.one}"
+        if not could:
+            could = [row for row in view.list_runs({"status": fit.among}) if fit.test(view, row)]
+            says += f"; there is on {', '.join(sorted({row.branch for row in could}))}" if could else ""
+        error = several(could or rows, f"Name the run: {says}.", _BY_ID)
+        error.runs = bool(could)  # if none fits, a terminal does not ask which one
+        raise error
+
+    def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
+        name = where["name"] if "name" in where else f"#{where['issue']}"
+        rows = view.list_runs(where) or view.list_runs({**where, "archived": True})
+        return self._only(view, rows, f"called {name}")
+
+    def _only(self, view: View, rows: list[RunRow], which: str) -> RunRow | None:
+        fit = [row for row in rows if self.fit.test(view, row)]
+        if not fit and (len(rows) < 2 or not self.fit.strict):
+            fit = rows
+        if len(fit) > 1:
+            raise several(fit, f"{len(fit)} runs {which} {self.fit.many}.", _BY_ID)
+        if fit or not rows:
+            return fit[0] if fit else None
+        none = f"None of the {len(rows)} runs {which} {self.fit.one}."
+        error = NotFound(none, hint="Name the run by its id.")
+        error.listed = _listed(rows)
+        raise error
+
+
+def several(rows: Sequence[RunRow], message: str, hint: str) -> Ambiguous:
+    error = Ambiguous(message, listed=_listed(rows), hint=hint)
+    error.runs = True
+    return error
+
+
+def _listed(rows: Sequence[RunRow]) -> list[tuple[str, str, str, int]]:
+    return [(row.run_id, row.title or row.workflow, row.status, row.updated_at) for row in rows]
+
+
+def _none_here(view: View, branch: str, asking: Asking, among: Sequence[str] | None = UNFINISHED) -> NotFound:
+    what = "unfinished run" if among == UNFINISHED else "run" if among is None else "finished run"
+    found = view.list_runs({"status": among}, 50)
+    others = [row for row in found if among != UNFINISHED or not is_spent(row)]
+    free = [row for row in others if asking.may_use(view, row)][:5]
+    if others and not free:
+        return NotFound("Every unfinished run belongs to another session that is working on it.", hint=_START)
+    if not free:
+        return NotFound(f"There is no {what} on branch {branch}.", hint=_START)
+    on = ", ".join(dict.fromkeys(row.branch for row in free))
+    error = NotFound(
+        f"There is no {what} on branch {branch}; there is on {on}.",
+        hint=f"Use --branch {as_word(free[0].branch)}, or --run {free[0].run_id}.",
+    )
+    error.listed = _listed(free)
+    return error
+
+
+# -- runs of sessions, and twins
+
+
+def has_open_step(row: RunRow) -> bool:
+    """Return whether a step of the run is not done."""
+    return any(number for word, number in counts_of(row.counts).items() if word not in STEP_ENDED)
+
+
+def is_spent(row: RunRow) -> bool:
+    """Return whether a run is a session's own, its last turn ended well, and no step is open."""
+    return bool(row.workflow == SESSION) and not has_open_step(row) and not row.card.get(OPEN_TURN)
+
+
+def _stands_back(view: View, row: RunRow, rule: str) -> bool:
+    """Return whether any other run goes before this one: a session's own, without steps.
+
+    It takes no reports by default. A verb that means the latest run means it once its session has ended.
+    """
+    if row.workflow != SESSION or has_open_step(row):
+        return False
+    lease = view.lease(row.run)
+    return rule == REPORTS or (
+        lease is not None and lease.process is not None and lease.process.state() == ALIVE
+    )
+
+
+def is_own(row: RunRow, session: str | None) -> bool:
+    """Return whether a run is the one that a session got by itself."""
+    return bool(row.workflow == SESSION and row.session == session)
+
+
+def twins(
+    view: View,
+    workflow: str,
+    branch: str,
+    title: str | None = None,
+    issue: str | None = None,
+    limit: int | None = 1,
+) -> list[RunRow]:
+    """Return the unfinished runs of the same work, latest first: same workflow and branch; title and issue if given.
+
+    If no run has the title, its case is ignored.
+    """
+    where = {"workflow": workflow, "branch": branch, "issue": issue, "status": UNFINISHED}
+    found = view.list_runs({**where, "title": title}, limit)
+    if found or title is None:
+        return found
+    alike = [row for row in view.list_runs(where) if (row.title or "").casefold() == title.casefold()]
+    return alike[:limit]

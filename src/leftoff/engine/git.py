@@ -1,0 +1,258 @@
+"""Ask git about a project's files without leaving a trace, and remember what was checked out.
+
+git takes no optional locks, so that it does not refresh the index. No object, commit or stash is written. Content of
+dirty files is copied from the work tree into leftoff's own blobs, where `git gc` cannot lose it. Clean files are in the
+commit that was checked out, which git keeps.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from leftoff.engine.caller import CALLER
+from leftoff.engine.git_head import git_branch, git_head, is_commit, upward
+from leftoff.engine.project_files import is_own_path
+from leftoff.errors import StoreUnavailable
+from leftoff.model.changes import ChangeSet
+from leftoff.store.rows import RunRow
+
+DIRTY = "git_dirty"  # a key of `context`: the paths that were not committed
+MOST_DIRTY = 1000  # paths that are stored there
+GIT_S = 10.0
+_PLACES = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+)
+# A folder of a clone may look like a repository of its own, with a configuration that names commands. Git before 2.38
+# has no option against that, so `_is_disguised` looks, too.
+_SAFE = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
+_NO_FILE, _LINK, _MODULE = "000000", "120000", "160000"  # modes
+_AT_ONCE = 200  # paths in one call
+
+
+class Dirty(NamedTuple):
+    """A file that differs from the commit that is checked out."""
+
+    path: str
+    status: str
+    staged: bool
+
+
+class Base(NamedTuple):
+    """A file as a commit has it."""
+
+    path: str
+    link: bool
+    executable: bool
+    oid: str
+
+
+class Repo(NamedTuple):
+    """The git work tree that a project is in, or is."""
+
+    project: str
+    prefix: str  # from the top of the work tree to the project; empty, or ends in a slash
+
+    @property
+    def head(self) -> str | None:
+        """Return the commit that is checked out; ``None`` before the first one."""
+        return git_head(self.project)
+
+    def dirty(self, paths: Iterable[str] = (), seconds: float | None = None) -> list[Dirty]:
+        """Return each file of the project (or of ``paths``) that differs from the commit, without ignored ones."""
+        among = list(paths) or ["."]
+        words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--", *among)
+        found: dict[str, Dirty] = {}
+        for line in _git(self.project, *words, seconds=seconds).split(b"\0"):
+            one = self._parsed(line)
+            if one is not None:
+                before = found.get(one.path)
+                if before is not None and before.status == "deleted":  # only the index has it removed
+                    one = Dirty(one.path, "modified", before.staged)
+                found[one.path] = one
+        return [found[path] for path in sorted(found)]
+
+    def _parsed(self, line: bytes) -> Dirty | None:
+        """Read an entry of `git status`: `? PATH`, `1 XY SUB MODES… PATH`, or `u` for an unmerged file."""
+        kind = line[:1]
+        try:
+            if kind == b"?":
+                path, status, staged = line[2:].decode(), "created", False
+            elif kind in (b"1", b"u"):
+                words = line.decode().split(" ", 8 if kind == b"1" else 10)
+                in_commit, in_tree = (words[3], words[5]) if kind == b"1" else (words[4], words[6])
+                if words[2][0] == "S" or _MODULE in (in_commit, in_tree):
+                    return None
+                status = "created" if in_commit == _NO_FILE else "modified"
+                path, status = words[-1], "deleted" if in_tree == _NO_FILE else status
+                staged = words[1][0] != "."
+            else:
+                return None
+        except UnicodeDecodeError:  # a name that no record can have
+            return None
+        inside = path[len(self.prefix) :] if path.startswith(self.prefix) else ""
+        if not inside or inside.endswith("/") or is_own_path(inside):
+            return None
+        return Dirty(inside, status, staged)
+
+    def bases(self, commit: str, paths: Iterable[str]) -> dict[str, Base]:
+        """Return those of the paths that a commit has."""
+        out: dict[str, Base] = {}
+        asked = sorted(paths) if is_commit(commit) else []
+        for at in range(0, len(asked), _AT_ONCE):
+            names = (self.prefix + path for path in asked[at : at + _AT_ONCE])
+            found = _git(self.project, "ls-tree", "-z", "--full-tree", commit, "--", *names)
+            for line in found.decode("utf-8", "surrogateescape").split("\0"):
+                about, _, name = line.partition("\t")
+                mode, kind, oid = about.split(" ") if about else ("", "", "")
+                if kind == "blob":
+                    path = name[len(self.prefix) :]
+                    out[path] = Base(path, mode == _LINK, mode == "100755", oid)
+        return out
+
+    def ignored(self, paths: Iterable[str]) -> set[str]:
+        """Return those of the paths that git ignores."""
+        # With "./" in front, a colon at the start of a name means nothing to git.
+        given = b"\0".join(b"./" + os.fsencode(path) for path in paths)
+        words = ("check-ignore", "--no-index", "-z", "--stdin")
+        found = _git(self.project, *words, fine=(0, 1), literal=False, given=given) if given else b""
+        return {os.fsdecode(path[2:]) for path in found.split(b"\0") if path}
+
+    def has(self, commit: str) -> bool:
+        """Return whether git still knows a commit."""
+        try:
+            return is_commit(commit) and _git(self.project, "cat-file", "-t", commit).strip() == b"commit"
+        except StoreUnavailable:
+            return False
+
+    def content(self, commit: str, base: Base) -> bytes:
+        """Return what a checkout of the commit would write."""
+        if base.link:
+            return _git(self.project, "cat-file", "blob", base.oid)
+        return _git(self.project, "cat-file", "--filters", f"{commit}:{self.prefix}{base.path}")
+
+
+def repository(project: str) -> Repo | None:
+    """Return the work tree that a project is in; ``None`` if there is none, or no git."""
+    if _top(project) is None:
+        return None
+    try:
+        out = _git(project, "rev-parse", "--is-inside-work-tree", "--show-prefix").decode()
+    except (OSError, StoreUnavailable, UnicodeDecodeError):
+        return None
+    inside, _, prefix = out.removesuffix("\n").partition("\n")
+    return Repo(project, prefix) if inside == "true" else None
+
+
+def _top(project: str) -> str | None:
+    """Return the nearest folder with a `.git`, from the project upwards."""
+    folders = upward(os.path.realpath(project))
+    return next((folder for folder in folders if os.path.lexists(os.path.join(folder, ".git"))), None)
+
+
+def _is_disguised(project: str) -> bool:
+    """Return whether git would take a folder without a `.git` for a repository, or wait for a pipe inside a `.git`."""
+    top = _top(project)
+    for folder in upward(os.path.realpath(project)):
+        if folder == top:
+            break
+        there = [os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "commondir")]
+        if there[0] and any(there[1:]):
+            return True
+    try:
+        with os.scandir(os.path.join(top or "", ".git")) as entries:
+            others = [each for each in entries if not (each.is_dir() or each.is_file() or each.is_symlink())]
+            return any(stat.S_ISFIFO(each.stat().st_mode) for each in others)
+    except OSError:  # the `.git` of a linked work tree is a file
+        return False
+
+
+def git_command(project: str, *words: str) -> list[str]:
+    """Return a call of git in a project that another user may have made. Raise ``FileNotFoundError`` if git must not be
+    asked there."""
+    if _is_disguised(project):
+        raise FileNotFoundError(f"{project} is in a folder that looks like a repository, and is none.")
+    return ["git", *_SAFE, "-C", project, *words]
+
+
+def git_environment() -> dict[str, str]:
+    """Return the environment for git: it takes no lock, and finds its repository by the folder alone."""
+    env = {name: value for name, value in CALLER.environment().items() if name not in _PLACES}
+    return {**env, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+
+
+def _git(
+    project: str,
+    *words: str,
+    fine: tuple[int, ...] = (0,),
+    literal: bool = True,
+    seconds: float | None = None,
+    given: bytes = b"",
+) -> bytes:
+    import subprocess  # slow to import, and many commands never ask git
+
+    env = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
+    called = git_command(project, "-c", "core.quotePath=false", *words)
+    try:
+        done = subprocess.run(called, env=env, input=given, capture_output=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise StoreUnavailable(f"`git {words[0]}` took longer than {seconds:g} seconds.") from None
+    if done.returncode not in fine:
+        why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise StoreUnavailable(f"`git {words[0]}` failed: {why}", hint="Nothing was changed. Try it by hand.")
+    return done.stdout
+
+
+# -- what a run remembers of git
+
+
+def remember_git(head: str | None, row: RunRow, changes: ChangeSet, dirty: list[str] | None = None) -> None:
+    """Store in a checkpoint the commit that it was made on, and what was not committed.
+
+    Look both up before the transaction (`git_head`, `dirty_paths`).
+    """
+    if head is not None and head != row.card.get("git_head"):
+        changes.put("run", "git_head", head)
+    if dirty is not None:
+        changes.put("context", DIRTY, dirty)
+
+
+def dirty_paths(project: str) -> list[str] | None:
+    """Return what git calls dirty; ``None`` if there is no commit, if git takes too long, or if there is too much to
+    store. Call it before a transaction, never inside one."""
+    return uncommitted(project, GIT_S) if git_head(project) is not None else None
+
+
+def uncommitted(project: str, seconds: float) -> list[str] | None:
+    """Return what git calls dirty, also before the first commit. ``seconds``: how long git may take."""
+    top = _top(project)
+    if top is None:
+        return None
+    prefix = os.path.relpath(os.path.realpath(project), top)
+    try:
+        found = Repo(project, "" if prefix == "." else f"{prefix}/").dirty(seconds=seconds)
+    except (OSError, StoreUnavailable):
+        return None
+    return [one.path for one in found] if len(found) <= MOST_DIRTY else None
+
+
+def git_moved(project: str, own: dict[str, Any], show: Callable[[str], str] = str) -> list[str]:
+    """Return in sentences how git differs from what the run knew. ``show``: how a name is displayed."""
+    said = []
+    branch, head = git_branch(project), git_head(project)
+    known_branch, known_head = own.get("git_branch"), own.get("git_head")
+    if known_branch and branch is None and head is None:
+        said.append(f"The git branch was {show(known_branch)}; there is no git repository here.")
+    elif known_branch and branch != known_branch:
+        said.append(f"The git branch was {show(known_branch)} and is {show(branch or 'detached')} now.")
+    if known_head and head and head != known_head:
+        now = f"The git commit was {show(known_head[:12])} at the last checkpoint and is {head[:12]} now."
+        said.append(now)
+    return said

@@ -1,0 +1,375 @@
+"""A run's history: its checkpoints and forks, what differs between two versions, and when which step was tried.
+
+The numbers of versions only grow, also after a rollback: its checkpoint follows the one that it equals, and those in
+between end a line of their own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from leftoff.clock import millis
+from leftoff.engine.find import Target
+from leftoff.engine.run_reader import Reader, seen_step
+from leftoff.engine.show import StepsWanted, step_page
+from leftoff.host import ALIVE
+from leftoff.model.typed import readable
+from leftoff.model.versions import Version
+from leftoff.store.base import Store, View
+from leftoff.store.rows import Attempt, RunRow
+
+_BACK_TO = "back to "  # how the note of a rollback starts, as ``leftoff.engine.rewind`` writes it
+
+
+# -- checkpoints
+
+
+def checkpoints(store: Store, target: Target) -> list[Version]:
+    """Return the checkpoints up to the version that the target names, newest first."""
+    before = None if target.version is None else target.version.seq + 1
+
+    def work(view: View) -> list[Version]:
+        return view.versions(target.row.run, sealed=True, before=before)
+
+    return store.read(work)
+
+
+def refused(store: Store, target: Target, versions: list[Version]) -> set[int]:
+    """Return the versions that say they cannot be resumed. Only a protocol's document says so."""
+    row = target.row
+
+    def work(view: View) -> set[int]:
+        out = set()
+        for version in versions:
+            if version.aliases:
+                run = Reader(store, view, row.run, row.run_id, version.seq).plain("run")
+                if run.get("can_resume") is False or run.get("resumable") is False:
+                    out.add(version.seq)
+        return out
+
+    return store.read(work)
+
+
+def latest_checkpoint(store: Store, target: Target) -> dict[str, Any] | None:
+    """Return the newest checkpoint of a run as JSON."""
+    newest = store.read(lambda view: view.versions(target.row.run, sealed=True, limit=1))
+    return {**newest[0].to_json(), "can_resume": not refused(store, target, newest)} if newest else None
+
+
+def parents(versions: list[Version]) -> dict[int, int | None]:
+    """Return for each checkpoint (newest first) the seq of the one it follows."""
+    by_id = {version.id: version.seq for version in versions}
+    seqs = sorted(version.seq for version in versions)
+    out: dict[int, int | None] = {}
+    for version in versions:
+        wanted = went_back_to(version, by_id) if version.trigger == "rollback" else None
+        out[version.seq] = nearest_seq(seqs, version.seq - 1 if wanted is None else wanted)
+    return out
+
+
+def went_back_to(version: Version, by_id: dict[str | None, int]) -> int | None:
+    """Return the seq that a rollback's note names, by a checkpoint's id or as ``version N``."""
+    note = version.note or ""
+    if not note.startswith(_BACK_TO):
+        return None
+    word, _, rest = note[len(_BACK_TO) :].partition(" ")
+    if word == "version":
+        number = rest.partition(" ")[0]
+        seq = int(number) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    else:
+        seq = by_id.get(word)
+    return seq if seq is not None and seq < version.seq else None
+
+
+def nearest_seq(seqs: list[int], seq: int) -> int | None:
+    """Return the newest of these that is not newer than ``seq``: itself, unless it is no checkpoint or was pruned."""
+    at = bisect_right(seqs, seq)
+    return seqs[at - 1] if at else None
+
+
+def forks(store: Store, run_id: str) -> list[tuple[int, RunRow]]:
+    """Return the runs that were forked from this one, with the seq that each starts from."""
+    found = []
+    for row in store.read(lambda view: view.list_runs({"forked_from": run_id})):
+        source, _, seq = str(row.card.get("parent") or "").rpartition("@")
+        if source == run_id and seq.isascii() and seq.isdigit():
+            found.append((int(seq), row))
+    return found
+
+
+# -- what differs
+
+SECTIONS = {"variables": "variable", "steps": "step", "artifacts": "artifact", "files": "file"}
+
+
+class Changed:
+    """One entry that is there on both sides."""
+
+    def __init__(self, old: Any, new: Any) -> None:
+        self.old = old
+        self.new = new
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Changed) and (self.old, self.new) == (other.old, other.new)
+
+    def __hash__(self) -> int:
+        return hash((repr(self.old), repr(self.new)))
+
+    def __repr__(self) -> str:
+        return f"{self.old!r} → {self.new!r}"
+
+
+class Section:
+    """One kind of entry: what was added, removed, changed."""
+
+    def __init__(self, old: dict[str, Any], new: dict[str, Any], moved: set[str]) -> None:
+        self.added = {key: new[key] for key in new if key not in old}
+        self.removed = {key: old[key] for key in old if key not in new}
+        self.changed = {key: Changed(old[key], new[key]) for key in new if key in old and key in moved}
+
+    def within(self, paths: Collection[str]) -> Section:
+        """Return the entries whose files are among these paths."""
+        out = Section({}, {}, set())
+        out.added = {key: each for key, each in self.added.items() if _is_file(key, each, paths)}
+        out.removed = {key: each for key, each in self.removed.items() if _is_file(key, each, paths)}
+        out.changed = {key: each for key, each in self.changed.items() if _is_file(key, each.new, paths)}
+        return out
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def to_json(self) -> dict[str, Any]:
+        changed = {key: {"from": entry.old, "to": entry.new} for key, entry in self.changed.items()}
+        return {"added": self.added, "removed": self.removed, "changed": changed}
+
+    def __repr__(self) -> str:
+        return f"<added {self.added}, removed {self.removed}, changed {self.changed}>"
+
+
+class Diff:
+    """Two versions compared. ``records`` has every other collection that differs."""
+
+    def __init__(self, sections: dict[str, Section], records: dict[str, Section]) -> None:
+        self.variables = sections["variables"]
+        self.steps = sections["steps"]
+        self.artifacts = sections["artifacts"]
+        self.files = sections["files"]
+        self.records = records
+
+    def only(self, paths: Collection[str]) -> Diff:
+        """Return what differs in these files, or in the files of these folders."""
+        none = Section({}, {}, set())
+        files = {"artifacts": self.artifacts.within(paths), "files": self.files.within(paths)}
+        return Diff({"variables": none, "steps": none, **files}, {})
+
+    def __bool__(self) -> bool:
+        own = (self.variables, self.steps, self.artifacts, self.files)
+        return any(own) or any(self.records.values())
+
+    def to_json(self) -> dict[str, Any]:
+        out = {name: getattr(self, name).to_json() for name in SECTIONS}
+        out["records"] = {name: section.to_json() for name, section in self.records.items() if section}
+        return out
+
+    def __repr__(self) -> str:
+        return f"<diff {self.to_json()}>"
+
+
+def _is_file(key: str, about: Any, paths: Collection[str]) -> bool:
+    return is_among(str(about.get("path") or key) if isinstance(about, dict) else key, paths)
+
+
+def is_among(path: str, paths: Collection[str]) -> bool:
+    """Return whether a path is one of these, or below one."""
+    return any(path == each or each in ("", ".") or path.startswith(f"{each}/") for each in paths)
+
+
+def file_records(store: Store, run: int, run_id: str, seq: int) -> dict[str, Any]:
+    """Return what a version knows of tracked files and artifacts, by path."""
+
+    def look(view: View) -> dict[str, Any]:
+        reader = Reader(store, view, run, run_id, seq)
+        made = (about for about in reader.plain("artifact").values() if isinstance(about, dict))
+        found = {about["path"]: about for about in made if isinstance(about.get("path"), str)}
+        tracked = {path: about for path, about in reader.plain("file").items() if isinstance(about, dict)}
+        return {
+            path: about
+            for path, about in {**found, **tracked}.items()
+            if "hash" in about or "target" in about or about.get("status") == "deleted"
+        }
+
+    return store.read(look)
+
+
+def diff(store: Store, old: tuple[int, str, int], new: tuple[int, str, int]) -> Diff:
+    """Compare two versions, each given as run number, run id and seq."""
+
+    def work(view: View) -> Diff:
+        left, right = Reader(store, view, *old), Reader(store, view, *new)
+        own = set(SECTIONS.values())
+        sections = {name: _section(left, right, word) for name, word in SECTIONS.items()}
+        others = sorted({*left.collections(), *right.collections()} - own - {"item"})
+        records = {word: section for word in others if (section := _section(left, right, word))}
+        return Diff(sections, records)
+
+    return store.read(work)
+
+
+def _section(old: Reader, new: Reader, collection: str) -> Section:
+    """Compare one collection, by hashes first: only what differs is decoded."""
+    if collection == "variable":  # the head of a spread variable stays the same while its items change
+        left = {key: value.plain for key, value in old.values("variable").items()}
+        right = {key: value.plain for key, value in new.values("variable").items()}
+        moved = {key for key in right if key in left and not same(left[key], right[key])}
+        return Section(_seen(left, right), _seen(right, left), moved)
+    before, after = old.raw(collection), new.raw(collection)
+    moved = {key for key, record in after.items() if key in before and before[key].hash != record.hash}
+    if not moved and before.keys() == after.keys():
+        return Section({}, {}, set())
+    left = {key: about for key, about in old.plain(collection).items() if key in moved or key not in after}
+    right = {key: about for key, about in new.plain(collection).items() if key in moved or key not in before}
+    if collection == "step":  # the cache key says only what a later run compares
+        left, right = (
+            {key: _without(seen_step(record), "cache") for key, record in side.items()}
+            for side in (left, right)
+        )
+    if collection in (
+        "artifact",
+        "file",
+    ):  # when a file was looked at is not a change, nor its mtime on this machine
+        moved = {
+            key
+            for key in moved
+            if not same(*(_without(side[key], "seen", "captured_at") for side in (left, right)))
+        }
+        left, right = (
+            {key: _without(about, "seen") for key, about in side.items()} for side in (left, right)
+        )
+    return Section(left, right, moved)
+
+
+def _seen(these: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """Return values as people see them, unless that would hide what changed: a list that became a tuple."""
+    out = {key: readable(value) for key, value in these.items()}
+    alike = (key for key in out if key in others and same(out[key], readable(others[key])))
+    return {**out, **{key: these[key] for key in alike}}
+
+
+def _without(about: Any, *names: str) -> Any:
+    return {k: v for k, v in about.items() if k not in names} if isinstance(about, dict) else about
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return whether two values are equal as JSON: 1, 1.0 and true are three values, 0.0 and -0.0 two."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right and (type(left) is not float or repr(left) == repr(right))
+
+
+# -- when what was done
+
+_EVER = 1 << 62
+_LOOKED_AT = 500  # checkpoints, for what failed before
+COMPLETED, FAILED, RUNNING, CUT_OFF, WAITING = "completed", "failed", "running", "cut off", "waiting"
+
+
+class Life(NamedTuple):
+    """What one driver did, from taking the run to losing it: the commits of one epoch."""
+
+    epoch: int
+    began: int
+    ended: int
+    commits: int
+
+
+class Tried(NamedTuple):
+    """One attempt at a step, or one wait for a person: from when to when (``None``: not over), and its outcome."""
+
+    step: str
+    number: int
+    began: int
+    ended: int | None
+    became: str
+
+
+class Lives(NamedTuple):
+    """The lives of a run, and what was tried in them (or in one), oldest first. ``cut``: older ones are left out."""
+
+    lives: list[Life]
+    tried: list[Tried]
+    cut: bool
+
+
+def find_lives(store: Store, target: Target, epoch: int | None, most: int) -> Lives:
+    """Return the lives of a run, and its last so many attempts. ``epoch``: those of one life."""
+
+    def look(view: View) -> Lives:
+        run = target.row.run
+        found = [Life(*columns) for columns in view.lives(run)]
+        since, until = 0, _EVER
+        for number, life in enumerate(found):
+            if life.epoch == epoch:  # a life lasts until the next one begins
+                since, until = life.began, found[number + 1].began if number + 1 < len(found) else _EVER
+        attempts = view.latest_attempts(run, since, until, most)
+        tried = [_of_attempt(each) for each in attempts]
+        with_rows = {each.step for each in tried}
+        others = _waits(Reader(store, view, run, target.row.run_id))
+        others += _of_records(store, target, with_rows, most)
+        others += _failed_before(view, run, with_rows)
+        tried += [each for each in others if since <= each.began < until]
+        tried.sort(key=lambda each: (each.began, each.step, each.number))
+        return Lives(found, tried[-most:], len(attempts) == most or len(tried) > most)
+
+    return store.read(look)
+
+
+def _of_attempt(attempt: Attempt) -> Tried:
+    if attempt.ended_at is not None:
+        became = COMPLETED if attempt.exit_code == 0 else FAILED if attempt.exit_code is not None else CUT_OFF
+    else:
+        runs = attempt.process is not None and attempt.process.state() == ALIVE
+        became = RUNNING if runs else CUT_OFF
+    return Tried(attempt.step, attempt.number, attempt.started_at, attempt.ended_at, became)
+
+
+def _waits(reader: Reader) -> list[Tried]:
+    out = []
+    for step, about in reader.plain("approval").items():
+        began = millis(about.get("asked_at")) if isinstance(about, dict) else None
+        if began is not None:
+            out.append(Tried(step, 1, began, millis(about.get("decided_at")), WAITING))
+    return out
+
+
+def _of_records(store: Store, target: Target, with_rows: set[str], most: int) -> list[Tried]:
+    """Return the attempts of steps that have no rows for them: those of Python code and of agents."""
+    begun = StepsWanted(status=("running", "completed", "failed", "blocked"), limit=most)
+    out = []
+    for record in step_page(store, target, begun).steps:
+        began = millis(record.get("started_at"))
+        if began is None or record["step"] in with_rows or record.get("kind") == "approval":
+            continue
+        ended, status = millis(record.get("completed_at")), record.get("status")
+        became = status if status in (COMPLETED, FAILED, RUNNING) else CUT_OFF
+        number = record.get("attempt")
+        out.append(Tried(record["step"], number if isinstance(number, int) else 1, began, ended, became))
+    return out
+
+
+def _failed_before(view: View, run: int, with_rows: set[str]) -> list[Tried]:
+    """Return earlier failures of steps without rows, as moments: when such a try began is not known."""
+    failed: dict[str, list[int]] = {}
+    for version in reversed(view.versions(run, sealed=True, limit=_LOOKED_AT)):
+        if version.trigger == "error" and version.step and version.step not in with_rows:
+            failed.setdefault(version.step, []).append(version.at)
+    return [
+        Tried(step, number, at, at, FAILED)
+        for step, moments in failed.items()
+        for number, at in enumerate(moments[:-1], 1)
+    ]

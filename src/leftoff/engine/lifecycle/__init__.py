@@ -1,1 +1,0 @@
-"""The life of a run: started, forked, rolled back, finished; and the sessions that work on it."""

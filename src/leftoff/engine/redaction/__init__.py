@@ -1,1 +1,0 @@
-"""Keeping secrets out of the store."""

@@ -1,0 +1,330 @@
+"""Answers to a verdict. A refusal ends it, a question is asked once, a warning is only reported.
+
+The rules are here, and are the same for every face. An `Answerer` is who answers: a person at a terminal, or nobody, if
+only what was accepted beforehand counts. The face judges, takes the answers, then applies both. Nothing is changed
+before that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from leftoff.engine.commit import Terms
+from leftoff.engine.findings import (
+    ASK,
+    BRING_BACK,
+    NEVER_YES,
+    REFUSE,
+    STOP,
+    UNAPPROVED,
+    WAITING,
+    WARN,
+    Finding,
+)
+from leftoff.engine.head_cache import need_run
+from leftoff.engine.issue_tracker import put_issue, take_issue
+from leftoff.engine.optimistic_check import TRIES, Moved, is_seen
+from leftoff.engine.project import Project
+from leftoff.engine.report_commit import report
+from leftoff.engine.tracking import Found, Workspace, capture, capture_paths, known_to
+from leftoff.errors import Conflict, Usage
+from leftoff.model.changes import ChangeSet
+from leftoff.store.base import Tx
+from leftoff.store.rows import RunRow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.judge import Verdict
+    from leftoff.engine.resume_request import ResumeRequest
+
+TOGETHER = 5  # more findings of one code than this are one question
+AGAIN, RESTORE, CLEAR = "run the step again", "restore from the checkpoint", "clear them"
+GO_ON = "go on"
+# The user who asked for it knows the one; what goes without that person is done in spite of the other.
+_NOT_TOLD = ("step.again", "step.waiting")
+_OF_ISSUE = ("issue.labels", "issue.body", "issue.closed")
+
+
+class Answerer:
+    """Who answers. This one is nobody: only what was accepted beforehand counts."""
+
+    #: whether a person can be asked
+    present = False
+
+    def tell(self, findings: list[Finding], verdict: Verdict) -> None:
+        """Report warnings, or what stands in the way."""
+
+    def say(self, text: str) -> None:
+        """Say what came of an answer."""
+
+    def stopped(self, verdict: Verdict) -> None:
+        """Say that a person must decide, and none is there."""
+
+    def show(self, group: list[Finding]) -> None:
+        """Show what the next question is about: findings of one code."""
+
+    def decide(self, finding: Finding) -> str:
+        """Return one of its choices; `GO_ON` or `STOP` if it has none."""
+        raise NotImplementedError
+
+    def says_yes(self, question: str, *, default: bool) -> bool:
+        """Ask a question in the words of a protocol. ``default``: the answer of a bare Enter."""
+        raise NotImplementedError
+
+    def value(self, name: str) -> str:
+        """Ask for a secret that was not stored; it is not shown."""
+        raise NotImplementedError
+
+
+class Answers:
+    """The answers to a verdict, and what is known of them when the run moved and is judged again."""
+
+    def __init__(self) -> None:
+        self.again: set[str] = set()  # steps to run once more
+        self.restore = False  # tracked files are restored
+        self.bring_back: set[str] = set()  # outputs to restore from their copies
+        self.unblock = False  # the errors that block the run are cleared
+        self.values: dict[str, Any] = {}  # secrets that were typed
+        self.approved: dict[str, str] = {}  # phases of a protocol, and what was chosen
+        self.fresh = False  # start fresh instead
+        self.proven: dict[str, str] = {}  # attempts whose checks were run, by token: what does not hold
+        self.greeted: tuple[int, bytes] | None = None  # the version that the protocol's greeting was about
+        self.asked: set[tuple[Any, ...]] = set()  # findings that asked, whoever answered
+        self.carried: set[tuple[Any, ...]] = set()  # findings whose answers were carried out
+        self._known: set[tuple[Any, ...]] = set()  # findings that were answered or told
+        self._moves = 0
+
+    def keeps(self, finding: Finding) -> bool:
+        """Return whether the run takes the present of this finding as it is."""
+        if finding.code == "files.changed":
+            return not self.restore
+        if finding.code == "outputs.changed":
+            return finding.subject not in self.again
+        return finding.code.startswith("issue.") or bool(finding.clears)
+
+    def is_known(self, finding: Finding) -> bool:
+        return finding.asked in self._known
+
+    def know(self, findings: Iterable[Finding]) -> None:
+        """Ask and tell these findings no more."""
+        self._known.update(finding.asked for finding in findings)
+
+    def know_as(self, other: Answers) -> None:
+        """Know what was answered when the run was continued before."""
+        self._known |= other._known
+
+    def moved(self, error: Moved) -> None:
+        """The run moved: it is judged again, and only what is new is asked. A decision of a person is about the run as
+        they saw it, so that is asked again. A run that never stands still is an error."""
+        self._moves += 1
+        if self._moves >= TRIES:
+            raise error
+        self.fresh = False
+        self.approved.clear()
+        self._known = {asked for asked in self._known if asked[0] not in (UNAPPROVED, WAITING)}
+
+    def final(self, verdict: Verdict) -> ResumeRequest:
+        """Return what was asked for, with the answers in it."""
+        request, selection = verdict.request, verdict.selection
+        single = selection.repeat if request.from_step is None else frozenset()
+        typed = {name: value for name, value in self.values.items() if name in verdict.world.redacted}
+        return request._replace(
+            variables={**request.variables, **typed},
+            repeat=frozenset(self.again) | single,
+            only=selection.only,
+        )
+
+
+def take_answers(verdict: Verdict, answers: Answers, answerer: Answerer, quiet: Collection[str] = ()) -> bool:
+    """Ask what must be asked. Return False if the run does not continue, which was said then.
+
+    ``quiet``: codes that the driver reports.
+    """
+    request = verdict.request
+    if request.seen is not None and not answers.carried and verdict.stamp != request.seen:
+        raise Conflict(
+            f"What stands in the way of run {verdict.world.run_id} is not what was shown.",
+            hint="Nothing was changed. Look at it again, then answer.",
+        )
+    answers.asked.update(finding.asked for finding in verdict.findings if finding.level == ASK)
+    verdict.accept({*request.accept, "step.waiting"})  # what goes without that person is done
+    for finding in verdict.findings:
+        if finding.level == ASK and answers.is_known(finding):
+            finding.level = WARN
+    if not _take_given(verdict, answers):
+        answerer.say("Nothing was changed.")
+        return False
+    if verdict.verdict == REFUSE or (verdict.verdict == ASK and not answerer.present):
+        answerer.tell(verdict.findings, verdict)
+        if verdict.verdict == ASK:
+            answerer.stopped(verdict)
+        return False
+    if verdict.question is not None and verdict.verdict == ASK:
+        answerer.tell(verdict.findings, verdict)
+        if answerer.says_yes(verdict.question, default=False):
+            answers.fresh = True
+            return True
+        _say_yes(verdict, answers)  # who does not start fresh continues with it as it is
+    else:
+        unsaid = (*quiet, *_NOT_TOLD)
+        warnings = [f for f in verdict.findings if f.level == WARN and f.code not in unsaid]
+        answerer.tell([f for f in warnings if not answers.is_known(f)], verdict)
+    for group in _questions(verdict):
+        answerer.show(group)
+        finding = group[0]
+        if finding.secrets and not finding.choices:
+            chosen = GO_ON
+        else:
+            chosen = answerer.decide(finding)
+            _keep(group, chosen, answers)
+        for name in finding.secrets if chosen != STOP else ():
+            answers.values[name] = answerer.value(name)
+            if not answers.values[name]:
+                chosen = STOP
+        if chosen == STOP:
+            answerer.say("Nothing was changed.")
+            return False
+    answers.know(verdict.findings)
+    return True
+
+
+def foresee_answers(verdict: Verdict) -> None:
+    """Put what was answered beforehand into the verdict and the plan, for a user who only looks."""
+    answers = Answers()
+    verdict.accept(verdict.request.accept)
+    _take_given(verdict, answers)
+    repeat = verdict.selection.repeat | answers.again
+    verdict.selection = verdict.selection._replace(repeat=repeat)
+
+
+def _take_given(verdict: Verdict, answers: Answers) -> bool:
+    """Take the answers that were given beforehand, finding by finding. Return False if one of them is to stop."""
+    request = verdict.request
+    given = request.answers
+    for finding in verdict.findings if given else ():
+        said = given.get(f"{finding.code}:{finding.subject}", given.get(finding.code))
+        if said is None or finding.level != ASK or finding.code == "variables.redacted":
+            continue
+        chosen = _choice(finding, said)
+        if chosen == STOP:
+            return False
+        _keep([finding], chosen, answers)
+        finding.level = WARN
+    if request.yes:
+        _say_yes(verdict, answers)
+    return True
+
+
+def _choice(finding: Finding, said: str) -> str:
+    """Return the choice that was meant, by its beginning."""
+    choices = finding.choices or (GO_ON, STOP)
+    fits = [choice for choice in choices if choice == said] or [
+        choice for choice in choices if choice.startswith(said)
+    ]
+    if len(fits) != 1 or not said:
+        raise Usage(
+            f"{said!r} is no answer to {finding.code}.",
+            hint=f"Nothing was changed. Answers: {', '.join(choices)}.",
+        )
+    return fits[0]
+
+
+def _say_yes(verdict: Verdict, answers: Answers) -> None:
+    """Answer as `--yes` does: what is gone is restored, or made again if no copy was kept; what differs stays as it is;
+    some questions it never answers."""
+    may_repeat = "step.not_idempotent" in verdict.request.accept
+    for finding in verdict.findings:
+        made_again = finding.code == "outputs.missing" and finding.subject is not None
+        if finding.level != ASK or finding.code in NEVER_YES:
+            continue
+        if BRING_BACK in finding.choices:
+            answers.bring_back.update(finding.paths)
+        elif made_again:
+            if not may_repeat and verdict.runs_once(str(finding.subject)):
+                continue  # it would run a second time
+            answers.again.add(str(finding.subject))
+        finding.level = WARN
+
+
+def _questions(verdict: Verdict) -> list[list[Finding]]:
+    """Return the questions: one per finding, or one for many of a kind."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in verdict.findings:
+        if finding.level == ASK:
+            by_code.setdefault(finding.code, []).append(finding)
+    groups: list[list[Finding]] = []
+    for found in by_code.values():
+        groups += [found] if len(found) > TOGETHER else [[finding] for finding in found]
+    return groups
+
+
+def _keep(group: list[Finding], chosen: str, answers: Answers) -> None:
+    """Keep what was chosen for findings of one code."""
+    if chosen == AGAIN:
+        answers.again.update(finding.subject for finding in group if finding.subject is not None)
+    answers.restore |= chosen == RESTORE
+    if chosen == BRING_BACK:
+        answers.bring_back.update(path for finding in group for path in finding.paths)
+    answers.unblock |= chosen == CLEAR
+    for finding in group:
+        if finding.code in (UNAPPROVED, WAITING) and finding.subject is not None and chosen != STOP:
+            answers.approved[finding.subject] = chosen
+
+
+# -- the present as what the run knows
+
+
+def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
+    """Record the present of what was accepted, in one commit, so that it is not asked again. Return whether there was
+    something to record."""
+    world, at, redactor = verdict.world, project.now, project.redactor
+    todo = [finding for finding in verdict.findings if finding.asked not in answers.carried]
+    kept = [finding for finding in todo if answers.keeps(finding)]
+    if any(finding.code == "files.half_restored" for finding in todo):
+        from leftoff.engine.restoring import discard_new_files
+
+        discard_new_files(world.project, known_to(world.store, world.row))
+    if not world.is_head or not kept:
+        return False
+    workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
+    changed = {code: [p for f in kept if f.code == code for p in f.paths] for code in _FILES}
+    tracked = (
+        capture_paths(workspace, world.row, changed["files.changed"])
+        if changed["files.changed"]
+        else Found([], [])
+    )
+    outputs = []
+    for key, about in world.artifact_records().items() if changed["outputs.changed"] else ():
+        path = about.get("path")
+        full = os.path.join(world.project, path) if isinstance(path, str) else ""
+        if path in changed["outputs.changed"] and os.path.isfile(full):
+            name = key if key != path else None
+            outputs.append(capture(workspace, full, step=about.get("step"), name=name))
+    seen: dict[str, Any] = {}
+    if any(finding.code in _OF_ISSUE for finding in kept):
+        branch = world.facts.get("git_branch")
+        seen = take_issue(world.settings, world.project, str(world.facts.get("issue") or ""), branch, at)
+    cleared = [finding.clears for finding in kept if finding.clears]
+    if not (tracked.captured or outputs or seen or cleared):
+        return False
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        tracked.put(changes, row.seq + 1)
+        for got in outputs:
+            got.put(changes)
+        put_issue(changes, seen)
+        for collection, key in cleared:
+            known = tx.row(row.run, collection, key) is not None
+            if known and is_seen(tx, row.run, collection, key, world.row.seq):
+                changes.delete(collection, key)
+
+    blobs = [*tracked.blobs, *(got.blob for got in outputs if got.blob is not None)]
+    run, run_id = world.row.run, world.run_id
+    terms = Terms(at, blobs=blobs)
+    report(world.store, lambda view: need_run(view, run, run_id), make, terms, scrubber=redactor)
+    return True
+
+
+_FILES = ("files.changed", "outputs.changed")

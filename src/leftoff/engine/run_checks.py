@@ -1,0 +1,321 @@
+"""Checks of the run itself: its bytes, what it says of its own state, its times, its order, its lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from leftoff.clock import ago, iso, millis
+from leftoff.engine.caller import CALLER
+from leftoff.engine.findings import WARN, Finding, some
+from leftoff.engine.lease import describe, stands_in_the_way, state, unseen
+from leftoff.engine.resume_request import DONE, Selection
+from leftoff.engine.run_reader import Reader, met
+from leftoff.engine.show import in_order, inner_steps
+from leftoff.errors import Corrupt, NotFound
+from leftoff.model.frozen import marks, place_of
+from leftoff.model.ids import shown_step
+from leftoff.model.words import ONCE_MORE, REPAIRED, STEP_ENDED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.run_facts import World
+
+STALE_MS = 7 * 86_400_000
+SLACK_MS = 120_000  # two clocks of one project may differ so much
+_SHOWN = 5
+_ALLOW = "If it is not a secret, allow it in leftoff.toml ([redaction] allow) and run the step again."
+
+
+def integrity(world: World) -> Iterator[Finding]:
+    for code, error in world.damage:
+        yield Finding(code, error.message, _hint_of_damage(world), getattr(error, "where", None) or None)
+    if world.damage:
+        return
+    required = ["workflow", "status"]
+    if "imported" not in world.facts:  # not every document that a run is imported from has it
+        required.append("created_at")
+    missing = [name for name in required if world.facts.get(name) is None]
+    if missing:
+        names = ", ".join(missing)
+        yield Finding("integrity.fields", f"The run's state lacks: {names}.", _hint_of_damage(world), names)
+
+
+def blobs(world: World) -> Iterator[Finding]:
+    """Read the copies of files that the run has, if every byte is to be looked at."""
+    known = {**world.records.get("file", {}), **world.artifact_records()} if world.deep else {}
+    for path, about in known.items():
+        hash = about.get("hash") if isinstance(about, dict) and about.get("captured") else None
+        if not isinstance(hash, str):
+            continue
+        try:
+            for _ in world.store.load_blob(bytes.fromhex(hash.partition(":")[2])):
+                pass
+        except (Corrupt, NotFound) as error:
+            message = f"The run's copy of {about.get('path') or path} is damaged or missing: {error.message}"
+            yield Finding("integrity.blob", message, _hint_of_damage(world), str(about.get("path") or path))
+
+
+def _hint_of_damage(world: World) -> str:
+    whole = world.last_whole()
+    back = "No earlier checkpoint is intact."
+    if whole is not None:
+        back = f"{whole} is intact: `leftoff resume {whole}` continues from there."
+    return f"{back} `leftoff fsck --repair` sets damage aside and says where."
+
+
+def incomplete_write(world: World) -> Iterator[Finding]:
+    safe, record = world.stated("interruption_safe")
+    if safe is False:
+        yield Finding(
+            "integrity.incomplete_write",
+            "The document this run was imported from says that it was cut short while being written "
+            "(interruption_safe is false).",
+            "Check its last step, then resume with --accept integrity.incomplete_write.",
+            clears=record,
+        )
+
+
+def salvaged(world: World) -> Iterator[Finding]:
+    about = world.context.get(REPAIRED)
+    if about is None:
+        return
+    message = about.get("message") if isinstance(about, dict) else None
+    yield Finding(
+        "integrity.salvaged",
+        f"What the run did last may be lost. {message or ''}".rstrip(),
+        "Finished steps may run again. Check what it did last, then resume with --accept integrity.salvaged.",
+        clears=("context", REPAIRED),
+    )
+
+
+def not_resumable(world: World) -> Iterator[Finding]:
+    if world.said("can_resume", "resumable") is not False:
+        return
+    warnings = world.said("warnings", "recovery_warnings", "resume_warnings")
+    if not warnings:
+        warnings = [_message_of(error) for error in world.records.get("error", {}).values()]
+    told = "; ".join(map(str, warnings)) if isinstance(warnings, list) else str(warnings)
+    message = "The run is marked as not resumable" + (f": {told}." if told else ".")
+    yield Finding("recovery.not_resumable", message, "Resume an older checkpoint, or start a new run.")
+
+
+def _message_of(error: Any) -> Any:
+    return error.get("message") if isinstance(error, dict) else error
+
+
+def times(world: World) -> Iterator[Finding]:
+    """Find clocks that went wrong: recorded times lie in the past, and ends after beginnings."""
+    latest = world.now + SLACK_MS
+    known = {name: millis(world.facts.get(name)) for name in ("created_at", "updated_at", "last_activity")}
+    future = [f"{name} ({iso(when)})" for name, when in known.items() if when is not None and when > latest]
+    order = []
+    for path, step in world.steps.open.items():
+        began, ended = millis(step.get("started_at")), millis(step.get("completed_at"))
+        if max(began or 0, ended or 0) > latest:
+            future.append(path)
+        if began is not None and ended is not None and ended < began:
+            order.append(path)
+    began, ended = known["created_at"], millis(world.facts.get("completed_at"))
+    if began is not None and ended is not None and ended < began:
+        order.append(f"the run itself ({iso(ended)}, started {iso(began)})")
+    if world.version.at > latest:
+        future.append(f"version {world.version.seq} ({iso(world.version.at)})")
+    for code, what, wrong in (
+        ("time.future", "Dated in the future", future),
+        ("time.order", "Completed before they started", order),
+    ):
+        if wrong:
+            hint = f"Was a clock wrong? If everything else is right, resume with --accept {code}."
+            yield Finding(code, f"{what}: {some(wrong)}.", hint, wrong[0])
+
+
+def age(world: World) -> Iterator[Finding]:
+    last = last_activity(world)
+    if world.now - last > STALE_MS:
+        yield Finding(
+            "age.stale",
+            f"The last activity was {ago(last, world.now, words=True)}, on {iso(last)[:10]}.",
+            "Is it still relevant? --accept age.stale resumes it; `leftoff run --fresh` or `start` begins a new run.",
+        )
+
+
+def last_activity(world: World) -> int:
+    """Return when it was, as the run, or the document that it came from, states it; else its last commit."""
+    stated = [millis(world.said(name)) for name in ("last_activity", "last_updated", "last_heartbeat")]
+    known = [when for when in stated if when is not None]
+    beat = world.lease.beat if world.lease is not None and world.lease.beat is not None else 0
+    return max(known) if known else max(world.version.at, beat if world.is_head else 0)
+
+
+def progress(world: World) -> Iterator[Finding]:
+    """Find steps that are completed though what they need is not, and phases that were passed over."""
+    wrong = []
+    for path, wanted in world.needs().items():
+        if world.steps.status(path) != "completed" or not isinstance(wanted, list):
+            continue
+        for other in wanted:
+            undone = world.steps.status(other) in ("pending", "running", "waiting", "blocked")
+            if undone and ONCE_MORE not in world.steps[other]:
+                wrong.append(f"{shown_step(path)} is completed before {shown_step(other)}, which it needs")
+    wrong += _phases_skipped(world)
+    if wrong:
+        yield Finding(
+            "progress.illegal",
+            f"These steps are out of order: {some(wrong)}.",
+            "Check them (`leftoff show --steps`). --from-step STEP runs one and the later ones again; "
+            "--accept progress.illegal resumes anyway.",
+            wrong[0].partition(" ")[0],
+        )
+
+
+def _phases_skipped(world: World) -> Iterator[str]:
+    """Phases follow one another, unless the run has a graph: none begins while one before it is untouched."""
+    open_steps = world.steps.open.values()
+    if isinstance(world.context.get("graph"), dict) or not any(
+        step.get("kind") == "phase" and step.get("status") == "pending" for step in open_steps
+    ):
+        return
+    phases = [path for path, step in world.steps.items() if step.get("kind") == "phase" and "/" not in path]
+    phases.sort(key=lambda path: world.steps[path].get("order", 0))
+    begun = [world.steps[path].get("status") in (*DONE, "running") for path in phases]
+    for index, path in enumerate(phases):
+        untouched = world.steps[path].get("status") == "pending" and ONCE_MORE not in world.steps[path]
+        if untouched and any(begun[index + 1 :]):
+            yield f"{shown_step(path)} was passed over"
+
+
+def lease(world: World) -> Iterator[Finding]:
+    """Report a driver that is alive, or that cannot be seen from here and has been silent for long."""
+    if world.lease is None or not world.lease.held:
+        return
+    who = describe(world.lease)
+    if stands_in_the_way(world.lease, world.now, world.session):
+        hint = unseen(world.lease, world.now) or f"Wait for it, or stop it: `leftoff stop {world.run_id}`."
+        yield Finding("lease.held", f"Run {world.run_id} is driven by {who}.", hint, world.run_id)
+    elif world.lease.kind == "process" and state(world.lease, world.now) == "silent":
+        message = f"Run {world.run_id} was driven by {who}, which cannot be seen from here."
+        hint = "If it is gone, --accept lease.silent (or --yes) takes the run over."
+        yield Finding("lease.silent", message, hint, world.run_id)
+
+
+def criteria(world: World) -> Iterator[Finding]:
+    if world.facts.get("status") != "completed":
+        return
+    unmet = {name: about for name, about in world.records.get("criterion", {}).items() if met(about) is False}
+    if not unmet:
+        return
+    named = [about.get("step") for about in unmet.values() if isinstance(about, dict)]
+    steps = dict.fromkeys(step for step in named if isinstance(step, str)) or world.leaves()
+    could = f" These steps could meet them: {some([*map(shown_step, steps)], between=', ')}."
+    yield Finding(
+        "criteria.unmet",
+        f"The run is completed, but these criteria are not met: {some([*unmet])}.{could}",
+        f"`leftoff resume {world.run_id} --only STEP` runs a step again.",
+        next(iter(unmet)),
+        level=WARN,
+    )
+
+
+def blocked(world: World) -> Iterator[Finding]:
+    """Report open errors, also of a blocked run that was paused: that resolves nothing."""
+    status = world.facts.get("status")
+    paused = status == "paused" and any(step.get("status") == "blocked" for step in world.steps.open.values())
+    if status != "blocked" and not paused:
+        return
+    errors = world.records.get("error", {})
+    told = [f"{shown_step(path)}: {_message_of(error)}" for path, error in errors.items()]
+    yield Finding(
+        "blocked.errors",
+        f"The run is blocked: {some(told)}." if told else "The run is blocked.",
+        f"Once it is resolved: `leftoff unblock {world.run_id}`. "
+        "--accept blocked.errors runs what does not depend on it.",
+        next(iter(errors), None),
+        choices=("clear them", "go on without", "stop"),
+    )
+
+
+def prerequisites(world: World) -> Iterator[Finding]:
+    met, record = world.stated("prerequisites_met")
+    if met is False:
+        yield Finding(
+            "prerequisite.missing",
+            "The document this run was imported from says that its prerequisites are not met.",
+            "Provide them, then resume with --accept prerequisite.missing.",
+            clears=record,
+        )
+
+
+def redacted(world: World, given: Collection[str]) -> Iterator[Finding]:
+    """Find secret variables of a reported run that are neither given again nor in the environment."""
+    for name in world.redacted:
+        if name not in given and not CALLER.has(name):
+            message = f"The variable {name} is a secret and was not stored."
+            hint = f"Give it again: --var {name}=…, or {name} in the environment; "
+            hint += "--accept variables.redacted resumes without it."
+            yield Finding("variables.redacted", message, hint, name, secrets=(name,))
+
+
+def results(world: World) -> Iterator[Finding]:
+    """Find results of finished steps that were stored without what looked like a secret."""
+    found = {}
+    for path in world.redacted_steps:
+        record = world.steps[path]
+        holes = marks(record.get("result")) if record.get("status") == "completed" else []
+        if holes:
+            found[path] = [place_of(hole).lstrip(".") for hole in holes]
+    for path in list(found)[:_SHOWN]:
+        what = some([place or "all of it" for place in found[path]], between=", ")
+        message = (
+            f"The result of step {shown_step(path)} was stored without what looked like a secret: {what}."
+        )
+        yield Finding("result.redacted", f"{message} Reading it raises Redacted.", _ALLOW, path)
+    if len(found) > _SHOWN:
+        message = f"So were the results of {len(found) - _SHOWN} more steps."
+        yield Finding("result.redacted", message, _ALLOW, list(found)[_SHOWN])
+
+
+def again(world: World, selection: Selection, runs_once: Callable[[str], bool]) -> Iterator[Finding]:
+    """Ask about finished steps that would run again. ``runs_once``: whether a step is not safe to repeat."""
+    meant = bool(selection.repeat) or selection.only is not None
+    if world.is_head and not meant and world.facts.get("status") == "abandoned":
+        yield Finding(
+            "recovery.not_resumable",
+            f"Run {world.run_id} is abandoned.",
+            f"`leftoff log {world.run_id}` lists its checkpoints, `leftoff resume RUN@SEQ` goes back to one; "
+            f"`leftoff fork {world.run_id}` continues in a new run.",
+            world.run_id,
+        )
+    repeated = _repeated(world, selection)
+    if repeated and selection.only is None:  # else they were named one by one
+        number = f"{len(repeated)} finished step{'s' if len(repeated) > 1 else ''}"
+        message = f"{number} would run again: {some([*map(shown_step, repeated)], 6, ', ')}."
+        level = "" if selection.resumes else WARN
+        yield Finding("step.again", message, "--yes goes back anyway.", repeated[0], level=level)
+    for path in repeated:
+        if runs_once(path):
+            yield Finding(
+                "step.not_idempotent",
+                f"Step {shown_step(path)}: it is finished, and it is not safe to repeat.",
+                "If repeating it is fine, --accept step.not_idempotent runs it again.",
+                path,
+            )
+
+
+def _repeated(world: World, selection: Selection) -> list[str]:
+    """Return the steps that are finished now, and would run once more."""
+
+    def ended(record: Any) -> bool:
+        return record.get("status") in STEP_ENDED
+
+    if world.is_head:
+        leaves = world.leaves() if selection.repeat else ()
+        return [path for path in leaves if path in selection.repeat and ended(world.steps[path])]
+    row, then = world.row, world.steps
+    try:
+        now = world.store.read(lambda view: Reader(world.store, view, row.run, row.run_id).plain("step"))
+    except Corrupt:  # the head is damaged: its steps are not known
+        return []
+    inner = inner_steps(now)
+    finished = [path for path in in_order(now) if path not in inner and ended(now[path])]
+    return [path for path in finished if path in selection.repeat or not ended(then.get(path, {}))]

@@ -1,0 +1,580 @@
+"""A project's settings, from ``leftoff.toml``; and what the user trusts: settings, and stores.
+
+Every verb reads the settings, so a project without the file costs one ``stat``, and one with it is parsed once for each
+version of the file. A wrong word is an error that names the file, the line and the nearest right word. Sections that a
+higher layer interprets (retention, mirror, verify, agents, status) are kept as they are written.
+
+A setting that would run a command or lead outside of the project is left out until the user has seen it and said yes.
+That is stored in the user's own folder, one file per setting, named by the hash of the project's folder and of what the
+setting says. A setting that changed is asked about again.
+
+A store counts as known if a user created it here or trusted it. The mark is a file named after the store's id. It is
+in the git common folder (`.git/leftoff/ID`): no clone brings that along, and every container that shares the checkout
+sees it. Without git it is in the user's own folder. A store that is named explicitly needs no mark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from leftoff.engine.caller import CALLER
+from leftoff.engine.git_head import common_folder
+from leftoff.engine.redactor import Redactor
+from leftoff.errors import BadSettings, Invalid, StoreUnavailable
+from leftoff.files import ID_FILE, STORE_FILE, failure, links_in, open_plain, write_private
+from leftoff.model.codec import sha256
+from leftoff.store import folder_of
+from leftoff.store import shown as shown_location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+    Keys = tuple[str, ...]
+
+FILE = "leftoff.toml"
+OPAQUE = ("agents", "issues", "mirror", "retention", "status", "supervise", "verify")
+
+LOCK_TIMEOUT = 30.0  # seconds that a write waits for other processes
+
+_SECOND_UNITS = {
+    "": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800,
+}  # fmt: skip
+_BYTE_UNITS = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30,
+}  # fmt: skip
+
+
+class BeatTimes(NamedTuple):
+    """Seconds: how often a driver beats, and after how long without a beat it is quiet, then stalled."""
+
+    interval: float = 30
+    quiet: float = 600
+    stalled: float = 1800
+
+
+class Capture(NamedTuple):
+    """Whether each checkpoint captures what git calls dirty; bytes of the largest file whose content is kept, and of
+    all that one checkpoint keeps."""
+
+    git: bool = False
+    max_file: int = 2**20
+    max_total: int = 256 * 2**20
+
+
+class Redaction(NamedTuple):
+    """Whether secrets are redacted, what never is, and what is secret besides the built-in names and shapes."""
+
+    enabled: bool = True
+    allow: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+
+class RunTimes(NamedTuple):
+    """Seconds: how long a step that is asked to end may take, before it is killed."""
+
+    grace: float = 10
+
+
+class TrustItem(NamedTuple):
+    """Something that needs trust: its key, what it says, and what that does. ``target``: where it leads."""
+
+    key: str
+    value: str
+    does: str
+    target: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"key": self.key, "value": self.value, "does": self.does, "target": self.target or None}
+
+
+class Settings:
+    """What a project has set, and the defaults for the rest. ``untrusted``: what the file says and nobody trusted."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, Any] | None = None,
+        source: _Source | None = None,
+        untrusted: tuple[TrustItem, ...] = (),
+    ) -> None:
+        self._tables = tables or {}
+        self._source = source
+        self._redactors: dict[tuple[str, ...], Redactor] = {}
+        self.untrusted = untrusted
+        given = self._tables.get
+        self.store: str | None = given("store")
+        self.blobs: str | None = given("blobs")
+        self.lock_timeout: float = given("lock_timeout", LOCK_TIMEOUT)
+        self.heartbeat = BeatTimes(**given("heartbeat", {}))
+        self.capture = Capture(**given("capture", {}))
+        self.redaction = Redaction(**given("redaction", {}))
+        self.run = RunTimes(**given("run", {}))
+
+    def redactor(self, exact: tuple[str, ...] = ()) -> Redactor:
+        """Return the project's redactor, which knows the secrets of the caller's workflow, and ``exact``."""
+        exact = (*CALLER.secrets, *exact)
+        made = self._redactors.get(exact)
+        if made is None:
+            from leftoff.engine.redactor import Redactor
+
+            made = self._redactors[exact] = Redactor(**self.redaction._asdict(), exact=exact)
+        return made
+
+    def section(self, name: str) -> dict[str, Any]:
+        """Return a section that another layer interprets, as it is written; empty if the file has none."""
+        if name not in OPAQUE:
+            raise KeyError(name)
+        return dict(self._tables.get(name, {}))
+
+    def source_of(self, *keys: str) -> str:
+        """Return where a setting comes from: the file and the line, or ``default``."""
+        said: Any = self._tables
+        for key in keys:
+            said = said.get(key) if isinstance(said, dict) else None
+        if said is None or self._source is None:
+            return "default"
+        return f"{FILE}:{self._source.place(keys).partition(':')[0]}"
+
+    def parsed(self, name: str, read: Callable[[dict[str, Any]], T]) -> T:
+        """Let another layer read a section. Its ``Invalid`` gets the place of its ``path``, a key with dots."""
+        try:
+            return read(self.section(name))
+        except Invalid as error:
+            keys = (name, *(error.path.split(".") if error.path else ()))
+            raise (self._source or _Source("", FILE)).wrong(keys, error.message, error.hint) from None
+
+
+# -- reading the file
+
+_NO_FILE = Settings()
+_MAY_LEAD_OUT = ("agents", "blobs", "issues", "status", "store", "supervise")
+_loaded: dict[str, tuple[tuple[int, int, int], dict[str, Any], _Source, Settings]] = {}
+
+
+def load(project: str) -> Settings:
+    """Return the settings of a project folder that may be used. The file is read again only if it has changed."""
+    folder = os.path.abspath(project)
+    path = os.path.join(folder, FILE)
+    try:
+        facts = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return _NO_FILE
+    if facts.st_mode & 0o170000 != 0o100000:  # reading a pipe would never end
+        what = f"{path} cannot be read: it is not a regular file."
+        raise BadSettings(what, hint="Put a file there, or remove it.")
+    version = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+    known = _loaded.get(path)
+    if known is None or known[0] != version:
+        tables, source = _checked_tables(_read(path), path)
+        known = _loaded[path] = (version, tables, source, Settings(tables, source))
+    _, tables, source, settings = known
+    if not any(name in tables for name in _MAY_LEAD_OUT):
+        return settings
+    asked = not_trusted(folder, items_of(folder, tables))
+    return Settings(_without(tables, asked), source, tuple(asked)) if asked else settings
+
+
+def tables_of(project: str) -> dict[str, Any]:
+    """Return what the file says, trusted or not."""
+    path = os.path.join(os.path.abspath(project), FILE)
+    return _checked_tables(_read(path), path)[0] if os.path.exists(path) else {}
+
+
+def parse(text: str, path: str = FILE) -> Settings:
+    """Return the settings of a text in TOML. ``path`` is named in errors."""
+    return Settings(*_checked_tables(text, path))
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        what, hint = f"{path}:{line}:{column}: this is not UTF-8 text.", "Save the file as UTF-8."
+    except OSError as error:
+        what, hint = f"{path} cannot be read: {error.strerror}.", "Check what it is, and its permissions."
+    raise BadSettings(what, hint=hint)
+
+
+def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
+    import tomllib  # slow, and only for projects that have the file
+
+    source = _Source(text, path)
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise source.bad_toml(str(error)) from None
+    except RecursionError:
+        what = f"{path}:1:1: its lists or tables are nested too deeply."
+        raise BadSettings(what, hint="No setting is.") from None
+    checked: dict[str, Any] = {}
+    for name, value in tables.items():
+        if name in ("store", "blobs"):
+            checked[name] = _text(source, (name,), value)
+        elif name == "lock_timeout":
+            checked[name] = _duration(source, (name,), value)
+        elif name in OPAQUE:
+            checked[name] = source.table(name, value)
+        elif name in _CHECKS:
+            checks, table = _CHECKS[name], source.table(name, value)
+            for key in table:
+                if key not in checks:
+                    raise source.unknown((name, key), list(checks))
+            checked[name] = {key: checks[key](source, (name, key), each) for key, each in table.items()}
+        else:
+            raise source.unknown((name,), ["store", "blobs", "lock_timeout", *OPAQUE, *_CHECKS])
+    given = checked.get("heartbeat", {})
+    times = BeatTimes(**given)._asdict()
+    for sooner, later in (("interval", "quiet"), ("quiet", "stalled")):
+        if times[sooner] >= times[later]:
+            key = later if later in given else sooner
+            what = f"heartbeat.{sooner} ({times[sooner]:g} s) must be less than heartbeat.{later} ({times[later]:g} s)."
+            raise source.wrong(("heartbeat", key), what, "Set both, or leave both as they are.")
+    return checked, source
+
+
+class _Source:
+    """The text of the file, to say where in it something is wrong."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text = text.replace("\r\n", "\n")
+        self.path = path
+
+    def place(self, keys: Keys) -> str:
+        """Return line and column of a key: the best guess, as TOML has many ways to write one."""
+        section: Keys = ()
+        depth, found = 0, "1:1"
+        for number, written in enumerate(self.text.split("\n"), 1):
+            line = written.strip()
+            here = section
+            if line.startswith("["):
+                here = section = _dotted(line.strip("[").partition("]")[0])
+            elif "=" in line:
+                here = section + _dotted(line.partition("=")[0])
+            if len(here) > depth and here == keys[: len(here)]:
+                depth, found = len(here), f"{number}:{len(written) - len(written.lstrip()) + 1}"
+        return found
+
+    def wrong(self, keys: Keys, what: str, hint: str) -> BadSettings:
+        return BadSettings(f"{self.path}:{self.place(keys)}: {what}", hint=hint)
+
+    def unknown(self, keys: Keys, known: list[str]) -> BadSettings:
+        from difflib import get_close_matches
+
+        word = keys[-1]
+        near = get_close_matches(word.lower(), known, 1)
+        hint = f'Did you mean "{near[0]}"? ' if near else ""
+        place = f"[{'.'.join(keys[:-1])}] has" if keys[:-1] else "there is"
+        what = "key" if keys[:-1] else "section or setting"
+        return self.wrong(keys, f'{place} no {what} "{word}".', f"{hint}Known: {', '.join(sorted(known))}.")
+
+    def table(self, name: str, value: object) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            what = f"{name} is a section, not a value."
+            raise self.wrong((name,), what, f"Write [{name}] on a line of its own.")
+        return value
+
+    def bad_toml(self, message: str) -> BadSettings:
+        """Return the error for the parser's message, which ends in where it stopped."""
+        what, _, place = message.rpartition(" (at ")
+        numbers = [word for word in place.rstrip(")").replace(",", "").split() if word.isdigit()]
+        if len(numbers) != 2:  # "at end of document"
+            *before, last = self.text.rstrip("\n").split("\n")
+            numbers = [str(len(before) + 1), str(len(last) + 1)]
+        where = ":".join((self.path, *numbers))
+        hint = 'Text is written in quotes: store = "…"'
+        return BadSettings(f"{where}: this is not TOML: {what or message}.", hint=hint)
+
+
+def _dotted(text: str) -> Keys:
+    return tuple(part.strip(" \"'") for part in text.split("."))
+
+
+def _must_be(source: _Source, keys: Keys, value: object, what: str, hint: str) -> BadSettings:
+    return source.wrong(keys, f"{'.'.join(keys)} must be {what}, not {value!r}.", hint)
+
+
+def _text(source: _Source, keys: Keys, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _must_be(source, keys, value, "text", 'For example: ".leftoff"')
+    return value
+
+
+def _flag(source: _Source, keys: Keys, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _must_be(source, keys, value, "true or false", "Without quotes: true")
+    return value
+
+
+def _texts(source: _Source, keys: Keys, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+        raise _must_be(source, keys, value, "a list of texts", 'For example: ["a", "b"]')
+    return tuple(value)
+
+
+def _patterns(source: _Source, keys: Keys, value: object) -> tuple[str, ...]:
+    """Check regular expressions. One that matches the empty text would call everything a secret."""
+    import re
+
+    found = _texts(source, keys, value)
+    for pattern in found:
+        try:
+            empty = re.compile(pattern).search("")
+        except re.error as error:
+            what = f"{pattern!r} is not a regular expression: {error}."
+            hint = "Put patterns in 'single quotes', where \\ needs no second one."
+            raise source.wrong(keys, what, hint) from None
+        if empty:
+            what = f"{pattern!r} matches every text."
+            raise source.wrong(keys, what, "Say what must be there: + instead of *.")
+    return found
+
+
+def _duration(source: _Source, keys: Keys, value: object) -> float:
+    return _amount(source, keys, value, _SECOND_UNITS, 'Seconds, or "30s", "10m", "12h", "7d".')
+
+
+def _size(source: _Source, keys: Keys, value: object) -> int:
+    return int(_amount(source, keys, value, _BYTE_UNITS, 'Bytes, or "500 KB", "1 MiB", "2 GiB".'))
+
+
+def _amount(source: _Source, keys: Keys, value: object, units: dict[str, int], hint: str) -> float:
+    """Return a number, or a number with a unit. Only a size may be zero."""
+    found: float = -1
+    if isinstance(value, str):
+        number = value.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        factor = units.get(value.strip()[len(number) :].lower())
+        if factor and number.strip().replace(".", "", 1).isdecimal():
+            found = float(number) * factor
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        found = value
+    if not 0 <= found < float("inf") or (found == 0 and units is _SECOND_UNITS):
+        raise _must_be(source, keys, value, "an amount", hint)
+    return found
+
+
+_CHECKS: dict[str, dict[str, Callable[[_Source, Keys, object], object]]] = {
+    "capture": {"git": _flag, "max_file": _size, "max_total": _size},
+    "heartbeat": {"interval": _duration, "quiet": _duration, "stalled": _duration},
+    "redaction": {"enabled": _flag, "allow": _texts, "names": _texts, "patterns": _patterns},
+    "run": {"grace": _duration},
+}
+
+
+# -- settings that need trust
+
+RUNS, LEADS, SENDS = "runs a command", "leads outside of the project", "sends what happens elsewhere"
+UNKNOWN = "was not created here"
+HOW = "`leftoff trust` shows it and asks. Where nobody can be asked: --trust, or LEFTOFF_TRUST=1."
+_OTHERS = (".git", ".leftoff")  # folders below a project that its settings must not write to
+
+
+def items_of(folder: str, tables: Mapping[str, Any]) -> list[TrustItem]:
+    """Return the settings of a project that would run something or lead outside."""
+    issues, supervise = tables.get("issues", {}), tables.get("supervise", {})
+    commands = {
+        "issues.command": issues.get("command"),
+        "issues.update": issues.get("update"),
+        "supervise.command": supervise.get("command"),
+    }
+    found = [TrustItem(key, value, RUNS) for key, value in commands.items() if isinstance(value, str)]
+    for name, about in tables.get("agents", {}).items():
+        for key, value in about.items() if isinstance(about, dict) else ():
+            said = value if isinstance(value, str) else repr(value)
+            found.append(TrustItem(f"agents.{name}.{key}", said, RUNS))
+    paths = {
+        "store": tables.get("store"),
+        "blobs": tables.get("blobs"),
+        "status.file": tables.get("status", {}).get("file"),
+        "issues.file": issues.get("file"),
+    }
+    for key, value in paths.items():
+        if isinstance(value, str) and "\0" not in value:
+            path = folder_of(value)
+            said = shown_location(value) if path is None else value
+            target = said if path is None else outside(folder, path, own=key == "store")
+            found += [TrustItem(key, said, LEADS, target)] if target else []
+    url = supervise.get("url")
+    return [*found, TrustItem("supervise.url", url, SENDS)] if isinstance(url, str) else found
+
+
+def _without(tables: Mapping[str, Any], items: Sequence[TrustItem]) -> dict[str, Any]:
+    left = dict(tables)
+    for item in items:
+        section, _, key = item.key.partition(".")
+        if not key:
+            left.pop(section, None)
+            continue
+        name = key.rpartition(".")[0] if section == "agents" else key  # an agent goes as a whole
+        left[section] = {own: value for own, value in left[section].items() if own != name}
+    return left
+
+
+def outside(folder: str, path: str, *, own: bool = False) -> str:
+    """Return where a path leads, links followed, if that is not a place of the project. ``own``: it is the store's."""
+    base, real = os.path.realpath(folder), os.path.realpath(os.path.join(folder, path))
+    below = os.path.relpath(real, base).split(os.sep)
+    taboo = _OTHERS[:1] if own else _OTHERS
+    named = {part.lower() for part in below}  # a file system may ignore case
+    return real if below[0] == ".." or not named.isdisjoint(taboo) else ""
+
+
+def say_untrusted(items: Sequence[TrustItem]) -> str:
+    """Return the message that says which settings are left out, and what to do about it."""
+    named = (f"{''.join(c if c.isprintable() else '?' for c in item.key)} ({item.does})" for item in items)
+    return f"leftoff: leftoff.toml is not trusted, so it is used without {', '.join(named)}.\n{HOW}"
+
+
+# -- stores that need trust
+
+
+def store_items(home: str, store: str) -> list[TrustItem]:
+    """Return what needs trust before the store of a project is opened. ``store``: its path in the work tree ``home``.
+
+    That is a link in its place that leads outside, a store that this user does not know, or links in a folder in which
+    a store would be created: it would be written through them.
+    """
+    path = os.path.join(home, store)
+    if os.path.islink(path):
+        target = outside(home, store, own=True)
+        return [TrustItem(store, os.readlink(path), LEADS, target)] if target else []
+    if not os.path.isdir(path):
+        return []
+    if os.path.lexists(os.path.join(path, STORE_FILE)):
+        store_id = id_of(path)
+        return [] if _marks(os.path.dirname(path), store_id) else [TrustItem(store, store_id, UNKNOWN, path)]
+    try:
+        links = [(f"{store}/{name}", os.path.join(path, name)) for name in sorted(links_in(path))]
+    except OSError as error:
+        raise failure(error, path) from None
+    return [TrustItem(key, os.readlink(link), LEADS, os.path.realpath(link)) for key, link in links]
+
+
+def id_of(folder: str) -> str:
+    """Return the id of the store in a folder, as the file next to the database says; empty if there is none."""
+    try:
+        with open(open_plain(os.path.join(folder, ID_FILE), os.O_NOFOLLOW), encoding="ascii") as file:
+            found = file.read(64).strip()
+    except (OSError, ValueError):
+        return ""
+    return found if len(found) == 32 and not set(found) - set("0123456789abcdef") else ""
+
+
+def know_store(home: str, store_id: str, *, trusted: bool = False) -> None:
+    """Mark a store as known. ``home``: the folder that its folder is in. ``trusted``: it was not created here.
+
+    Raise ``StoreUnavailable`` if the mark cannot be written anywhere.
+    """
+    *others, own = (os.path.join(folder, store_id) for folder in _mark_folders(home))
+    for path in others:
+        try:
+            return _write_mark(path, b"trusted\n" if trusted else b"")
+        except StoreUnavailable:
+            pass
+    _write_mark(own, b"trusted\n" if trusted else b"")
+
+
+def forget_store(home: str, store_id: str) -> list[str]:
+    """Remove the marks of a store that was trusted, not those of one that was created here. Return their paths."""
+    marks = [path for path in _marks(home, store_id) if os.path.getsize(path)]
+    for path in marks:
+        os.unlink(path)
+    return marks
+
+
+def _marks(home: str, store_id: str) -> list[str]:
+    paths = (os.path.join(folder, store_id) for folder in _mark_folders(home)) if store_id else ()
+    return [path for path in paths if os.path.isfile(path)]
+
+
+def _mark_folders(home: str) -> list[str]:
+    git = common_folder(home)
+    own = os.path.join(CALLER.user_folder, "known")
+    return [os.path.join(git, "leftoff"), own] if git else [own]
+
+
+def _write_mark(path: str, content: bytes) -> None:
+    """Write a file for this user alone."""
+    try:
+        os.makedirs(os.path.dirname(os.path.dirname(path)), mode=0o700, exist_ok=True)
+        write_private(path, [content])
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} cannot be written: {error.strerror}.",
+            hint="What you trust is kept in .git or in your own folder (XDG_STATE_HOME); "
+            "LEFTOFF_TRUST=1 trusts this time.",
+        ) from None
+
+
+# -- what was trusted
+
+_LARGEST = 1 << 20  # bytes of a file that we wrote
+
+
+class Remembered(NamedTuple):
+    """What was trusted, and in which file that is stored. Without ``item`` the file is damaged."""
+
+    path: str
+    project: str
+    item: TrustItem | None
+
+    def to_json(self) -> dict[str, Any]:
+        if self.item is None:
+            return {"path": self.path, "damaged": True}
+        return {"path": self.path, "project": self.project, **self.item.to_json()}
+
+
+def not_trusted(folder: str, items: Sequence[TrustItem]) -> list[TrustItem]:
+    """Return the items that the user has not said yes to."""
+    if not items or CALLER.trusts(folder):
+        return []
+    base = os.path.realpath(folder)
+    agreed = {item for item in items if _remembered(_path_of(folder, item))[1:] == (base, item)}
+    return [item for item in items if item.does == UNKNOWN or item not in agreed]
+
+
+def remember(folder: str, item: TrustItem, at: str) -> None:
+    """Store that the user said yes."""
+    import json
+
+    about = {"project": os.path.realpath(folder), **item._asdict(), "at": at}
+    _write_mark(_path_of(folder, item), json.dumps(about).encode())
+
+
+def remembered() -> list[Remembered]:
+    """Return every setting that this user trusted, and the files that are damaged."""
+    folder = os.path.join(CALLER.user_folder, "trust")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return [_remembered(os.path.join(folder, name)) for name in names if name[0] != "."]
+
+
+def _remembered(path: str) -> Remembered:
+    """Read a file of ours. One whose content does not match its name says nothing."""
+    import json
+
+    try:
+        with open(open_plain(path, os.O_NOFOLLOW), encoding="utf-8") as file:
+            about = json.loads(file.read(_LARGEST))
+        project, item = str(about["project"]), TrustItem(*(str(about[key]) for key in TrustItem._fields))
+    except (OSError, ValueError, TypeError, KeyError):
+        return Remembered(path, "", None)
+    return Remembered(path, project, item if _path_of(project, item) == path else None)
+
+
+def distrust(known: Remembered) -> None:
+    """Remove a yes."""
+    if os.path.exists(known.path):
+        os.unlink(known.path)
+
+
+def _path_of(folder: str, item: TrustItem) -> str:
+    about = repr((os.path.realpath(folder), item.key, item.value, item.target))
+    name = sha256(about.encode("utf-8", "surrogateescape")).hexdigest()
+    return os.path.join(CALLER.user_folder, "trust", name)

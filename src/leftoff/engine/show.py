@@ -1,0 +1,295 @@
+"""One run at one version: the whole document that `show` prints, pages of its steps, their graph, their times."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import merge
+from typing import Any, NamedTuple
+
+from leftoff.clock import iso, millis
+from leftoff.engine.find import Target
+from leftoff.engine.head_cache import need_run
+from leftoff.engine.run_info import LIMITS, RunInfo, health
+from leftoff.engine.run_reader import PROVED, Reader, need_version, seen_step
+from leftoff.model.codec import text
+from leftoff.model.ids import parent_of, quote_part, shown_step, with_item
+from leftoff.model.versions import Version, counts_of
+from leftoff.model.words import STANDS, STEP_STATUS
+from leftoff.store.base import Store, View
+from leftoff.store.rows import RunRow
+
+STEP_KEYS = (
+    "step", "title", "status", "attempt", "started_at", "completed_at", "outputs", "result", "error",
+)  # fmt: skip
+_OWN = ("variable", "item", "step", "artifact", "file")  # have a place of their own in the document
+_NO_ORDER = 1 << 40
+BEGINNING = 200  # entries of a list, if not all are wanted
+
+
+# -- the whole document
+
+
+def document(
+    store: Store,
+    target: Target,
+    now: int,
+    limits: tuple[int, int] = LIMITS,
+    whole: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """Return the run as listings have it, with its variables, steps, artifacts, files and records at that version.
+
+    ``whole``: of which other collections the values are wanted (``None``: of all). Of the rest the document has only
+    the keys, and of long lists only the beginning.
+    """
+    return store.read(lambda view: _document(store, view, target, (now, *limits), whole))
+
+
+def _document(
+    store: Store, view: View, target: Target, times: tuple[int, int, int], whole: Collection[str] | None
+) -> dict[str, Any]:
+    row = need_run(view, target.row.run, target.row.run_id)
+    seq = row.seq if target.version is None else target.version.seq
+    version = need_version(view, row.run, row.run_id, seq)
+    if seq == row.seq:
+        view.prove(row, PROVED)
+    reader = Reader(store, view, row.run, row.run_id, seq)
+    steps = reader.plain("step")
+    ordered = in_order(steps)
+    alive = health(row, view.lease(row.run), *times)
+    if seq != row.seq:
+        row = as_of(row, version, reader.plain("run"))
+    inner = inner_steps(steps)
+    leaves = {path: steps[path].get("status") for path in ordered if path not in inner}
+    working = (path for word in ("running", "waiting") for path in leaves if leaves[path] == word)
+    after = ("pending", "failed") if row.status in STANDS else ("pending",)  # see info.next_leaf
+    then = next((path for path in leaves if leaves[path] in after), None)
+    records = {
+        name: reader.plain(name) if whole is None or name in whole else dict.fromkeys(reader.keys(name))
+        for name in reader.collections()
+        if name not in _OWN
+    }
+    return {
+        **RunInfo(row, (next(working, None), then, alive)).to_json(),
+        "version": version.to_json(),
+        "variables": reader.plain("variable") if whole is None else reader.beginnings(BEGINNING),
+        "step_records": [step_record(path, steps[path], steps.get(parent_of(path))) for path in ordered],
+        "artifacts": [_named("name", key, about) for key, about in reader.plain("artifact").items()],
+        "files": [_named("path", key, about) for key, about in reader.plain("file").items()],
+        "records": {name: found for name, found in records.items() if found},
+    }
+
+
+def _named(key: str, name: str, about: Any) -> dict[str, Any]:
+    return {key: name, **about} if isinstance(about, dict) else {key: name, "value": about}
+
+
+def in_order(steps: Mapping[str, Any]) -> list[str]:
+    """Return step paths as they were declared: by the order of each part of the path."""
+
+    def rank(path: str) -> list[tuple[int, str]]:
+        out, at = [], -1
+        while True:
+            at = path.find("/", at + 1)
+            part = path if at < 0 else path[:at]
+            if part in steps:  # a folder that is not a step has no place
+                order = steps[part].get("order")
+                out.append((order if isinstance(order, int) else _NO_ORDER, part))
+            if at < 0:
+                return out
+
+    return sorted(steps, key=rank)
+
+
+def inner_steps(paths: Iterable[str]) -> set[str]:
+    """Return the paths that have others below them."""
+    out: set[str] = set()
+    for path in paths:
+        while (path := parent_of(path)) and path not in out:
+            out.add(path)
+    return out
+
+
+def step_record(path: str, record: dict[str, Any], above: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a step as documents have it: the keys that are always there, then the others. ``above``: the record of
+    the step that contains it."""
+    record = seen_step(record)
+    out = {key: record.get(key) for key in STEP_KEYS}
+    out["step"] = path
+    out["outputs"] = record.get("outputs") or []
+    out.update((key, value) for key, value in record.items() if key not in out and key != "order")
+    return out if "item" in out else with_item(out, path, above=above)
+
+
+def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:
+    """Return the listing's row as it was at an older version. ``own``: the `run` records of that version."""
+    card = {"created_at": iso(row.created_at), **own}
+    issue = card.pop("issue", None)
+    columns = (
+        row.run,
+        row.run_id,
+        row.n,
+        version.seq,
+        version.digest,
+        version.counts,
+        version.at,
+        row.created_at,
+        card.pop("workflow", row.workflow),
+        card.pop("branch", row.branch),
+        card.pop("status", row.status),
+        card.pop("title", None),
+        None if issue is None else str(issue),
+        card.pop("session_id", None),
+        text(card),
+        row.hidden,
+        version.checkpoint,
+    )
+    return RunRow(columns)
+
+
+# -- pages of steps
+
+FIRST = ("", "")
+
+
+class StepsWanted(NamedTuple):
+    """Which leaf steps: of these statuses (none: of all), with a text in their path, after a place in their order."""
+
+    status: Sequence[str] = ()
+    text: str = ""
+    after: tuple[str, str] = FIRST
+    limit: int = 50
+
+
+class StepPage(NamedTuple):
+    """Steps in declared order, as documents have them; where the next page begins, if there is one; and how many there
+    are of each status."""
+
+    steps: list[dict[str, Any]]
+    next: tuple[str, str] | None
+    counts: dict[str, int]
+
+
+def step_page(store: Store, target: Target, wanted: StepsWanted) -> StepPage:
+    """Return one page of a run's steps. Only what is on the page is read, except of an older version."""
+    work = _page_now if target.version is None else _page_then
+    return store.read(lambda view: work(store, view, target, wanted))
+
+
+def _page_now(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+    row = view.run_row(target.row.run) or target.row
+    words = (wanted.text, quote_part(wanted.text)) if wanted.text else FIRST
+    counts = counts_of(row.counts)
+    some = [word for word in wanted.status or STEP_STATUS if counts.get(word)]
+    found = list(
+        merge(*(view.leaf_page(row.run, word, wanted.after, words, wanted.limit + 1) for word in some))
+    )
+    on_page = found[: wanted.limit]
+    reader = Reader(store, view, row.run, row.run_id)
+    steps = [
+        step_record(path, reader.record("step", path), reader.record("step", parent_of(path)))
+        for _, path in on_page
+    ]
+    return StepPage(steps, on_page[-1] if len(found) > len(on_page) else None, counts)
+
+
+def _page_then(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+    """Read an older version whole; its places are numbers."""
+    steps = Reader(store, view, target.row.run, target.row.run_id, target.seq).plain("step")
+    inner = inner_steps(steps)
+    counts = dict.fromkeys(STEP_STATUS, 0)
+    found = []
+    for path in in_order(steps):
+        if path in inner:
+            continue
+        status = str(steps[path].get("status"))
+        counts[status] = counts.get(status, 0) + 1
+        has_text = wanted.text.casefold() in f"{path} {shown_step(path)}".casefold()
+        if has_text and (not wanted.status or status in wanted.status):
+            found.append(path)
+    begin = int(wanted.after[0]) if wanted.after[0].isascii() and wanted.after[0].isdigit() else 0
+    end = begin + wanted.limit
+    records = [step_record(path, steps[path], steps.get(parent_of(path))) for path in found[begin:end]]
+    return StepPage(records, (str(end), "") if len(found) > end else None, counts)
+
+
+# -- the graph
+
+MOST = 200  # nodes
+
+
+class GraphNode(NamedTuple):
+    """A step in the graph. ``before``: the steps it waits for. ``counts``: its items by status, if it has any."""
+
+    step: str
+    title: str
+    level: int
+    before: list[str]
+    status: str
+    counts: dict[str, int] = {}
+
+
+class StepGraph(NamedTuple):
+    """The nodes by level and order. ``left_out``: how many more there are."""
+
+    nodes: list[GraphNode]
+    left_out: int = 0
+
+
+def step_graph(store: Store, target: Target) -> StepGraph:
+    """Return the steps of a run as a graph. A run without a workflow file has its steps in a row.
+
+    A step with many items is one node with their counts.
+    """
+
+    def look(view: View) -> StepGraph:
+        row, nodes = target.row, list[GraphNode]()
+        reader = Reader(store, view, row.run, row.run_id)
+        graph = reader.record("context", "graph")
+        if not isinstance(graph.get("batches"), list):
+            page = step_page(store, Target(row, None), StepsWanted(limit=MOST))
+            for level, record in enumerate(page.steps):
+                path, title = record["step"], str(record.get("title") or shown_step(record["step"]))
+                before = [nodes[-1].step] if nodes else []
+                nodes.append(GraphNode(path, title, level, before, str(record.get("status"))))
+            return StepGraph(nodes, max(0, sum(page.counts.values()) - len(nodes)))
+        needs = graph["needs"] if isinstance(graph.get("needs"), dict) else {}
+        paths = [(str(path), level) for level, batch in enumerate(graph["batches"]) for path in batch]
+        for path, level in paths[:MOST]:
+            record = reader.record("step", path)
+            told = record.get("title")
+            title = told if isinstance(told, str) and told else shown_step(path)
+            before = [str(each) for each in needs.get(path) or []]
+            below = view.leaf_counts(row.run, path) if view.has_below(row.run, path) else {}
+            nodes.append(GraphNode(path, title, level, before, str(record.get("status") or "pending"), below))
+        return StepGraph(nodes, max(0, len(paths) - MOST))
+
+    return store.read(look)
+
+
+# -- times
+
+
+def timing(store: Store, row: RunRow, now: int) -> dict[str, float | None]:
+    """Return seconds: ``used`` by steps so far, ``estimated`` for all that have an estimate, ``left`` of it."""
+    steps = store.read(lambda view: Reader(store, view, row.run, row.run_id).plain("step"))
+    inner = inner_steps(steps)
+    used, known = 0.0, []
+    for path, record in steps.items():
+        if path not in inner:
+            took, estimate = _used(record, now), record.get("estimate")
+            used += took
+            if isinstance(estimate, (int, float)) and not isinstance(estimate, bool):
+                known.append((float(estimate), took, record.get("status") in ("completed", "skipped")))
+    if not known:
+        return {"used": used, "estimated": None, "left": None}
+    left = sum(max(0.0, estimate - took) for estimate, took, done in known if not done)
+    return {"used": used, "estimated": sum(estimate for estimate, _, _ in known), "left": left}
+
+
+def _used(record: Mapping[str, Any], now: int) -> float:
+    began, ended = millis(record.get("started_at")), millis(record.get("completed_at"))
+    if began is None or record.get("status") == "pending":
+        return 0.0
+    if ended is None and record.get("status") != "running":
+        return 0.0
+    return max(0.0, (ended if ended is not None else now) - began) / 1000

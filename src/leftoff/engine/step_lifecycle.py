@@ -1,0 +1,335 @@
+"""The life of a step's record: each change of its status, what that clears, and what is stored next to it.
+
+This is the only writer of step records. The first part is functions from a record to its next one, without I/O. The
+second part puts records into a change set: with the `error` record of the same key, which is written when a step fails
+or is blocked and deleted once it is done or skipped; and with the status of the run, which is blocked while a step of
+it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from leftoff.clock import iso
+from leftoff.engine.head_cache import need_run
+from leftoff.engine.run_reader import Reader
+from leftoff.model.changes import LAST, NOTHING, Change, ChangeSet
+from leftoff.model.codec import holes, text
+from leftoff.model.frozen import Mark, place_of
+from leftoff.model.ids import parent_of, shown_step
+from leftoff.model.versions import counts_of
+from leftoff.model.words import ONCE_MORE, STEP_ENDED
+from leftoff.store.base import Store, View
+from leftoff.store.rows import RunRow
+
+Record = dict[str, Any]
+
+# What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
+_ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until", "why"))
+# What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
+OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "typed", "outputs", "cache", "digest", "args"}
+_SAID = _ON_THE_WAY | {"result", "typed"}
+_ENDED = _ON_THE_WAY | {ONCE_MORE}
+_OVER_AND_DUE = frozenset(("completed_at", "waits_until"))
+_IN_FLIGHT = ("running", "waiting", "blocked")  # a report on one of these is about the same try
+_SHOWN = 3
+
+
+def _without(record: Record, words: Iterable[str]) -> Record:
+    return {key: value for key, value in record.items() if key not in words}
+
+
+# -- from a record to the next
+
+
+def declare(order: int, known: Record | None = None) -> Record:
+    """Return a step that is to be done."""
+    return {"status": "pending", "order": order, **(known or {})}
+
+
+def start(record: Record, now: str, attempt: int | None = None) -> Record:
+    """Begin a try, with nothing left of the one before it. ``attempt``: its number, if the caller counts them."""
+    tried = _tries(record)
+    # Before the first try, a report may have said what the step will write.
+    out = _without(record, OF_A_TRY if tried else OF_A_TRY - {"outputs"})
+    return {**out, "status": "running", "attempt": attempt or tried + 1, "started_at": now}
+
+
+def ensure_try(record: Record, now: str) -> Record:
+    """Prepare a step for a report that it has ended. If no report said that it began, its try begins now."""
+    if record.get("status") in _IN_FLIGHT:
+        return record
+    return {**record, "attempt": _tries(record) + 1, "started_at": now}
+
+
+def _tries(record: Record) -> int:
+    number = record.get("attempt")
+    return number if isinstance(number, int) else 0
+
+
+def enter(record: Record, now: str) -> Record:
+    """Set a step that contains others running, with the first of them; it began when that first was so."""
+    began = None if record.get("status") in STEP_ENDED else record.get("started_at")
+    return {**_without(record, _OVER_AND_DUE), "status": "running", "started_at": began or now}
+
+
+def complete(record: Record, now: str, result: Any = NOTHING, *, typed: bool = False) -> Record:
+    """Set a step completed. ``typed``: the result stands for a value that is not JSON."""
+    out = {**_without(record, _ENDED), "status": "completed", "completed_at": now}
+    if result is not NOTHING:
+        out["result"] = result
+        out.pop("typed", None)
+        if typed:
+            out["typed"] = True
+    return out
+
+
+def skip(record: Record, now: str) -> Record:
+    """Set a step skipped."""
+    return {**_without(record, _ENDED), "status": "skipped", "completed_at": now}
+
+
+def fail(record: Record, now: str, error: Record | None = None) -> Record:
+    """Set a step failed. A step that contains others fails with them, and has no error of its own."""
+    out = {**_without(record, _ON_THE_WAY), "status": "failed", "completed_at": now}
+    return out if error is None else {**out, "error": error}
+
+
+def block(record: Record, error: Record) -> Record:
+    """Set a step blocked: a person has to do something before it can continue."""
+    return {**_without(record, _ON_THE_WAY), "status": "blocked", "error": error}
+
+
+def wait(record: Record, now: str) -> Record:
+    """Set a step waiting: a person has to decide it, or to do it."""
+    return {**_without(record, OF_A_TRY), "status": "waiting", "started_at": now}
+
+
+def put_back(record: Record, interrupted_at: str | None = None) -> Record:
+    """Set a step pending for the next driver, and keep how its last try ended. That may have been cut off."""
+    out = {**_without(record, _OVER_AND_DUE), "status": "pending"}
+    return out if interrupted_at is None else {**out, "interrupted_at": interrupted_at}
+
+
+def retry(record: Record) -> Record:
+    """Set a step pending for the same driver, or because it is unblocked: what the last try said is dropped."""
+    return {**_without(record, _SAID), "status": "pending"}
+
+
+def forget(record: Record) -> Record:
+    """Set a step pending as if its try had never been made."""
+    return {**_without(record, OF_A_TRY), "status": "pending"}
+
+
+def redo(record: Record) -> Record:
+    """Set a step that was done, or may have been, pending again, though others that need it are done."""
+    return {**_without(record, OF_A_TRY), "status": "pending", ONCE_MORE: True}
+
+
+def put_over(record: Record, value: Record) -> Record:
+    """Return the record that a user gives: the step keeps its status and its place, unless that says otherwise.
+
+    What a person decides stays theirs; only the runner says what a later run may reuse.
+    """
+    said = _without(value, ("cache",))
+    out = {"status": record.get("status", "pending"), "order": record.get("order"), **said}
+    return {**out, "kind": "approval"} if record.get("kind") == "approval" else out
+
+
+def decides(value: Record) -> bool:
+    """Return whether a record that a user gives says more of a step than that it is pending, or waits."""
+    return value.get("status") not in (None, "pending", "waiting")
+
+
+_ENDS: dict[str, Callable[[Record, str], Record]] = {"completed": complete, "failed": fail, "skipped": skip}
+
+
+def end(record: Record, status: str, now: str) -> Record:
+    """End a step that contains others, with the last of them."""
+    return _ENDS[status](record, now)
+
+
+def run_status(status: str, *, blocked: bool) -> str:
+    """Return a run's status. It is blocked while a step of it is, unless it is paused or finished."""
+    if blocked:
+        return "blocked" if status in ("running", "failed") else status
+    return "running" if status == "blocked" else status
+
+
+def merged(first: object, then: Iterable[str]) -> list[Any]:
+    """Return outputs, each once."""
+    return list(dict.fromkeys([*(first if isinstance(first, list) else ()), *then]))
+
+
+def why_failed(record: Mapping[str, Any]) -> str:
+    """Return what is recorded of why a step failed, or is blocked."""
+    error = record.get("error")
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or "no reason was given")
+
+
+# -- writing
+
+
+def put(changes: ChangeSet, path: str, record: Record) -> Change:
+    """Set a step's record when nothing is stored next to it: a new one, facts about it, what a document says."""
+    return changes.put("step", path, record)
+
+
+def move(changes: ChangeSet, path: str, record: Record, now: str) -> Change:
+    """Set a step's record after its status changed.
+
+    If it has ended its `error` record goes, whether or not this process knows of one: another may have written it.
+    """
+    change = changes.put("step", path, record)
+    status, error = record["status"], record.get("error")
+    if status in ("failed", "blocked") and isinstance(error, dict):
+        about = {"step": path, "status": status, "at": now, "attempt": record.get("attempt")}
+        changes.put("error", path, {**about, **error})
+    elif status in STEP_ENDED:
+        changes.delete("error", path)
+        if change.secret is not NOTHING:
+            _say_redacted(path, change)
+    return change
+
+
+said: set[tuple[str, str]] = set()  # steps and fields that this process has reported of a run
+
+
+def _say_redacted(path: str, change: Change) -> None:
+    """Print which fields of a step's result are not stored: once for all items of a batch."""
+    found: dict[str, list[Any]] = {}  # the first place of each field
+    total, name = 0, parent_of(path) or path
+    for hole in holes(change.stored):
+        if hole[0] == "result" and not _was_redacted(change.secret, hole):
+            total += 1
+            found.setdefault(place_of(key if isinstance(key, str) else 0 for key in hole), hole[1:])
+    if all((name, field) in said for field in found):
+        return
+    said.update((name, field) for field in found)
+    some = list(found.values())[:_SHOWN]
+    more = f" and {total - len(some)} more" if total > len(some) else ""
+    words = {next((key for key in hole[::-1] if isinstance(key, str)), f"{path}.result"): 0 for hole in some}
+    places = ", ".join(place_of(hole).lstrip(".") or "all of it" for hole in some)
+    line = (
+        f"leftoff: the result of step {shown_step(path)} is stored without what looks like a secret: {places}{more}. "
+        f"To store it, allow it in leftoff.toml: [redaction] allow = [{', '.join(map(text, words))}]"
+    )
+    try:
+        print("".join(c if c.isprintable() else "\ufffd" for c in line), file=sys.stderr)
+    except OSError:  # stderr is closed
+        pass
+
+
+def _was_redacted(value: Any, place: list[Any]) -> bool:
+    """Return whether an entry came with the mark: it was read from a run, and reported when it was first recorded."""
+    for key in place:
+        if isinstance(value, dict) and key not in value:  # a secret in the key was masked
+            return False
+        value = value[key]
+    return isinstance(value, Mark)
+
+
+def remove_step(changes: ChangeSet, path: str) -> None:
+    """Delete a step, with what is stored next to it."""
+    for collection in ("step", "approval", "error"):
+        changes.delete(collection, path)
+
+
+def check(path: str, record: Record) -> None:
+    """Raise ``Invalid`` if such a record cannot be stored."""
+    ChangeSet().put("step", path, record)
+
+
+class Steps:
+    """The steps of one run inside a transaction, as its changes leave them."""
+
+    def __init__(self, reader: Reader, changes: ChangeSet, at: int) -> None:
+        self.changes = changes
+        self.at = at
+        self.now = iso(at)
+        self._reader = reader
+        self._seen: dict[str, Record | None] = {}
+        self._blocked = 0  # how many more are blocked than before
+
+    def all(self) -> dict[str, Record]:
+        """Return every step by its path, before any change."""
+        found = self._reader.plain("step")
+        self._seen = {**found, **self._seen}
+        return found
+
+    def get(self, path: str) -> Record | None:
+        """Return a step's record as the changes leave it."""
+        if path not in self._seen:
+            found = self._reader.value("step", path)
+            self._seen[path] = found.plain if found is not None else None
+        return self._seen[path]
+
+    def get_or_new(self, path: str) -> Record:
+        """Return a step's record; for one that is not there, its place."""
+        found = self.get(path)
+        return found if found is not None else {"order": self._next_order(path)}
+
+    def is_approval(self, path: str) -> bool:
+        """Return whether a person decides this step."""
+        record = self.get(path)
+        if record is not None and record.get("kind") == "approval":
+            return True
+        return self._reader.view.row(self._reader.run, "approval", path) is not None
+
+    def move(self, path: str, record: Record) -> None:
+        """Set a step's record after its status changed, and what is stored next to it."""
+        before = self.get(path)
+        move(self.changes, path, record, self.now)
+        self._seen[path] = record
+        self._settle_run(before, record.get("status"))
+
+    def put(self, path: str, record: Record) -> None:
+        """Set facts about a step, which leave its status as it is."""
+        put(self.changes, path, record)
+        self._seen[path] = record
+
+    def declare(self, steps: Iterable[tuple[str, Record]]) -> None:
+        """Add the steps that the run does not have yet, after the others at their place; change none that it has."""
+        places: dict[str, int] = {}
+        for path, known in steps:
+            if self.get(path) is None:
+                parent = parent_of(path)
+                places[parent] = places[parent] + 1 if parent in places else self._next_order(path)
+                self.put(path, declare(places[parent], known))
+
+    def remove(self, path: str) -> None:
+        """Delete a step, with what is stored next to it."""
+        before = self.get(path)
+        remove_step(self.changes, path)
+        self._seen[path] = None
+        self._settle_run(before, None)
+
+    def _settle_run(self, record: Record | None, after: object) -> None:
+        """Set the status of the run if a step was blocked or is blocked no more."""
+        before = record.get("status") if record is not None else None
+        if (before == "blocked") == (after == "blocked"):
+            return
+        self._blocked += 1 if after == "blocked" else -1
+        row = need_run(self._reader.view, self._reader.run, self._reader.run_id)
+        status = run_status(row.status, blocked=counts_of(row.counts)["blocked"] + self._blocked > 0)
+        if status != row.status or ("run", "status") in self.changes.changes:
+            self.changes.put("run", "status", status)
+
+    def _next_order(self, path: str) -> int:
+        """Return the place of a step that was not declared: after the others below the same step."""
+        view, run, above = self._reader.view, self._reader.run, parent_of(path)
+        while above and view.row(run, "step", above) is None:
+            above = parent_of(above)
+        prefix = view.row(run, "step", above) if above else None
+        outer = f"{prefix[2]}/" if prefix is not None and prefix[2] else ""
+        last = view.last_order(run, outer)
+        number = last[len(outer) :].partition("/")[0] if last is not None else ""
+        return min(int(number) + 1, LAST) if number.isdigit() else 0
+
+
+def steps_in(store: Store, view: View, row: RunRow, changes: ChangeSet, at: int) -> Steps:
+    """Return the steps of a run, to change them in this transaction."""
+    return Steps(Reader(store, view, row.run, row.run_id), changes, at)

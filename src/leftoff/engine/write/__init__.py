@@ -1,1 +1,0 @@
-"""Writing: the commit, what it applies, who may make it, and reports."""

@@ -1,0 +1,347 @@
+"""Take a document that somebody changed into its run: a three-way merge of records, in one commit.
+
+All three sides (the version that the file was written from, the store's present, the file) are compared as the document
+says them, so a record that the protocol has no field for is never taken for a deletion. If both sides changed the same
+field, the store's value stays and a `conflict` record says what was refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from leftoff.clock import iso
+from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.file_state import hash_file
+from leftoff.engine.imported_runs import redacted_records
+from leftoff.engine.put_records import decides_step
+from leftoff.engine.report_commit import Reported, beat, report
+from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import AS_WRITTEN
+from leftoff.protocols.document_draft import Decoded, Records, Source, State, text_of
+from leftoff.protocols.loose_values import Repairs
+from leftoff.protocols.protocol import (
+    IMPORTED,
+    Dialect,
+    as_said,
+    base_of,
+    need_known,
+    own_alias,
+    own_id,
+    read,
+    renewed,
+    respelt,
+    same,
+    state_at,
+    write,
+)
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:
+    from leftoff.model.changes import Scrubber
+
+Find = Callable[[View], RunRow]
+Address = tuple[str, str]
+
+MOST_AHEAD_MS = 60_000  # of another clock
+MOST_HASHED = 8 << 20  # bytes of files that are read while others wait for the sync
+HASHED = 64 << 20  # bytes of files that are read for one imported document
+GONE: Any = object()  # there is no such record, or field
+
+
+# -- merging records
+
+
+@dataclass
+class Contradiction:
+    """A record, or one field of it, that both sides changed."""
+
+    address: Address
+    field: str | None
+    ours: Any
+    theirs: Any
+
+    @property
+    def name(self) -> str:
+        name = "/".join(self.address)
+        return f"{name}.{self.field}" if self.field is not None else name
+
+
+@dataclass
+class Edits:
+    """What a merge changes: whole records, fields of records, and what it refused."""
+
+    records: dict[Address, Any] = field(default_factory=dict)  # GONE: delete it
+    fields: dict[Address, dict[str, Any]] = field(default_factory=dict)
+    contradictions: list[Contradiction] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.fields or self.contradictions)
+
+
+def merge(base: Records, ours: Records, theirs: Records) -> Edits:
+    edits = Edits()
+    for address in sorted({*base, *theirs}):
+        before, mine, after = (side.get(address, GONE) for side in (base, ours, theirs))
+        if same(before, after) or same(mine, after):
+            continue
+        form = address == ("extra", AS_WRITTEN)  # says how the file is written: the file's own counts
+        if not form and isinstance(before, dict) and isinstance(mine, dict) and isinstance(after, dict):
+            changed: dict[str, Any] = {}
+            for name in sorted({*before, *after}):
+                old, own, new = (side.get(name, GONE) for side in (before, mine, after))
+                if same(old, new) or same(own, new):
+                    continue
+                if same(old, own):
+                    changed[name] = new
+                else:
+                    edits.contradictions.append(Contradiction(address, name, own, new))
+            if changed:
+                edits.fields[address] = changed
+        elif form or same(before, mine):
+            edits.records[address] = after
+        else:
+            edits.contradictions.append(Contradiction(address, None, mine, after))
+    return edits
+
+
+def undecided(edits: Edits, stored: Records) -> list[str]:
+    """Drop the edits that would decide an approval, or change a decision. Return the steps."""
+    found = []
+    for address in [*edits.records, *edits.fields]:
+        collection, path = address
+        if collection not in ("step", "approval"):
+            continue
+        said, step = (stored.get((name, path)) for name in ("approval", "step"))
+        decides = collection == "approval" and isinstance(said, dict) and "status" in said
+        if isinstance(step, dict) and step.get("kind") == "approval" and not decides_step(step):
+            given = edits.records.get(address, edits.fields.get(address))
+            after = {**step, **given} if isinstance(given, dict) else {}
+            decides = collection == "approval" or decides_step(after) or after.get("kind") != "approval"
+        if decides:
+            edits.records.pop(address, None)
+            edits.fields.pop(address, None)
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+# -- the commit
+
+
+@dataclass
+class DocumentEdit:
+    """A changed document on its way into a run. ``project``: the folder of the files that it names.
+
+    ``base``: the document that it was changed from; ``edited``: that one was written by somebody else. ``run_id``: the
+    run that it must belong to. ``origin``: the `run` record about where it came from. After `report`, ``edits`` is the
+    result of the merge, and ``redacted`` names the records with secrets.
+    """
+
+    store: Store
+    project: str
+    scrubber: Scrubber | None
+    dialect: Dialect
+    document: dict[str, Any]
+    source: Source
+    repairs: Repairs
+    base: dict[str, Any] | None = None
+    origin: dict[str, Any] | None = None
+    run_id: str | None = None
+    trigger: str = "external"
+    edited: bool = False
+    hashes: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    edits: Edits = field(default_factory=Edits, init=False)
+    redacted: list[str] = field(default_factory=list, init=False)
+    beat: int | None = field(default=None, init=False)
+
+    def report(self, find: Find, at: int) -> Reported:
+        """Merge the document into a run. Raise ``NotFound`` if it belongs to another one."""
+        row = self.store.read(find)
+        head = self.store.read(lambda view: state_at(self.store, view, row, self.dialect))
+        known = [about.get("path") for about in head.of("artifact").values() if isinstance(about, dict)]
+        new = {
+            (collection, key): about
+            for (collection, key), about in self._read(write(self.dialect, head), head).records.items()
+            if collection == "artifact" and isinstance(about, dict) and about.get("path") not in known
+        }
+        self.hashes = hash_named_files(self.project, self.source, new, MOST_HASHED)
+        done = report(self.store, find, self._make, Terms(at), scrubber=self.scrubber)
+        take_beat(self.store, find, self.beat, at)
+        return done
+
+    def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        head = state_at(self.store, tx, row, self.dialect)
+        present = write(self.dialect, head)
+        theirs = self._read(present, head)
+        if self.run_id is not None and theirs.run_id != self._said_id(present, head):
+            raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
+        self.beat = theirs.beat
+        theirs.records = masked(theirs.records, self.scrubber, self.repairs)
+        ours = as_said(self.dialect, head, self.source, head)
+        self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
+        stored = head.records
+        self._drop_unchanged(edits, stored)
+        for path in undecided(edits, stored):
+            self.repairs.add(
+                f"step {path} has a decision that only a person takes; a file does not decide it."
+            )
+        own = own_id(self.dialect, theirs)
+        if not edits and (own is None or tx.aliased(own, row.run) is not None):
+            return None
+        edits.records = with_hashes(edits.records, self.hashes, self.source.modified)
+        self._apply(edits, stored, changes, self.source.modified or theirs.at)
+        current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
+        names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
+        self.redacted = redacted_records(changes)
+        number = len([address for address in edits.records if address[1] != AS_WRITTEN]) + len(edits.fields)
+        note = f"{self.source.name} was changed: {number} record{'' if number == 1 else 's'}"
+        note += f", {len(edits.contradictions)} in conflict" if edits.contradictions else ""
+        return Seal(self.trigger, note=note, aliases=tuple(names))
+
+    def _apply(self, edits: Edits, stored: Records, changes: ChangeSet, at: int) -> None:
+        for address, value in edits.records.items():
+            if value is not GONE:
+                changes.put(*address, value)
+            elif address in stored:
+                changes.delete(*address)
+        for address, fields in edits.fields.items():
+            known = stored.get(address)
+            new = {**known, **fields} if isinstance(known, dict) else fields
+            changes.put(*address, {key: value for key, value in new.items() if value is not GONE})
+        for both in edits.contradictions:
+            name = both.field or both.address[1]
+            about = {
+                "kind": "mirror",
+                "status": "open",
+                "record": both.name,
+                "kept": self._scrubbed(name, both.ours) if both.ours is not GONE else None,
+                "refused": self._scrubbed(name, both.theirs) if both.theirs is not GONE else None,
+                "path": self.source.path,
+                "at": iso(at),
+            }
+            changes.put("conflict", f"{self.dialect.name}:{both.name}"[:1000], about)
+        if self.origin is not None:
+            changes.put("run", IMPORTED, self.origin)
+
+    def _scrubbed(self, name: str, value: Any) -> Any:
+        """Return a value as it is stored. Whether it is a secret depends on its own name."""
+        if value is GONE or self.scrubber is None:
+            return value
+        return self.scrubber.scrub(name, value)[0]
+
+    def _drop_unchanged(self, edits: Edits, stored: Records) -> None:
+        """Drop edits that leave what is stored as it is: the base and the store have no secrets, the file has them."""
+        for at, value in list(edits.records.items()):
+            if stored.get(at, GONE) == self._scrubbed(at[1], value):
+                del edits.records[at]
+        for at, fields in list(edits.fields.items()):
+            known = stored[at] if isinstance(stored.get(at), dict) else {}
+            for name, value in list(fields.items()):
+                if known.get(name, GONE) == self._scrubbed(name, value):
+                    del fields[name]
+            if not fields:
+                del edits.fields[at]
+
+    def _read(self, present: dict[str, Any], head: State) -> Decoded:
+        """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""
+        document = respelt(self.document, self.dialect.keys, self.repairs)
+        need_known(self.dialect, document, self.source)
+        document = self.dialect.filled(document, present)
+        theirs = read(self.dialect, document, self.source, self.repairs, head)
+        if self.dialect.derived and self.base is not None:
+            computed = self.dialect.encode(theirs.state())
+            document = renewed(document, self.base, computed, self.dialect.derived)
+            theirs = read(self.dialect, document, self.source, Repairs(), head)
+        return theirs
+
+    def _said_id(self, present: dict[str, Any], head: State) -> str:
+        """Return the id in a document of this run: several runs of one task have the same."""
+        for document in (self.base, present):
+            try:
+                if document is not None:
+                    return read(self.dialect, document, self.source, Repairs(), head).run_id
+            except LeftoffError:
+                continue
+        return head.run_id
+
+    def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
+        """Return what the document was changed from: a version of ours, the base document, else the present."""
+        base = None
+        if self.base is not None:
+            base = read(self.dialect, self.base, self.source, Repairs(), head)
+            base.records = masked(base.records, self.scrubber, Repairs())
+            stamps_agree = (base.at, base.aliases) == (theirs.at, theirs.aliases)
+            if self.edited and stamps_agree:
+                return base.records  # a second edit of a file that has no new stamp of ours yet
+        version = base_of(self.store, tx, row, self.dialect, theirs)
+        if version is not None:
+            return as_said(self.dialect, version, self.source, head)
+        return base.records if base is not None else ours
+
+
+def take_beat(store: Store, find: Find, at: int | None, now: int) -> None:
+    """Store the heartbeat of a document if it is later than the known one."""
+    if at is None or at > now + MOST_AHEAD_MS:
+        return
+    row = store.read(find)
+    lease = store.read(lambda view: view.lease(row.run))
+    if at > row.updated_at and at > (lease.beat or 0 if lease is not None else 0):
+        beat(store, find, at)
+
+
+def masked(records: Records, scrubber: Scrubber | None, repairs: Repairs) -> Records:
+    """Return records whose notes have their secrets masked. Only the secret is left out of a note, not the note."""
+    if scrubber is None:
+        return records
+    out = dict(records)
+    for (collection, key), value in records.items():
+        text = text_of(value) if collection == "note" else ""
+        if text and (clean := scrubber.mask(text)) != text:
+            out[collection, key] = {**value, "text": clean} if isinstance(value, dict) else clean
+            repairs.add(f"note/{key} holds what looks like a secret, which is not stored.")
+    return out
+
+
+# -- the files that a document names
+
+
+def hash_named_files(
+    project: str, source: Source, records: Records, most: int = HASHED
+) -> dict[str, dict[str, Any]]:
+    """Return hash and size of the files that artifacts name, if they are in the project and not too large together.
+
+    A path starts at the project's folder or at the document. Never called in a transaction: that must not wait.
+    """
+    out: dict[str, dict[str, Any]] = {}
+    root = os.path.join(os.path.realpath(project), "")
+    for (collection, _), about in records.items():
+        path = about.get("path") if collection == "artifact" and isinstance(about, dict) else None
+        if not isinstance(path, str) or "\0" in path or path in out:
+            continue
+        for start in (project, os.path.join(project, os.path.dirname(source.path))):
+            full = os.path.realpath(os.path.join(start, path))
+            if os.path.isfile(full) and full.startswith(root):
+                try:
+                    if os.path.getsize(full) <= most:
+                        digest, size = hash_file(full)
+                        most -= size
+                        out[path] = {"hash": f"sha256:{digest.hex()}", "size": size}
+                except (OSError, StoreUnavailable):
+                    pass
+                break
+    return out
+
+
+def with_hashes(records: Records, hashes: dict[str, dict[str, Any]], now: int) -> Records:
+    """Return the records, with the hashes of the files in their artifacts."""
+    seen = {"captured": False, "captured_at": iso(now)}
+    return {
+        (collection, key): {**about, **hashes[about["path"]], **seen}
+        if collection == "artifact" and isinstance(about, dict) and str(about.get("path")) in hashes
+        else about
+        for (collection, key), about in records.items()
+    }

@@ -1,0 +1,410 @@
+"""Import a protocol's files: find them, read them, report repairs, and create or update runs. A run comes in whole."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leftoff import log
+from leftoff.engine.commit import Seal
+from leftoff.engine.imported_runs import (
+    ImportedVersion,
+    create_runs,
+    imported_versions,
+    redacted_records,
+    weight,
+)
+from leftoff.engine.tracking import relative
+from leftoff.errors import Conflict, LeftoffError
+from leftoff.model.codec import sha256
+from leftoff.model.words import TRIGGERS
+from leftoff.protocols.document_draft import Decoded, Source
+from leftoff.protocols.document_edit import (
+    DocumentEdit,
+    hash_named_files,
+    masked,
+    take_beat,
+    with_hashes,
+)
+from leftoff.protocols.document_text import read_bytes, read_document
+from leftoff.protocols.loose_values import Reject, Rejected, Repairs, rejecting, shown
+from leftoff.protocols.protocol import IMPORTED, Dialect, read, run_named
+from leftoff.protocols.registry import dialects, recognise
+from leftoff.store.base import Store
+from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:
+    from leftoff.model.changes import Scrubber
+
+MOST_FILES = 100_000
+TOGETHER = 600  # records that are written in one transaction
+_SKIPPED = frozenset((".git", ".leftoff", "node_modules", ".venv", "__pycache__"))
+_SUFFIXES = (".json", ".yaml", ".yml", ".yaml.gz", ".json.gz")
+_LONGEST_POINTER = 300  # bytes of a file that holds the name of another
+_POINTER = re.compile(r"[^\n/\0]{1,255}\Z")
+
+
+# -- finding files
+
+
+@dataclass
+class Loaded:
+    """One document as it was read, the hash of its bytes, and the trigger of its checkpoint."""
+
+    document: dict[str, Any]
+    source: Source
+    repairs: Repairs
+    hash: str
+    trigger: str | None = None
+
+
+class Unit(NamedTuple):
+    """The files that make up one run."""
+
+    dialect: Dialect
+    paths: list[str]
+
+    def load(self, path: str) -> Loaded:
+        """Read one of the files."""
+        repairs, data = Repairs(), read_bytes(path)
+        document = read_document(data, path, repairs)
+        modified = int(os.stat(path).st_mtime * 1000)
+        source = Source(path, modified, **self.dialect.hints(os.path.abspath(path)))
+        return Loaded(document, source, repairs, sha256(data).hexdigest())
+
+
+def find_units(paths: list[str], wanted: Dialect | None, reject: Reject) -> Iterator[Unit]:
+    """Return what files and folders hold, run by run."""
+    for path in paths:
+        units: list[Unit] = []
+        with rejecting(path, reject):
+            units = _in_folder(path, wanted, reject) if os.path.isdir(path) else _one_file(path, wanted)
+        yield from units
+
+
+def _in_folder(folder: str, wanted: Dialect | None, reject: Reject) -> list[Unit]:
+    """Return the files that are where a protocol stores them; if there are none, files known by their content."""
+    files = documents_under(folder)
+    units: list[Unit] = []
+    taken: set[str] = set()
+    for each in [wanted] if wanted is not None else dialects():
+        own = [path for path in files if path not in taken and each.owns(os.path.abspath(path))]
+        taken.update(own)
+        units += [Unit(each, paths) for paths in each.group(own)]
+    if taken:
+        return units
+    near = [path for path in files if wanted is not None or os.path.dirname(path) == folder.rstrip("/")]
+    if not near:
+        here = f"none of the {len(files)} files in it lies where" if files else "nothing in it lies where"
+        raise Rejected(
+            f"{folder}: {here} a dialect keeps its checkpoints.",
+            hint="Name the file itself, or say what it is: --dialect D.",
+        )
+    for path in near:
+        with rejecting(path, reject):
+            units += _one_file(path, wanted)
+    return units
+
+
+def documents_under(folder: str) -> list[str]:
+    """Return the files of a folder that may be documents, by path. A pointer to one of them is left out."""
+    found: list[str] = []
+    for parent, folders, names in os.walk(folder.rstrip("/") or "/"):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        found += [os.path.join(parent, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
+        if len(found) > MOST_FILES:
+            raise Rejected(f"{folder} has more than {MOST_FILES:,} files; name the ones that are meant.")
+    real = {os.path.realpath(path) for path in found if not os.path.islink(path)}
+    return [path for path in found if not _points_to_one_of(path, real)]
+
+
+def _points_to_one_of(path: str, files: set[str]) -> bool:
+    if os.path.islink(path):
+        return os.path.realpath(path) in files
+    try:
+        target = _pointed(path)
+    except LeftoffError:  # reported when it is read
+        return False
+    return target != path and os.path.realpath(target) in files
+
+
+def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
+    """Return a file that the user named. Its content says what it is."""
+    path = _pointed(path)
+    document = read_document(read_bytes(path), path, Repairs())
+    found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
+    units = [Unit(found, paths) for paths in found.group([path])]
+    if not units or not found.accepts(document, os.path.abspath(path)):
+        keys = ", ".join(shown(key) for key in list(document)[:5])
+        raise Rejected(
+            found.foreign(path, keys),
+            hint="Nothing of it was imported. `leftoff dialects` shows what the files of each one look like.",
+        )
+    return units
+
+
+def _pointed(path: str) -> str:
+    """Return the file that a text file `latest…` names, in the same folder; else the path itself."""
+    if not os.path.basename(path).startswith("latest") or os.path.islink(path):
+        return path
+    data = read_bytes(path, _LONGEST_POINTER)
+    try:
+        name = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        return path
+    if name[:1] == name[-1:] == '"':  # a JSON text
+        name = name[1:-1]
+    if not _POINTER.match(name) or name in (".", ".."):
+        return path
+    for suffix in ("", *_SUFFIXES):  # some hold the id
+        target = os.path.join(os.path.dirname(path), name + suffix)
+        if os.path.isfile(target) and not os.path.islink(target) and not os.path.samefile(target, path):
+            return target
+    return path
+
+
+# -- importing
+
+
+@dataclass
+class ImportedRun:
+    """A run that is imported: its documents in order, and what is reported about them."""
+
+    dialect: Dialect
+    path: str
+    run_id: str
+    loaded: list[Loaded] = field(default_factory=list)
+    decoded: list[Decoded] = field(default_factory=list)
+    repairs: Repairs = field(default_factory=Repairs)
+    new: bool = True
+    changed: bool = True
+
+    def let_go(self) -> None:
+        """Free the documents after they were imported: there may be many others."""
+        self.loaded, self.decoded = [], []
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "path": self.path,
+            "dialect": self.dialect.name,
+            "repairs": self.repairs.lines,
+            "new": self.new,
+            "changed": self.changed,
+        }
+
+
+class Importer:
+    """One import into one store. ``reject(path, error)`` is called for each file that is not imported."""
+
+    def __init__(
+        self, store: Store, project: str, scrubber: Scrubber | None, now: int, reject: Reject
+    ) -> None:
+        self._follower = store.follower
+        self.store = store if self._follower is None else self._follower.store
+        self.project = project
+        self.scrubber = scrubber
+        self.now = now
+        self._reject = reject
+        self._rejected = 0
+
+    def reject(self, path: str, error: LeftoffError) -> None:
+        self._rejected += 1
+        self._reject(path, error)
+
+    def read(
+        self, paths: list[str], wanted: Dialect | None, *, strict: bool = False
+    ) -> Iterator[ImportedRun]:
+        """Return the runs of files and folders, one after the other. Writes nothing."""
+        for unit in find_units(paths, wanted, self.reject):
+            found: list[ImportedRun] = []
+            with rejecting(unit.paths[0], self.reject):
+                before, found = self._rejected, self._unit(unit)
+                if not found and self._rejected == before:
+                    raise Rejected(f"{unit.paths[0]} holds no checkpoint of {unit.dialect.name}.")
+            for each in found:
+                lines = each.repairs.lines
+                if strict and lines:
+                    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+                    why = f"{each.path} needs repairs, and --strict refuses them: {lines[0]}{more}"
+                    self.reject(each.path, Rejected(why))
+                else:
+                    yield each
+
+    def read_unit(self, paths: list[str], dialect: Dialect) -> list[ImportedRun]:
+        """Return the runs of files that belong together."""
+        found: list[ImportedRun] = []
+        with rejecting(paths[0], self.reject):
+            found = self._unit(Unit(dialect, paths))
+        return found
+
+    def _unit(self, unit: Unit) -> list[ImportedRun]:
+        runs: dict[str, ImportedRun] = {}
+        for loaded in unit.dialect.load(unit.paths, unit.load, self.reject):
+            decoded = self._decoded(unit.dialect, loaded, runs)
+            if decoded is None:
+                continue
+            path = loaded.source.path if len(unit.paths) == 1 else unit.paths[0]
+            run_id = self._written_for(loaded) or decoded.run_id
+            each = runs.setdefault(run_id, ImportedRun(unit.dialect, path, run_id))
+            each.loaded.append(loaded)
+            each.decoded.append(decoded)
+            for line in loaded.repairs.lines:
+                each.repairs.add(line if len(unit.paths) == 1 else f"{loaded.source.name}: {line}")
+        return list(runs.values())
+
+    def _written_for(self, loaded: Loaded) -> str | None:
+        """Return the run whose synced file this is. Its document need not name the run."""
+        if self._follower is None:
+            return None
+        run_id = self._follower.run_of_file(relative(self.project, os.path.abspath(loaded.source.path)))
+        return run_id if run_id is not None and self._row(run_id) is not None else None
+
+    def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, ImportedRun]) -> Decoded | None:
+        known = next(iter(runs.values())).decoded[-1].state() if runs else None
+        loaded.repairs.hide(loaded.document, self.scrubber)
+        try:
+            return read(dialect, loaded.document, loaded.source, loaded.repairs, known)
+        except LeftoffError as error:
+            self.reject(loaded.source.path, error)
+        except Exception as error:  # of a package that is not ours
+            log.debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
+            why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
+            self.reject(loaded.source.path, Rejected(why))
+        return None
+
+    # -- writing
+
+    def plan(self, found: Iterable[ImportedRun]) -> list[ImportedRun]:
+        """Return the runs, each with whether it would be new or changed."""
+        seen: set[str] = set()
+        out = []
+        for each in found:
+            self._plan(each, seen)
+            each.let_go()
+            out.append(each)
+        return out
+
+    def _plan(self, each: ImportedRun, seen: set[str]) -> None:
+        row = self._row(each.run_id)
+        each.new = row is None and each.run_id not in seen
+        each.changed = each.new or row is None or self._hash(row) != each.loaded[-1].hash
+        seen.add(each.run_id)
+
+    def write(self, found: Iterable[ImportedRun]) -> list[ImportedRun]:
+        """Write the runs, a few at a time. Return those that were imported."""
+        waiting: list[tuple[ImportedRun, list[ImportedVersion]]] = []
+        seen: set[str] = set()
+        done, load = [], 0
+        for each in found:
+            with rejecting(each.path, self.reject):
+                self._plan(each, seen)
+                if each.new:
+                    waiting.append((each, self._versions(each)))
+                    load += weight(waiting[-1][1])
+                if not each.new or load >= TOGETHER:
+                    self._create(waiting)
+                    load = 0
+                if not each.new:
+                    self._update(each)
+                    each.let_go()
+                done.append(each)
+        self._create(waiting)
+        if self._follower is not None and done:  # files are written when all runs are in the store
+            self._follower.sync(look=False)
+        return done
+
+    def _create(self, waiting: list[tuple[ImportedRun, list[ImportedVersion]]]) -> None:
+        """Create the new runs in one transaction; one by one, if another process imported one of them meanwhile."""
+        try:
+            if waiting:
+                create_runs(self.store, [(each.run_id, history) for each, history in waiting])
+        except Conflict:
+            for each, history in waiting:
+                with rejecting(each.path, self.reject):
+                    each.new = self._row(each.run_id) is None
+                    if each.new:
+                        create_runs(self.store, [(each.run_id, history)])
+                    else:
+                        self._update(each)
+        for each, _ in waiting:
+            if each.new:
+                take_beat(self.store, run_named(each.run_id), each.decoded[-1].beat, self.now)
+            each.let_go()
+        waiting.clear()
+
+    def _versions(self, each: ImportedRun) -> list[ImportedVersion]:
+        versions = []
+        for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
+            records = masked(decoded.records, self.scrubber, each.repairs)
+            hashes = hash_named_files(self.project, loaded.source, records)
+            records = with_hashes(records, hashes, self.now)
+            records["run", IMPORTED] = self._origin(each, loaded)
+            seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
+            versions.append((records, decoded.at or self.now, seal))
+        history = imported_versions(versions, self.scrubber)
+        for name in dict.fromkeys(name for version in history for name in redacted_records(version.changes)):
+            each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
+        return history
+
+    def _origin(self, each: ImportedRun, loaded: Loaded) -> dict[str, Any]:
+        return {
+            "dialect": each.dialect.name,
+            "path": relative(self.project, os.path.abspath(loaded.source.path)),
+            "hash": loaded.hash,
+        }
+
+    @staticmethod
+    def _trigger(loaded: Loaded, repairs: Repairs) -> str:
+        if loaded.trigger is None:
+            return "external"
+        if loaded.trigger in TRIGGERS:
+            return loaded.trigger
+        repairs.add(f"{loaded.source.name}: the trigger {loaded.trigger!r} is unknown; read as manual.")
+        return "manual"
+
+    def _update(self, each: ImportedRun) -> None:
+        """Take each new document of a known run in, as a checkpoint of its own."""
+        each.changed = False
+        for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
+            if self._known(each, loaded):
+                continue
+            edit = DocumentEdit(
+                self.store,
+                self.project,
+                self.scrubber,
+                each.dialect,
+                loaded.document,
+                loaded.source,
+                loaded.repairs,
+            )
+            edit.origin, edit.trigger = self._origin(each, loaded), self._trigger(loaded, each.repairs)
+            own = each.dialect.id_names_version or len(each.loaded) > 1
+            at = decoded.at if own and decoded.at else self.now
+            done = edit.report(run_named(each.run_id), at)
+            each.changed = each.changed or done.version is not None
+            for both in edit.edits.contradictions:
+                each.repairs.add(f"{both.name} was changed here too; the store's value stays.")
+            for name in edit.redacted:
+                each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
+
+    def _known(self, each: ImportedRun, loaded: Loaded) -> bool:
+        """Return whether exactly this document was imported. Of a history, only the newest one may have changed."""
+        row = self._row(each.run_id)
+        if row is None or self._hash(row) == loaded.hash:
+            return row is not None
+        name = loaded.document.get("checkpoint_id")
+        if len(each.loaded) < 2 or not isinstance(name, str) or loaded is each.loaded[-1]:
+            return False
+        return self.store.read(lambda view: view.aliased(name, row.run)) is not None
+
+    def _row(self, run_id: str) -> RunRow | None:
+        return self.store.read(lambda view: view.find_run(run_id)) if self.store.exists() else None
+
+    @staticmethod
+    def _hash(row: RunRow) -> Any:
+        origin = row.card.get(IMPORTED)
+        return origin.get("hash") if isinstance(origin, dict) else None

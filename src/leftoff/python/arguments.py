@@ -1,0 +1,256 @@
+"""What was passed to a function, by parameter, and the digest that tells one call from another.
+
+The names come from the function's code object: importing ``inspect`` would cost as much as starting Python does. A
+parameter that was left out is left out here too, so that one with a default may be added without changing any digest.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
+from leftoff.model.changes import NOTHING, TYPE
+from leftoff.model.codec import encode as stored
+from leftoff.model.codec import sha256, text
+from leftoff.model.frozen import mark, thaw
+from leftoff.model.ids import shown_step
+from leftoff.model.typed import readable
+from leftoff.python.value_kinds import OWN_TYPES, class_name, kind_of
+from leftoff.python.values import encode_value, with_marks
+
+if TYPE_CHECKING:
+    from leftoff.model.changes import Scrubber
+
+MORE = "*"  # positional arguments that no parameter names
+SHOWN = 200  # characters of canonical JSON: arguments up to this size are in the record as they are
+MOST_SHOWN = 1000  # of all of them together
+DEEP = 50  # levels of arguments that hold something that cannot be recorded
+_VARARGS, _VARKEYS = 0x04, 0x08
+
+
+class Signature:
+    """The parameters of a function."""
+
+    __slots__ = ("_all", "_fixed", "_loose", "_name", "_names", "_only", "_open", "required")
+
+    def __init__(self, function: Any, name: str) -> None:
+        code = getattr(function, "__code__", None)
+        self._name = name
+        self._open = code is None  # something written in C: nothing is known
+        flags = code.co_flags if code is not None else _VARARGS | _VARKEYS
+        count = code.co_argcount if code is not None else 0
+        known = code.co_varnames if code is not None else ()
+        bound = 1 if hasattr(function, "__func__") else 0  # a method of an object has its first argument
+        self._names: tuple[str, ...] = known[bound:count]
+        self._only = known[count : count + (code.co_kwonlyargcount if code is not None else 0)]
+        self._fixed = max(0, code.co_posonlyargcount - bound) if code is not None else 0
+        self._loose = (bool(flags & _VARARGS), bool(flags & _VARKEYS))
+        self._all = frozenset((*self._names[self._fixed :], *self._only))
+        needed = count - bound - len(getattr(function, "__defaults__", None) or ())
+        named = getattr(function, "__kwdefaults__", None) or {}
+        self.required = (*self._names[:needed], *(word for word in self._only if word not in named))
+
+    def has(self, name: str) -> bool:
+        """Whether a keyword of this name is the function's own."""
+        return name in self._all
+
+    def names(self, name: str) -> bool:
+        """Return whether there is a parameter of this name. Functions written in C accept any."""
+        return self._open or name in self._names or name in self._only or self._loose[1]
+
+    def bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        """Parameter to argument, or the ``TypeError`` that the call itself would give."""
+        names = self._names
+        bound = dict(zip(names, args, strict=False))
+        if named:
+            self._check_named(bound, named)
+            bound.update(named)
+        if len(args) > len(names):
+            if not self._loose[0]:
+                raise TypeError(
+                    f"{self._name}() takes {len(names)} positional arguments but {len(args)} were given"
+                )
+            bound[MORE] = list(args[len(names) :])
+        if len(bound) < len(self.required) or named:
+            missing = [word for word in self.required if word not in bound]
+            if missing:
+                raise TypeError(f"{self._name}() is missing {', '.join(missing)}")
+        return bound
+
+    def _check_named(self, bound: dict[str, Any], named: dict[str, Any]) -> None:
+        for word in named:
+            if word in bound and word in self._all:
+                raise TypeError(f"{self._name}() got multiple values for argument {word!r}")
+            if word not in self._all and not self._loose[1]:
+                raise TypeError(f"{self._name}() got an unexpected keyword argument {word!r}")
+
+    def spread(self, bound: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and named arguments, from what ``bind`` gave."""
+        rest = dict(bound)
+        more = rest.pop(MORE, [])
+        by_place = self._names if more else self._names[: self._fixed]
+        args = [rest.pop(name) for name in by_place if name in rest]
+        return [*args, *more], rest
+
+
+def encode_arguments(bound: dict[str, Any], function: str) -> dict[str, Any]:
+    """The arguments as JSON, or an error that says which of them cannot be."""
+    try:
+        return {name: encode_value(value, name) for name, value in bound.items()}
+    except Invalid as error:
+        raise Invalid(
+            f"{function} was called with what cannot be recorded: {error.message}",
+            path=error.path,
+            hint=error.hint,
+        ) from None
+
+
+class Given(NamedTuple):
+    """The arguments of a call. ``record``: what the step's record says of them. ``exact``: their digest with the
+    secrets in it, which is never stored: it tells apart two calls of one process."""
+
+    record: dict[str, Any]
+    exact: str
+
+
+def call_facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
+    """Return what is recorded of a call's arguments: ``digest``, and ``args`` if there are any.
+
+    Secrets are in neither. An argument that is long, or not JSON, is in ``args`` by its own digest: only in JSON does a
+    secret have its name next to it.
+    """
+    written = text(arguments, "arguments")
+    exact = _digest(written)
+    if scrubber is not None and scrubber.suspicious("args", written):
+        arguments = mark(*scrubber.scrub("args", arguments))
+        written = text(arguments, "arguments")
+    out: dict[str, Any] = {"digest": _digest(written)}
+    if len(written) > SHOWN or TYPE in written:
+        arguments = {name: _short(value) for name, value in arguments.items()}
+    if arguments and (len(written) <= SHOWN or len(text(arguments)) <= MOST_SHOWN):
+        out["args"] = thaw(arguments)  # the function may change its own
+    return Given(out, exact)
+
+
+def _digest(written: str) -> str:
+    return f"sha256:{sha256(written.encode()).hexdigest()}"
+
+
+def _short(value: Any) -> Any:
+    written = text(value)
+    return value if len(written) <= SHOWN and TYPE not in written else f"{_digest(written)[:19]}…"
+
+
+def given_arguments(
+    function: Any, args: tuple[Any, ...], named: dict[str, Any], scrubber: Scrubber | None
+) -> Given:
+    """Return the ``call_facts`` of a call with arguments of any kind."""
+    while isinstance(function, partial):
+        function, args, named = function.func, (*function.args, *args), {**function.keywords, **named}
+    try:
+        bound = Signature(function, "").bind(args, named)
+    except TypeError:  # the call itself raises it, in its step
+        bound = {**named, MORE: list(args)}
+    return counted(bound, scrubber)
+
+
+def content(item: Any, scrubber: Scrubber | None) -> Given:
+    """Return the ``call_facts`` of an item that has a key: of its entries if it is a dict."""
+    fields = type(item) is dict and all(type(name) is str for name in item)
+    return counted(item if fields else {"item": item}, scrubber)
+
+
+def counted(bound: dict[str, Any], scrubber: Scrubber | None) -> Given:
+    """Return the ``call_facts`` of arguments. An argument that cannot be recorded counts by its type."""
+    arguments = {name: _countable(value) for name, value in bound.items()}
+    try:
+        return call_facts(arguments, scrubber)
+    except (Invalid, UnicodeEncodeError):
+        return call_facts({name: _writable(value) for name, value in arguments.items()}, scrubber)
+
+
+def _writable(value: Any) -> Any:
+    """Return JSON that UTF-8 has no bytes for (a lone surrogate) as ASCII, and an int that is too long by its type."""
+    try:
+        stored(value)
+        return value
+    except Invalid:
+        return _by_type(value) if isinstance(value, int) else {TYPE: "repr", "value": ascii(value)}
+
+
+def _by_type(value: Any) -> Any:
+    return {TYPE: class_name(type(value))}
+
+
+def _countable(value: Any, inside: tuple[int, ...] = ()) -> Any:
+    """Return an argument as JSON: by its type what cannot be recorded, and by its value what is next to that."""
+    try:
+        return with_marks(value, "argument")
+    except Exception:  # Invalid, Redacted, or an error of an encoder that the program registered
+        if id(value) in inside or len(inside) > DEEP:
+            return _by_type(value)
+    try:
+        parts = _parts(value, (*inside, id(value)))
+    except Exception:
+        parts = None
+    return _by_type(value) if parts is None else {**_by_type(value), "value": parts}
+
+
+def _parts(value: Any, inside: tuple[int, ...]) -> Any:
+    kind = kind_of(type(value))
+    if kind is not None and type(value) not in OWN_TYPES:
+        return _countable(kind.take(value), inside)
+    if isinstance(value, dict):
+        return sorted(([_countable(k, inside), _countable(v, inside)] for k, v in value.items()), key=text)
+    if isinstance(value, (set, frozenset)):
+        return sorted((_countable(item, inside) for item in value), key=text)
+    return [_countable(item, inside) for item in value] if isinstance(value, (list, tuple)) else None
+
+
+def differing(record: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return the arguments that are not those of a record: name, then and now (``NOTHING``: left out).
+
+    Empty if either of the two does not show its arguments.
+    """
+    before, after = (of.get("args", {} if of["digest"] == _digest("{}") else None) for of in (record, now))
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return []
+    found = ((name, before.get(name, NOTHING), after.get(name, NOTHING)) for name in {**before, **after})
+    return [each for each in found if NOTHING in each[1:] or text(each[1]) != text(each[2])]
+
+
+def other_arguments(
+    path: str, record: dict[str, Any], now: Given, batch: str | None, run: str | None
+) -> LeftoffError:
+    """Return the error for a step that was done with other arguments, or an item that was another one.
+
+    ``batch``: the step of which it is an item. ``run``: the run's id, if an earlier process did it.
+    """
+    parts = differing(record, now.record)
+    before, after = (_with([(part[0], part[side]) for part in parts]) for side in (1, 2))
+    if before == after:  # they differ in what is not shown
+        parts = []
+    where = f" of run {run}" if run is not None else ""
+    if batch is not None:
+        what = f"Item {path.removeprefix(f'{batch}/')} of {shown_step(batch)}{where} was done"
+        told = f"{before}, and now comes {after}" if parts else "with other content than it has now"
+        hint = (
+            "again=True runs all items again. Or let key= give another name to an item whose content changes."
+        )
+    else:
+        name = shown_step(path)
+        what = f"Step {name}{where} was done"
+        told = f"{before}, and is called {after} now" if parts else "with other arguments than now"
+        by = parts[0][0] if parts and parts[0][0] != MORE else "…"
+        hint = f'Give each call its own name: run.do(f"{name}/{{{by}}}", …), or use run.map(fn, items). '
+        hint += "again=True runs it again."
+    return (Usage if run is None else Diverged)(f"{what} {told}.", hint=hint)
+
+
+def _with(arguments: list[tuple[str, Any]]) -> str:
+    """Return arguments as a reader wants them: ``with n=1 without m``."""
+    there = [f"{'*args' if n == MORE else n}={readable(v)!r}" for n, v in arguments if v is not NOTHING]
+    left = ["*args" if n == MORE else n for n, v in arguments if v is NOTHING]
+    parts = ("with " + ", ".join(there) if there else "", "without " + ", ".join(left) if left else "")
+    return " ".join(filter(None, parts))

@@ -1,0 +1,307 @@
+"""Loops (``run.each``) and parallel calls (``run.map``): a batch is a step, with a step below it for each item."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from opcode import opname
+from types import CodeType, FrameType
+from typing import Any, Generic, TypeVar
+
+from leftoff.engine import step_lifecycle as lifecycle
+from leftoff.engine.commit import Seal
+from leftoff.errors import Invalid, LeftoffError
+from leftoff.model.ids import check_step, quote_part
+from leftoff.model.words import EACH
+from leftoff.python.arguments import Given, content, given_arguments
+from leftoff.python.run_steps import BROKE, RAISED, UNCLEAR, RunSteps, Step
+
+T = TypeVar("T")
+Item = tuple[T, str, Given | None]  # an item, the path of its step, and its content
+
+SHOWN = 5  # failed items that a summary names
+
+
+def found_items(
+    steps: RunSteps, path: str, items: Iterable[T], key: Any, again: bool, fn: Any = None
+) -> Iterable[Item[T]]:
+    """Return each item with the path of its step. A list of items is declared up front, to show the progress.
+
+    ``fn``: the function that is called with the items.
+    """
+    buffer = steps.buffer
+    taken: set[str] = set()
+
+    def name(item: T) -> str:
+        below = free_path(path, _item_key(item, key), taken)
+        taken.add(below)
+        return below
+
+    def given(item: T) -> Given | None:
+        """Return the content of an item. An item without a key is known by its name alone."""
+        if isinstance(fn, partial):
+            return given_arguments(fn, (item,), {}, buffer.redactor)
+        return content(item, buffer.redactor) if key is not None else None
+
+    if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
+        return ((item, name(item), given(item)) for item in items)
+    found = [(item, check_step(name(item)), given(item)) for item in items]
+    if not again:
+        for _, below, now in found:
+            steps.finished(below, now, path)
+    new = [below for _, below, _ in found if buffer.step(below) is None]
+    if new and buffer.step(path) is None:
+        buffer.declare_step(path, None, {EACH: True})
+    buffer.declare_items([(below, None) for below in new], [path])
+    return found
+
+
+def free_path(batch: str, key: str, taken: Container[str]) -> str:
+    """Return the path of an item's step. The second item of a name gets a number."""
+    base = f"{batch}/{quote_part(key)}"
+    path, number = base, 2
+    while path in taken:
+        path, number = f"{base}#{number}", number + 1
+    return path
+
+
+def _item_key(item: Any, key: Any) -> str:
+    """Return the name of an item: the item itself, its field, or what ``key`` returns for it."""
+    if callable(key):
+        name = key(item)
+    elif isinstance(key, str):
+        name = item.get(key) if isinstance(item, Mapping) else getattr(item, key, None)
+        if name is None:
+            raise Invalid(f"An item of type {type(item).__name__} has no {key!r} to be named by.")
+    elif isinstance(item, str):
+        name = item
+    elif isinstance(item, (int, float)) and not isinstance(item, bool):
+        name = repr(item)
+    elif hasattr(item, "__fspath__"):
+        name = item.__fspath__()
+    else:
+        raise Invalid(
+            f"An item of type {type(item).__name__} has no name of its own.",
+            hint='Say what names it: run.each(step, items, key="id"), or key=lambda item: …',
+        )
+    if not isinstance(name, (str, int)) or name == "":
+        raise Invalid(f"{name!r} cannot name an item.", hint="key= must give text that is not empty.")
+    return str(name)
+
+
+# -- run.each
+#
+# Asking for the next item completes the one before. A loop that is left does not say why, and the two reasons must not
+# be confused: `break` leaves the item to be done, an exception fails it, also if it is caught outside of the loop. So
+# when the iterator is released, `how_left` looks at the instruction that the loop's frame is at: `break` and `return`
+# pop the iterator, an exception strikes somewhere else. If that is unclear, the end of the run's `with` block decides.
+
+# The instructions at which a frame releases an iterator in the ordinary course of a program.
+_ORDINARY = ("POP_TOP", "POP_ITER", "END_FOR", "FOR_ITER", "RETURN_VALUE", "RETURN_CONST", "SWAP")
+_ORDINARY_STARTS = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "DELETE_")
+_GENERATOR = 0x20  # among the flags of a code object
+
+
+def loops_of(frame: FrameType | None) -> list[tuple[int, CodeType]]:
+    """Return the frame that asks for an item and, if that is a generator, the frame that asks it, and so on.
+
+    By identity: a reference to a frame would keep everything in it alive. An address may be reused, so the code too.
+    """
+    out = []
+    while frame is not None:
+        out.append((id(frame), frame.f_code))
+        frame = frame.f_back if frame.f_code.co_flags & _GENERATOR else None
+    return out
+
+
+def how_left(frame: FrameType | None, loops: list[tuple[int, CodeType]]) -> str:
+    """Return whether an iterator that a frame releases right now was left by ``break`` or by an exception."""
+    if frame is None or frame.f_lasti < 0:
+        return UNCLEAR
+    name = opname[frame.f_code.co_code[frame.f_lasti]]
+    # An exception that was caught is released, and with it the frames it went through.
+    if name == "POP_EXCEPT":
+        return RAISED
+    if (id(frame), frame.f_code) not in loops:
+        return UNCLEAR
+    return BROKE if name in _ORDINARY or name.startswith(_ORDINARY_STARTS) else RAISED
+
+
+class Each(Iterator[T], Generic[T]):
+    """The items of a batch that are not finished, each a step below the batch's own."""
+
+    def __init__(self, steps: RunSteps, path: str, items: Iterator[Item[T]], again: bool) -> None:
+        self._steps = steps
+        self._path = path
+        self._items = items
+        self._again = again
+        self._ran = False
+        self._step: Step | None = None
+        self._loops: list[tuple[int, CodeType]] = []
+
+    def __iter__(self) -> Each[T]:
+        return self
+
+    def __next__(self) -> T:
+        done, self._step = self._step, None
+        if done is not None:
+            self._steps.complete(done)
+        for item, below, given in self._items:
+            if self._again or not self._steps.finished(below, given, self._path):
+                self._step, self._ran = self._enter(below, given), True
+                self._loops = loops_of(sys._getframe(1))
+                return item
+        self._complete_batch()
+        raise StopIteration
+
+    def _enter(self, path: str, given: Given | None) -> Step:
+        """Enter the step of an item, and its batch if that is not running yet."""
+        buffer, batch = self._steps.buffer, self._path
+        record = buffer.step_or_new(batch)
+        if record.get("status") != "running":
+            buffer.move_step(batch, lifecycle.enter({**record, EACH: True}, buffer.now()))
+        # The loop has asked already whether the item is finished.
+        return Step(self._steps, path, batch=batch, again=True, given=given).__enter__()
+
+    def _complete_batch(self) -> None:
+        """Complete a batch whose items are all finished. Nothing is written if it was complete before."""
+        buffer = self._steps.buffer
+        record = buffer.step_or_new(self._path)
+        if self._ran or record.get("status") != "completed":
+            buffer.move_step(self._path, lifecycle.complete(record, buffer.now()))
+            buffer.commit(Seal("step_complete", self._path))
+        self._ran = False
+
+    def close(self) -> None:
+        """Leave the loop as ``break`` does."""
+        step, self._step = self._step, None
+        if step is not None:
+            self._steps.left(step, BROKE)
+
+    def __del__(self) -> None:
+        step, self._step = getattr(self, "_step", None), None
+        if step is None:
+            return
+        try:
+            self._steps.left(step, how_left(sys._getframe().f_back, self._loops))
+        except LeftoffError:
+            pass  # an error here reaches no caller; the next commit raises it
+
+
+# -- run.map
+
+
+class Results(list[Any]):
+    """What a function returned for each item, in the order of the items; ``None`` where it failed.
+
+    ``failures``: by the item's key, the exception.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__([None] * number)
+        self.failures: dict[str, Exception] = {}
+
+
+class _ItemsFailed(Exception):
+    """Ends the step of a map some of whose items failed."""
+
+
+class ItemMap:
+    """One call of ``run.map``: a function over many items, a step each, several in parallel."""
+
+    def __init__(
+        self, steps: RunSteps, path: str, items: list[Item[Any]], *, keep_going: bool, again: bool
+    ) -> None:
+        self._steps, self._path, self._items = steps, path, items
+        self._keep_going = keep_going
+        self._again = again
+        self._todo: list[int] = []
+        self._results = Results(len(items))
+        self._stopped = False
+
+    def run(self, fn: Callable[[Any], Any], max_parallel: int) -> Results:
+        with self._whole():
+            if max_parallel <= 1:
+                for number in self._todo:
+                    self._one(fn, number)
+            elif self._todo:
+                from concurrent.futures import ThreadPoolExecutor
+
+                with ThreadPoolExecutor(max_parallel, thread_name_prefix="leftoff-map") as pool:
+                    waiting = [pool.submit(self._one, fn, number) for number in self._todo]
+                    try:
+                        for each in waiting:
+                            each.result()
+                    except BaseException:
+                        self._stopped = True
+                        pool.shutdown(wait=True, cancel_futures=True)
+                        raise
+        return self._close()
+
+    async def run_async(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], max_parallel: int) -> Results:
+        import asyncio
+
+        free = asyncio.Semaphore(max(1, max_parallel))
+        with self._whole():
+            await asyncio.gather(*(self._one_async(fn, number, free) for number in self._todo))
+        return self._close()
+
+    def _one(self, fn: Callable[[Any], Any], number: int) -> None:
+        with self._item(number) as step:
+            if step is not None:
+                step.result = fn(self._items[number][0])
+
+    async def _one_async(self, fn: Callable[[Any], Any], number: int, free: Any) -> None:
+        async with free:
+            with self._item(number) as step:
+                if step is not None:
+                    step.result = await fn(self._items[number][0])
+
+    @contextmanager
+    def _item(self, number: int) -> Iterator[Step | None]:
+        """Enter the step of an item, unless another item has failed. Note its failure."""
+        if self._stopped:
+            yield None
+            return
+        _, below, given = self._items[number]
+        try:
+            with Step(self._steps, below, again=True, given=given) as step:
+                yield step
+        except Exception as error:
+            if isinstance(error, LeftoffError) and not self._steps.buffer.driving:
+                raise  # this process lost the run
+            self._results.failures[below.removeprefix(f"{self._path}/")] = error
+            self._stopped = not self._keep_going
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Enter the step that the items belong to, if any is left to do. It fails if one of them does."""
+        self._todo = [
+            n for n, (_, below, _) in enumerate(self._items) if self._again or not self._steps.done(below)
+        ]
+        if not self._todo:
+            yield
+            return
+        failures = self._results.failures
+        try:
+            with Step(self._steps, self._path, again=True):
+                yield
+                if failures:
+                    raise _ItemsFailed(f"{len(failures)} of {len(self._items)} items failed")
+        except _ItemsFailed:
+            names = ", ".join([*failures][:SHOWN])
+            more = f" and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
+            text = f"{len(failures)} of {len(self._items)} items of {self._path} failed: {names}{more}."
+            self._steps.left_undone = text
+            print(f"leftoff: {text} Start it again to retry those.", file=sys.stderr)
+
+    def _close(self) -> Results:
+        """Return the results of all items. Raise the first failure, unless the map keeps going."""
+        for number, (_, below, _) in enumerate(self._items):
+            if self._steps.done(below):
+                self._results[number] = self._steps.result(below)
+        if self._results.failures and not self._keep_going:
+            raise next(iter(self._results.failures.values()))
+        return self._results

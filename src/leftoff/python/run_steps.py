@@ -1,0 +1,529 @@
+"""The steps of a driven run, as contexts, and the log of each attempt.
+
+A finished step does not run again unless the program asks for it. Entering a step commits that it is running, so that a
+reader sees after a crash what was in flight. Leaving it commits everything that was buffered meanwhile, and seals a
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from itertools import pairwise
+from time import monotonic
+from traceback import extract_tb, format_list
+from typing import Any, TypeVar
+
+from leftoff.engine import step_lifecycle as lifecycle
+from leftoff.engine.attempt_logs import python_log
+from leftoff.engine.commit import Seal
+from leftoff.errors import Invalid, LeftoffError, StepDone
+from leftoff.model.changes import NOTHING
+from leftoff.model.frozen import freeze_holed, thaw
+from leftoff.model.ids import check_step, shown_step, step_readings
+from leftoff.model.words import STEP_ENDED
+from leftoff.python.arguments import Given, call_facts, given_arguments, other_arguments
+from leftoff.python.run_buffer import Entry, Record, RunBuffer
+from leftoff.python.values import check_return, decode_value, encode_value
+
+T = TypeVar("T")
+NO_ARGUMENTS = call_facts({}, None)
+MOST_FRAMES = 20  # of a traceback that is stored
+MOST_LOST = 100_000  # characters of a result that cannot be recorded
+REMEMBERED = 32  # errors that are known to have been sealed
+BROKE, RAISED, UNCLEAR = "broke", "raised", "unclear"  # how a loop was left
+_PLAIN = (str, int, bool, type(None))  # results that are recorded as they are
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # the folder of leftoff's own code
+
+OURS = "leftoff"  # the logger of leftoff itself
+#: The logger of steps: its lines from level INFO on are stored, whatever levels the program sets.
+logger = logging.getLogger("leftoff.step")
+if logger.level == logging.NOTSET:
+    logger.setLevel(logging.INFO)
+
+
+class Step:
+    """One step, as a context: ``with run.step("publish") as step: …; step.result = {…}``."""
+
+    def __init__(
+        self,
+        steps: RunSteps,
+        path: str,
+        title: str | None = None,
+        batch: str | None = None,
+        *,
+        again: bool = False,
+        given: Given | None = None,
+    ) -> None:
+        self._steps = steps
+        self.path = path
+        self.title = title
+        self.again = again
+        self.batch = batch  # the step of which this is an item
+        self.given = given  # its arguments, or the item's content
+        self.result: Any = NOTHING
+        self.outputs: list[str] = []
+        self.began = 0.0
+        self._log: PythonLog | None = None
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are this step's log."""
+        return logger
+
+    def step(self, name: str, **options: Any) -> Step:
+        """A step below this one."""
+        return self._steps.step(f"{self.path}/{name}", **options)
+
+    def __enter__(self) -> Step:
+        self._steps.enter(self)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._steps.complete(self)
+        else:
+            self._steps.fail(self, error)
+
+    async def __aenter__(self) -> Step:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<step {self.path}>"
+
+
+class RunSteps:
+    """The steps of one run, as `Run` and durable functions read, enter and end them."""
+
+    def __init__(self, buffer: RunBuffer) -> None:
+        self.buffer = buffer
+        self._run_id = buffer.run_id
+        self._open = threading.local()
+        self._left_open: list[tuple[Step, str]] = []
+        self._sealed: list[BaseException] = []
+        self.left_undone: str | None = None  # the failures that `map` continued in spite of
+        # The arguments of the steps that this process did, or took as they were recorded, by path.
+        self._called: dict[str, str] = {}
+
+    # -- reading
+
+    def all(self) -> Mapping[str, Any]:
+        """Return the steps by path in their declared order."""
+        self.close_left_open(None)
+        with self.buffer.lock:
+            there = self.buffer.step_records()
+            ranked = sorted(there, key=partial(_rank, there))
+            return {path: freeze_holed(*there[path], f"step/{path}") for path in ranked}
+
+    def done(self, path: str) -> bool:
+        found = self._named(path)
+        return found is not None and found[0]["status"] in STEP_ENDED
+
+    def finished(self, path: str, given: Given | None, batch: str | None = None) -> bool:
+        """Return whether a step is finished. Raise an error if it was done with other arguments than ``given``."""
+        found = self._named(path)
+        if found is None or found[0]["status"] not in STEP_ENDED:
+            return False
+        record, called = found[0], self._called.get(path)
+        if given is not None and record["status"] == "completed" and "digest" in record:
+            if record["digest"] != given.record["digest"] or called not in (None, given.exact):
+                raise other_arguments(path, record, given, batch, self._run_id if called is None else None)
+            self._called[path] = given.exact
+        return True
+
+    def _named(self, path: str) -> Entry | None:
+        """Return the step of that path, or of that name as people read it."""
+        with self.buffer.lock:
+            known = self.buffer.step_records()
+            found = known.get(path)
+            if found is None and ("[" in path or "\\" in path):
+                found = next(filter(None, map(known.get, step_readings(path))), None)
+            return found
+
+    def result(self, path: str) -> Any:
+        """Return a copy of what a finished step returned."""
+        found = self._named(path)
+        if found is None or "result" not in found[0]:
+            return None
+        kept = found[0]["result"]
+        if type(kept) in _PLAIN and not found[1]:
+            return kept
+        where = f"the result of step {path}"
+        holes = [p[1:] for p in found[1] if p and p[0] == "result"]
+        if holes:
+            kept = freeze_holed(kept, holes, where)
+        if not found[0].get("typed"):
+            return kept if holes else thaw(kept)
+        return decode_value(kept, where)
+
+    def current(self) -> str | None:
+        """Return the innermost open step of this thread."""
+        stack = self._stack()
+        return stack[-1].path if stack else None
+
+    # -- the life of one step
+
+    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
+        check_step(path)
+        if not again and self.done(path):
+            raise self._already_finished(path)
+        return Step(self, path, title, again=again)
+
+    def _already_finished(self, path: str) -> StepDone:
+        return StepDone(f"Step {shown_step(path)} of run {self._run_id} is already finished.")
+
+    def _stack(self) -> list[Step]:
+        stack: list[Step] | None = getattr(self._open, "stack", None)
+        if stack is None:
+            stack = self._open.stack = []
+        return stack
+
+    def enter(self, step: Step) -> None:
+        self.close_left_open(None)
+        buffer, path = self.buffer, step.path
+        record = buffer.step_or_new(path)
+        if record.get("status") in STEP_ENDED and not step.again:
+            raise self._already_finished(path)
+        buffer.refuse_approval(path)
+        record = lifecycle.start(record, buffer.now())
+        if step.title:
+            record["title"] = step.title
+        step.began = monotonic()
+        buffer.start_step(path, record, [step.batch] if step.batch else ())
+        self._stack().append(step)
+        listen()
+        step._log = PythonLog(buffer, path, record["attempt"])
+        step._log.enter()
+
+    def _leave_stack(self, step: Step) -> None:
+        stack = self._stack()
+        if step in stack:
+            stack.remove(step)
+        if step._log is not None:
+            step._log.leave()
+            step._log = None
+
+    def complete(self, step: Step) -> None:
+        buffer, path, result, typed = self.buffer, step.path, step.result, False
+        if result is not NOTHING and type(result) not in _PLAIN:
+            try:
+                result = encode_value(step.result, f"step/{path}.result")
+            except Invalid as error:
+                self.fail(step, error, lost=step.result)
+                raise
+            typed = result is not step.result
+        if step.given is not None:
+            self._called[path] = step.given.exact
+        try:
+            # No other thread's commit may show the step as complete before its own checkpoint.
+            with buffer.committing:
+                with buffer.lock:
+                    before = buffer.step_or_new(path)
+                    record = lifecycle.complete(before, buffer.now(), result, typed=typed)
+                    if step.given is not None:
+                        record.update(step.given.record)
+                    if step.outputs:
+                        record["outputs"] = lifecycle.merged(before.get("outputs"), step.outputs)
+                    change = buffer.move_step(path, record)
+                buffer.commit_completed(path, record, change, monotonic() - step.began)
+        except Invalid as error:
+            self.fail(step, error)
+            raise
+        self._leave_stack(step)
+
+    def fail(self, step: Step, error: BaseException, *, lost: Any = NOTHING) -> None:
+        """End a step by an exception: Ctrl-C leaves it to be done again, any other is its failure."""
+        self._leave_stack(step)
+        self.mark_sealed(error)
+        buffer, path, now = self.buffer, step.path, self.buffer.now()
+        try:
+            with buffer.committing:
+                if isinstance(error, Exception):
+                    about = self.describe(error, type(error).__name__, lost)
+                    record = lifecycle.fail(buffer.step_or_new(path), now, about)
+                    self._move_batch(step, partial(lifecycle.fail, now=now))
+                    seal = Seal("error", path, about["message"])
+                else:
+                    record = lifecycle.put_back(buffer.step_or_new(path), now)
+                    self._move_batch(step, lifecycle.put_back)
+                    interrupted = isinstance(error, KeyboardInterrupt)
+                    seal = Seal("user_interrupt" if interrupted else "session_end", path)
+                buffer.fail_step(path, record, seal)
+        except LeftoffError:
+            if isinstance(error, LeftoffError):
+                return  # the store is the reason, and the first error is raised
+            raise
+
+    def _move_batch(self, step: Step, change: Callable[[Record], Record]) -> None:
+        """Change the batch of an item whose loop was left: it is not running any more."""
+        if step.batch is not None:
+            self.buffer.move_step(step.batch, change(self.buffer.step_or_new(step.batch)))
+
+    def add_output(self, step: str | None, path: str) -> None:
+        """Add a file to the outputs of a step, which may be open."""
+        found = [open_step for open_step in self._stack() if open_step.path == step]
+        for open_step in found:
+            if path not in open_step.outputs:
+                open_step.outputs.append(path)
+        if step is not None and not found:
+            self.buffer.add_output(step, path)
+
+    # -- errors
+
+    def describe(self, error: BaseException, kind: str, lost: Any = NOTHING) -> dict[str, str]:
+        """Return an error as a record has it. ``lost``: the result that cannot be recorded."""
+        out = {"type": kind, "message": self.message(error), **self._trace(error)}
+        if lost is not NOTHING:
+            try:
+                text = repr(lost)
+            except Exception:  # of the program's own __repr__
+                text = object.__repr__(lost)
+            out["result"] = self.buffer.redactor.mask(text[:MOST_LOST])
+        return out
+
+    def message(self, error: BaseException) -> str:
+        text = error.message if isinstance(error, LeftoffError) else str(error)
+        return self.buffer.redactor.mask(text or type(error).__name__)[:2000]
+
+    def _trace(self, error: BaseException) -> dict[str, str]:
+        """Return where it was raised: the program's own lines, without leftoff's."""
+        own = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
+        text = "".join(format_list(own[-MOST_FRAMES:]))
+        return {"traceback": self.buffer.redactor.mask(text)[:4000]} if text else {}
+
+    def mark_sealed(self, error: BaseException) -> None:
+        self._sealed = [*self._sealed[-REMEMBERED:], error]
+
+    def is_sealed(self, error: BaseException) -> bool:
+        """Return whether a checkpoint has this error already."""
+        return any(error is sealed for sealed in self._sealed)
+
+    # -- loops that were left in the middle of an item
+
+    def left(self, step: Step, how: str) -> None:
+        """Settle the open item of a loop that was left, or remember it until the error is known."""
+        if not self.buffer.driving or (self.buffer.step(step.path) or {}).get("status") != "running":
+            return
+        self._leave_stack(step)
+        if how == BROKE:
+            self._put_back(step)
+        else:
+            with self.buffer.lock:
+                self._left_open.append((step, how))
+
+    def _put_back(self, step: Step) -> None:
+        self._leave_stack(step)
+        self.buffer.move_step(step.path, lifecycle.forget(self.buffer.step_or_new(step.path)))
+        self._move_batch(step, lifecycle.put_back)
+
+    def close_all(self, error: BaseException | None) -> None:
+        """Leave every loop of this thread that still has an item open: the run is left."""
+        self._left_open += [(step, UNCLEAR) for step in self._stack() if step.batch is not None]
+        self.close_left_open(error)
+
+    def close_left_open(self, error: BaseException | None) -> None:
+        """Settle the items whose loop was left, now that the error is known or can no longer be."""
+        if not self._left_open:
+            return
+        with self.buffer.lock:
+            left, self._left_open = self._left_open, []
+        for step, how in left:
+            if error is not None:
+                self.fail(step, error)
+            elif how == RAISED:
+                self.fail(step, sys.exc_info()[1] or Exception("An exception, caught outside the loop."))
+            else:
+                self._put_back(step)
+
+
+class StepVerbs:
+    """What a program does with the steps of its `Run`, apart from loops."""
+
+    _steps: RunSteps
+
+    def done(self, path: str) -> bool:
+        """Whether a step is finished: completed or skipped."""
+        return self._steps.done(path)
+
+    def result(self, path: str) -> Any:
+        """Return a copy of what a finished step returned."""
+        return self._steps.result(path)
+
+    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
+        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
+        return self._steps.step(path, again=again, title=title)
+
+    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
+        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
+
+        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
+        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
+        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
+        """
+        steps, given = self._steps, NO_ARGUMENTS
+        if args or named or isinstance(fn, partial):
+            given = given_arguments(fn, args, named, steps.buffer.redactor)
+        if again or not steps.finished(path, given):
+            if getattr(
+                fn, "__annotations__", None
+            ):  # a result that cannot be recorded is refused before the work
+                check_return(fn, path)
+            with Step(steps, check_step(path), again=again, given=given) as step:
+                step.result = fn(*args, **named)
+        return steps.result(path)  # type: ignore[no-any-return]
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
+        return logger
+
+
+def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
+    """Return the sort key of a step: the order of each part of its path."""
+    out, at = [], -1
+    while True:
+        at = path.find("/", at + 1)
+        part = path if at < 0 else path[:at]
+        order = there[part][0].get("order") if part in there else None
+        out.append((order if isinstance(order, int) else 1 << 40, part))
+        if at < 0:
+            return out
+
+
+# -- the log of a step: the lines that Python code logs inside it. ``leftoff logs`` shows them.
+#
+# A factory of log records sees every record that the program's loggers and levels let through. It is not a handler: the
+# program's handlers, ``basicConfig`` and stderr stay as they are. A context variable says which step a line belongs to,
+# so that threads of ``map`` and tasks of asyncio have their own. A thread that a step's code started has no context;
+# its lines belong to the innermost open step, if there is exactly one. A line is masked and written at once, so that it
+# survives a kill.
+
+
+class PythonLog:
+    """The log of an attempt at a step. The file is made with the first line."""
+
+    __slots__ = ("_before", "_buffer", "_file", "number", "path")
+
+    def __init__(self, buffer: RunBuffer, path: str, number: int) -> None:
+        self._buffer = buffer
+        self.path = buffer.redactor.name(path)
+        self.number = number
+        self._before: PythonLog | None = None
+        self._file: int | None = None
+
+    def enter(self) -> None:
+        self._before = _current.get()
+        _current.set(self)
+        _open[id(self)] = self
+
+    def leave(self) -> None:
+        if _current.get() is self:
+            _current.set(self._before)
+        _open.pop(id(self), None)
+        if self._file is None:
+            return
+        with _lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    @property
+    def driven(self) -> bool:
+        """Return whether its run is still driven: a paused run may have left its step open."""
+        return self._buffer.driving
+
+    def write(self, text: str) -> None:
+        """Add lines. The work does not fail if they cannot be written."""
+        line = self._buffer.redactor.mask(text) + "\n"
+        with _lock:
+            try:
+                if self._file is None:
+                    self._file = self._make()
+                os.write(self._file, line.encode("utf-8", "backslashreplace"))
+            except OSError:
+                pass
+
+    def _make(self) -> int:
+        file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
+        folder = os.path.dirname(file)
+        steps = os.path.dirname(folder)
+        if any(map(os.path.islink, (folder, steps, os.path.dirname(steps)))):
+            raise OSError(f"{folder} is behind a link, which may have come along with a repository.")
+        os.makedirs(folder, 0o700, exist_ok=True)
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+_current: ContextVar[PythonLog | None] = ContextVar("leftoff_step", default=None)
+_open: dict[int, PythonLog] = {}
+_lock = threading.RLock()  # reentrant: a signal handler may log, too
+
+
+def log_now() -> PythonLog | None:
+    """Return the log of the step that the caller is part of."""
+    return _current.get() or _innermost([log for log in list(_open.values()) if log.driven])
+
+
+def _innermost(logs: list[PythonLog]) -> PythonLog | None:
+    """Return the one that is inside all others, or ``None`` if two are parallel."""
+    if len(logs) < 2:
+        return logs[0] if logs else None
+    logs.sort(key=lambda log: len(log.path))
+    nested = all(inner.path.startswith(f"{outer.path}/") for outer, inner in pairwise(logs))
+    return logs[-1] if nested else None
+
+
+class _Lines(logging.Formatter):
+    """``2026-01-02T03:04:05Z INFO name: message``, then the traceback, if there is one."""
+
+    converter = time.gmtime  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+
+
+_lines = _Lines()
+
+
+def _write(record: logging.LogRecord) -> None:
+    if record.name == OURS or not record.name or "_leftoff" in record.__dict__:
+        return
+    log = log_now()
+    if log is None:
+        return
+    record.__dict__["_leftoff"] = True  # once, even if another factory calls ours again
+    shown = logging.makeLogRecord(record.__dict__)  # a formatter changes its record
+    if record.name == logger.name:
+        shown.name = log.path
+    try:
+        text = _lines.format(shown)
+    except Exception:  # wrong arguments: the program's own handlers report them
+        text = f"{record.levelname} {record.name}: {record.msg!r} {record.args!r}"
+    log.write(text)
+
+
+class _Factory:
+    """Makes log records with the factory before, and writes their lines to the step's log."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    def __call__(self, *args: Any, **named: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._before(*args, **named)
+        _write(record)
+        return record
+
+
+def listen() -> None:
+    """Install the factory, again if the program has replaced it."""
+    factory = logging.getLogRecordFactory()
+    if type(factory) is not _Factory:
+        logging.setLogRecordFactory(_Factory(factory))

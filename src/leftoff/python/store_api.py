@@ -1,0 +1,390 @@
+"""The store of a Python program, and ``leftoff.run`` and its like: methods of the project's own store."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from types import MethodType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from leftoff.clock import SYSTEM, Clock
+from leftoff.engine import find, project, settings, store_sweep
+from leftoff.engine.caller import CALLER, Caller
+from leftoff.engine.find import READS, RESUMES, Which
+from leftoff.engine.findings import check_codes
+from leftoff.engine.head_cache import need_store
+from leftoff.engine.judge import Verdict, judge_for_program, told_to_program
+from leftoff.engine.lease import need_free
+from leftoff.engine.open_again import go_on, run_or_start
+from leftoff.engine.opening import Opening, open_run, start_new_run
+from leftoff.engine.opening import find as find_run
+from leftoff.engine.resume_answers import Answers, keep_accepted
+from leftoff.engine.resume_request import ResumeRequest, nothing_left
+from leftoff.engine.rewind import ForkRequest, fork_version
+from leftoff.engine.run_info import RunInfo, list_info
+from leftoff.engine.run_states import bring_back, in_trash, trash_run, trashed_to_json
+from leftoff.engine.store_sweep import FsckReport, drop_checkpoints, sweep_store
+from leftoff.errors import CannotResume, LeftoffError, NotFound
+from leftoff.host import Process, this_process
+from leftoff.model.ids import issue_id
+from leftoff.model.versions import Version
+from leftoff.python.run_api import Run, RunView
+from leftoff.python.values import encode_variable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_stores: dict[tuple[int, str, str], Store] = {}
+
+
+class Store:
+    """One store: a folder (or URL). Nothing is created before the first write."""
+
+    def __init__(self, location: str, project_folder: str, clock: Clock | None = None) -> None:
+        self.project = project_folder
+        self.location = location
+        self._project = here = project.Project(project_folder, location, clock=clock or SYSTEM)
+        here.takes_in_edits = False  # each verb looks when it is called
+        self._clock = here.clock
+        self._settings = here.settings
+        self._store = here.store
+        self._redactor = here.redactor
+        self._heartbeat = float(here.settings.heartbeat.interval)
+        self._limits = here.limits
+        self._runs: set[Run] = set()
+        self._pid = os.getpid()
+
+    # -- driving
+
+    def run(
+        self,
+        workflow: str,
+        *,
+        title: str | None = None,
+        steps: Sequence[Any] = (),
+        branch: str | None = None,
+        issue: str | int | None = None,
+        variables: dict[str, Any] | None = None,
+        take_over: bool = False,
+        accept: Sequence[str] = (),
+    ) -> Run:
+        """Continue the latest unfinished run of this workflow (and branch, title, issue), or start one.
+
+        A run that continues is checked first, as ``resume`` does it.
+        """
+        check_codes(accept)
+        self._look()
+        opening = Opening(
+            workflow, title=title, branch=branch or CALLER.branch, steps=steps, variables=_encoded(variables)
+        )
+        opening.facts = self._facts(issue)
+        opened = None
+        while opened is None:  # or another process changed the run after it was checked
+            opening.seen = self._store.read(opening.twin) if self._store.exists() else None
+            if opening.seen is None:
+                opening.context = self._surroundings(opening)
+            else:
+                request = ResumeRequest(find.Target(opening.seen, None), accept=accept)
+                report = self._checked(request, f"leftoff.run({workflow!r}, ", take_over)
+            now, driver = self._clock.now(), self._driver()
+            opened = run_or_start(
+                self._store, opening, now, driver, scrubber=self._redactor, take_over=take_over
+            )
+        head, epoch, resumed = opened
+        run = Run(self, head, epoch, resumed=resumed)
+        if resumed:
+            with run._or_release():
+                self._go_on(run, opening=opening, report=report)
+        return run
+
+    def start(
+        self,
+        workflow: str,
+        *,
+        title: str | None = None,
+        steps: Sequence[Any] = (),
+        branch: str | None = None,
+        issue: str | int | None = None,
+        run_id: str | None = None,
+        variables: dict[str, Any] | None = None,
+    ) -> Run:
+        """Always a new run. Used without ``with``, it is paused when the program ends."""
+        opening = Opening(
+            workflow,
+            title=title,
+            branch=branch or CALLER.branch,
+            run_id=run_id,
+            steps=steps,
+            variables=_encoded(variables),
+        )
+        opening.facts = self._facts(issue)
+        opening.context = self._surroundings(opening)
+        head, epoch, _ = start_new_run(
+            self._store, opening, self._clock.now(), driver=self._driver(), scrubber=self._redactor
+        )
+        assert epoch is not None
+        return Run(self, head, epoch, resumed=False)
+
+    def resume(
+        self,
+        ref: str | None = None,
+        *,
+        branch: str | None = None,
+        take_over: bool = False,
+        accept: Sequence[str] = (),
+    ) -> Run:
+        """Continue an unfinished run: the latest one, or what ``ref`` names. An older version is rolled back to.
+
+        The world is checked first, as the command does it: `CannotResume` has the findings, and ``accept`` names the
+        codes to continue with.
+        """
+        self._look()
+        target = self._unfinished(ref, branch)
+        request = ResumeRequest(target, accept=accept)
+        report = self._checked(request, f"leftoff.resume({target.row.run_id!r}, ", take_over)
+        now, driver = self._clock.now(), self._driver()
+        head, epoch = open_run(self._store, target.row.run_id, now, driver=driver, take_over=take_over)
+        assert epoch is not None
+        run = Run(self, head, epoch, resumed=True)
+        with run._or_release():
+            self._go_on(run, target.version, report=report)
+        return run
+
+    def _checked(self, request: ResumeRequest, call: str, take_over: bool) -> Verdict:
+        """Return what was found of a run that may continue. Nothing is written, and its lease is not taken yet."""
+        row, process = request.target.row, this_process()
+        now = self._clock.now()
+        self._store.read(lambda view: need_free(view, row.run, row.run_id, process, now, take_over=take_over))
+        return judge_for_program(self._project, request, call)
+
+    def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
+        if ref is not None:
+            target = self._resolved(ref, RESUMES)
+        else:
+            need_store(self._store)
+            which = Which(Caller(branch=branch), self._clock.now(), RESUMES, self._project.explain)
+            target = find.Target(self._store.read(which), None)
+        over = nothing_left(target)
+        if over is not None:
+            hint = f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed."
+            raise CannotResume(over, hint=hint)
+        return target
+
+    def _resolved(self, ref: str, rule: str) -> find.Target:
+        """Return what a REF names. ``@`` is the run that the command would mean."""
+        which = Which(Caller(), self._clock.now(), rule)
+        try:
+            return find.resolve(self._store, ref, which, which.choose)
+        except NotFound as error:
+            raise self._project.explain(error) from None
+
+    def _go_on(
+        self,
+        run: Run,
+        back_to: Version | None = None,
+        *,
+        opening: Opening | None = None,
+        report: Verdict | None = None,
+    ) -> None:
+        """Make a run ready to be driven. ``report``: what was found and accepted."""
+        if report is not None and report.findings:
+            keep_accepted(self._project, report, Answers())
+            run.refresh()
+        if back_to is not None and back_to.seq != run._buffer.head.seq:
+            run.rollback(back_to)
+        now, guard = self._clock.now(), run._buffer.guard
+        go_on(self._store, run._buffer.head, now, guard=guard, scrubber=self._redactor, opening=opening)
+        run.refresh()
+        for line in told_to_program(report) if report is not None else ():
+            print(f"leftoff: {line}", file=sys.stderr)
+
+    def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
+        row = self._store.read(run._buffer.row)
+        target = find.Target(row, run._version(ref) if ref is not None else None)
+        wanted = ForkRequest(branch, run_id, _encoded(variables), scrubber=self._redactor)
+        head, epoch, _ = fork_version(self._store, target, wanted, self._clock.now(), self._driver())
+        return Run(self, head, epoch, resumed=True)
+
+    def _drives(self, run: Run) -> None:
+        """Remember a run that is driven through this store. If the program does not end it, it is paused at exit."""
+        if not self._runs:
+            atexit.unregister(self._at_exit)
+            atexit.register(self._at_exit)
+        self._runs.add(run)
+
+    def _drove(self, run: Run) -> None:
+        """Forget a run that is no longer driven, and update the status page."""
+        self._runs.discard(run)
+        self._project.update_page()
+
+    def _look(self) -> None:
+        """Read the changes to the files of a protocol first, if the project follows one."""
+        self._project.take_in_edits()
+
+    def _driver(self) -> tuple[Process, str]:
+        name = os.path.basename(sys.argv[0] or "python") or "python"
+        return this_process(), name
+
+    def _facts(self, issue: str | int | None) -> dict[str, Any]:
+        """Return the facts of a new run: git, issue and program."""
+        alone = CALLER.session is None and CALLER.attempt is None  # no agent or workflow continues it
+        program = {"program": self._driver()[1]} if alone else {}
+        return {**self._project.git_facts(), "issue": issue_id(issue), **program}
+
+    def _surroundings(self, opening: Opening) -> dict[str, Any]:
+        """Return what a new run records of its surroundings."""
+        return self._project.surroundings(opening.facts["issue"], opening.facts["git_branch"])
+
+    # -- looking
+
+    def get(self, ref: str) -> RunView:
+        """A run to look at, by any REF (with a version in it: at that version); nothing is written, no lease taken."""
+        self._look()
+        target = self._resolved(ref, READS)
+        row, version = target.row, target.version
+        return RunView(self._store, row.run, row.run_id, self._clock, version=version, limits=self._limits)
+
+    def list(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        workflow: str | None = None,
+        branch: str | None = None,
+        title: str | None = None,
+        issue: str | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[RunInfo]:
+        """Runs, the one with the latest commit first."""
+        self._look()
+        words = [status] if isinstance(status, str) else status
+        return list_info(
+            self._store,
+            self._clock.now(),
+            self._limits,
+            status=words,
+            workflow=workflow,
+            branch=branch,
+            title=title,
+            issue=issue,
+            limit=limit,
+        )
+
+    # -- keeping it in order
+
+    def fsck(self, *, repair: bool = False) -> FsckReport:
+        """Check every byte that can be checked; ``repair`` sets damage aside."""
+        return store_sweep.fsck(self._store, repair=repair)
+
+    def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
+        """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
+        return drop_checkpoints(self._store, run_id, drop)
+
+    def remove(self, run_id: str) -> None:
+        """Move a run to the trash, from where ``undelete`` brings it back."""
+        need_store(self._store, run_id)
+        trash_run(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
+
+    def trash(self) -> Sequence[dict[str, Any]]:
+        """Return the runs that ``undelete`` brings back, the last one first."""
+        return [trashed_to_json(each) for each in in_trash(self._store)]
+
+    def undelete(self, run_id: str) -> None:
+        """Bring back a run from the trash or the archive."""
+        bring_back(self._store, run_id, self._clock.now())
+
+    def sweep(self) -> int:
+        """Drop the remains of crashes."""
+        return sweep_store(self._store)
+
+    def backup(self, folder: str | os.PathLike[str]) -> None:
+        """Write a consistent copy into a new folder, while others write."""
+        if not self._store.exists():
+            raise NotFound(f"There is nothing to back up: there is no store at {self._store.name}.")
+        self._store.backup(os.path.abspath(os.fspath(folder)))
+
+    def close(self) -> None:
+        """Pause what is driven through this store, and release its files. It may be used again afterwards."""
+        failed: LeftoffError | None = None
+        for run in [*self._runs]:
+            try:
+                run.pause()
+            except LeftoffError as error:  # the others are to be paused all the same
+                failed = failed or error
+                if not error.retry:
+                    run._let_go()
+        self._project.close(soon=False)
+        atexit.unregister(self._at_exit)
+        if failed is not None:
+            raise failed
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._pid:
+            return
+        for run in self._runs:
+            print(
+                f"leftoff: run {run.id} was left open; it continues when the program is started again. "
+                "To finish a run, use `with leftoff.run(...)`, or run.finish().",
+                file=sys.stderr,
+            )
+        try:
+            self.close()
+        except LeftoffError as error:
+            print(f"leftoff: {error.message}", file=sys.stderr)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<leftoff store {self.location}>"
+
+
+def _encoded(variables: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: encode_variable(value, name) for name, value in (variables or {}).items()}
+
+
+# -- the functions of the package
+
+
+def open(location: str | os.PathLike[str] | None = None) -> Store:
+    """A store by its folder or URL (left out: the project's own). It need not exist yet: the first write creates it."""
+    if location is None:
+        return project_store()
+    text = project.absolute(os.fspath(location))
+    home = os.path.dirname(text) if os.path.basename(text) == project.FOLDER else project.find_project()
+    return Store(text, home)
+
+
+def project_store() -> Store:
+    """The store of the project that the current folder belongs to."""
+    home = project.find_project()
+    location = project.store_location(home, configured=settings.load(home).store)
+    key = (os.getpid(), home, location)
+    if key not in _stores:
+        _stores[key] = Store(location, home)
+    return _stores[key]
+
+
+def _of_project(method: Callable[Concatenate[Store, P], R]) -> Callable[P, R]:
+    """Return a function that calls a method of the project's store, with the method's signature."""
+
+    @wraps(method)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        return method(project_store(), *args, **named)
+
+    call.__wrapped__ = MethodType(method, _stores)  # a bound method, so that `help` shows no self
+    call.__module__, call.__qualname__ = __name__, call.__name__
+    return call
+
+
+run = _of_project(Store.run)
+start = _of_project(Store.start)
+resume = _of_project(Store.resume)
+get = _of_project(Store.get)
+list = _of_project(Store.list)
+fsck = _of_project(Store.fsck)

@@ -1,0 +1,238 @@
+"""Encode variables, arguments and results as JSON, and decode them to what they were.
+
+JSON stays as it is. Any other value becomes ``{"$type": NAME, "value": …}`` with the name of its kind
+(`leftoff.python.value_kinds`). A dict that has the key ``$type`` itself, or keys that are not text, is written as
+pairs, so that a reader never mistakes it for such a value. A value without a kind is refused with its name and path.
+Nothing is pickled, and reading a record runs no constructor of the user's classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported, Usage
+from leftoff.model.changes import TYPE, Encoded, is_typed
+from leftoff.model.codec import MAX_DEPTH, text
+from leftoff.model.frozen import (
+    MARK,
+    FrozenDict,
+    FrozenList,
+    HoledDict,
+    HoledList,
+    Mark,
+    marks,
+    refuse_redacted,
+)
+from leftoff.python.value_kinds import (
+    DICT,
+    FLOAT,
+    HINT,
+    Kind,
+    Members,
+    Pairs,
+    kind_named,
+    kind_of,
+    kind_to_write,
+)
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_EXACT = _PLAIN - {float}
+_INFINITE = (float("inf"), float("-inf"))
+_DICTS = frozenset((dict, FrozenDict))
+_LISTS = frozenset((list, FrozenList))
+_HINT = (
+    "Kept are JSON, tuples, sets, bytes, dates, paths, enums, Decimal, UUID, Counter, OrderedDict, defaultdict, "
+    "dataclasses, msgspec structs, attrs classes, pydantic models, numpy and pandas values; for any other class: "
+    "leftoff.register(cls, encode, decode)."
+)
+
+
+def encode_value(value: Any, name: str) -> Any:
+    """Return the value as JSON, or the value itself if it is JSON. ``name`` starts the path in an error."""
+    kind = type(value)
+    if kind in _EXACT or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH)):
+        return value
+    return _encode(value, name, MAX_DEPTH)
+
+
+def encode_variable(value: Any, name: str, base: Any = None) -> Any:
+    """Return a variable's value for a change set. ``base``: its JSON before; entries that are the same are skipped."""
+    kind = type(value)
+    if kind in _PLAIN and (kind is not float or value - value == 0):
+        return value
+    if base is None or kind not in _LISTS or type(base) is not FrozenList:
+        return Encoded(with_marks(value, name))
+    out, known = list(value), len(base)
+    for i, item in enumerate(out):
+        if type(item) not in _EXACT and not (i < known and item is base[i]):
+            out[i] = with_marks(item, f"{name}[{i}]")
+    return Encoded(out)
+
+
+def with_marks(value: Any, name: str) -> Any:
+    """Return the value as JSON. Parts that a reader got as redacted stay redacted."""
+    try:
+        return encode_value(value, name)
+    except (Invalid, Redacted):
+        if isinstance(value, Mark):
+            return MARK
+        if not _has_marks(value):
+            raise
+    if isinstance(value, list):
+        return [with_marks(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
+    return {key: with_marks(item, f"{name}.{key}") for key, item in dict.items(value)}
+
+
+def _has_marks(value: Any) -> bool:
+    try:
+        return bool(marks(value))
+    except RecursionError:  # it contains itself
+        return False
+
+
+def restored(value: Any, name: str) -> Any:
+    """Return a variable as it was, from frozen JSON. Lists and dicts stay frozen; other values are new objects."""
+    if not isinstance(value, (dict, list)) or not is_typed(value):
+        return value
+    if isinstance(value, list):
+        items = [restored(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
+        return HoledList(items) if type(value) is HoledList else FrozenList(items)
+    if TYPE in value:
+        return decode_value(value, name)
+    entries = {key: restored(item, f"{name}.{key}") for key, item in dict.items(value)}
+    return HoledDict(entries) if type(value) is HoledDict else FrozenDict(entries)
+
+
+def _is_json(value: Any, depth: int) -> bool:
+    """Return whether a list or dict is JSON as it is. `_encode` examines again what this refuses."""
+    if depth == 0:
+        return False
+    if type(value) in _DICTS:
+        for key in value:
+            if type(key) is not str or key == TYPE:
+                return False
+        entries = value.values()
+    elif type(value) in _LISTS:
+        entries = value
+    else:
+        return False
+    for item in entries:
+        if (type(item) not in _PLAIN or item != item or item in _INFINITE) and not _is_json(item, depth - 1):
+            return False
+    return True
+
+
+def _encode(value: Any, path: str, depth: int) -> Any:
+    cls = type(value)
+    if cls is float and (value != value or value in _INFINITE):
+        return {TYPE: FLOAT.name, "value": repr(value)}
+    if cls in _PLAIN:
+        return value
+    if depth == 0:
+        raise Invalid(f"{path} is nested more than {MAX_DEPTH} levels deep, or contains itself.", path=path)
+    if cls in _DICTS:
+        if all(type(key) is str and key != TYPE for key in value):
+            return {key: _encode(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
+        return {TYPE: DICT.name, "value": _encode(Pairs(value), path, depth - 1)}
+    if cls in _LISTS:
+        return [_encode(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
+    if cls is Pairs:
+        return [
+            [_encode(key, f"a key of {path}", depth), _encode(item, f"{path}[{key!r}]", depth)]
+            for key, item in value.entries.items()
+        ]
+    if cls is Members:
+        encoded = [_encode(item, f"an entry of {path}", depth) for item in value.entries]
+        return sorted(encoded, key=lambda entry: text(entry, path))
+    if cls is HoledDict or cls is HoledList:
+        refuse_redacted(value)
+    if isinstance(value, Mark):
+        raise Redacted(path)
+    kind = kind_to_write(cls)
+    if kind is not None:
+        inside = f"{path} ({cls.__name__})" if ":" in kind.name else path
+        return {TYPE: kind.name, "value": _encode(kind.take(value), inside, depth - 1)}
+    for base in (str, int, float):
+        if isinstance(value, base):  # a class derived from it without a kind of its own
+            return base.__str__(value) if base is str else base(value)
+    article = "an" if cls.__qualname__[:1].lower() in "aeiou" else "a"
+    raise Invalid(f"{path} is {article} {cls.__qualname__}, which cannot be recorded.", path=path, hint=_HINT)
+
+
+def decode_value(value: Any, where: str) -> Any:
+    """Return the value that JSON stands for, in new lists and dicts. ``where`` names the record in an error."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, list):
+        return [decode_value(item, where) for item in value]
+    if type(value) is Mark:
+        raise Redacted(where)
+    if TYPE not in value:
+        return {key: decode_value(item, where) for key, item in value.items()}
+    name = value[TYPE]
+    kind: Kind = kind_named(name, where)
+    stored = decode_value(value.get("value"), where)
+    try:
+        return kind.make(stored)
+    except LeftoffError as error:
+        raise Unsupported(f"{where} does not fit {name}: {error.message}", hint=error.hint) from None
+    except Exception as error:
+        raise Unsupported(
+            f"{where} cannot be made a {name} again: {type(error).__name__}: {error}", hint=HINT
+        ) from error
+
+
+# -- annotated return types, which are checked before a step begins and not after an hour's work
+
+_NEVER = frozenset(
+    "Iterator AsyncIterator Generator AsyncGenerator Coroutine Awaitable Callable AsyncIterable".split()
+)
+_ANNOTATION_DEPTH = 10
+
+
+def check_return(function: Any, name: str) -> None:
+    """Refuse a step whose function is annotated to return a value that certainly cannot be recorded.
+
+    Annotations that do not evaluate yet, type variables, protocols, abstract classes and classes with subclasses may
+    all stand for a value that can be recorded. They are accepted.
+    """
+    annotations = getattr(function, "__annotations__", None)
+    if not annotations:
+        return
+    try:
+        annotation = annotations.get("return")
+        if isinstance(annotation, str):  # the program's own text, as typing.get_type_hints does
+            annotation = eval(annotation, function.__globals__)
+    except Exception:  # a name that is defined later
+        return
+    refused = _refused(annotation, _ANNOTATION_DEPTH) if annotation is not None else None
+    if refused is not None:
+        raise Usage(
+            f"Step {name} returns {refused}, which cannot be recorded.",
+            hint="Return JSON, a dataclass, a struct, an attrs class or a pydantic model; or say first "
+            "how it is recorded: leftoff.register(cls, encode, decode).",
+        )
+
+
+def _refused(annotation: Any, depth: int) -> str | None:
+    """Return the name of the first part of an annotation that certainly cannot be recorded."""
+    origin: Any = getattr(annotation, "__origin__", None)
+    if depth == 0:
+        return None
+    if getattr(origin, "__name__", None) in _NEVER:
+        return f"a {origin.__name__}"
+    union = type(annotation).__name__ in ("UnionType", "Union") or getattr(origin, "_name", None) == "Union"
+    if union or origin in (list, dict, tuple, set, frozenset):
+        return next(filter(None, (_refused(part, depth - 1) for part in annotation.__args__)), None)
+    return f"a {annotation.__qualname__}" if origin is None and _certainly_not(annotation) else None
+
+
+def _certainly_not(cls: Any) -> bool:
+    if not isinstance(cls, type) or cls in _PLAIN | _DICTS | _LISTS or kind_of(cls) is not None:
+        return False
+    abstract = cls.__module__ in ("collections.abc", "typing", "typing_extensions")
+    if abstract or cls is object or issubclass(cls, (str, int, float)):
+        return cls.__name__ in _NEVER
+    open_ended = getattr(cls, "__abstractmethods__", None) or getattr(cls, "_is_protocol", False)
+    typed_dict = hasattr(cls, "__required_keys__")
+    return not open_ended and not typed_dict and not type.__subclasses__(cls)

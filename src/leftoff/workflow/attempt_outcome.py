@@ -1,0 +1,350 @@
+"""What the driver does when a process ended: checks, completion, another attempt, or failure."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from leftoff.clock import iso
+from leftoff.engine.git_head import git_head
+from leftoff.engine.tracking import WITHHELD, Captured, Workspace, capture, relative
+from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
+from leftoff.model.changes import NOTHING
+from leftoff.model.ids import shown_step
+from leftoff.workflow.actions import (
+    CHECKING,
+    RUNNING,
+    LiveAttempt,
+    StepLeft,
+    action_of,
+    error_about,
+    error_of,
+    existing,
+    outputs_of,
+    start_check,
+)
+from leftoff.workflow.attempt_folder import ITEMS, Exit
+from leftoff.workflow.commit_entries import (
+    AttemptEnds,
+    AttemptForgotten,
+    ItemsDeclared,
+    StepCompletes,
+    StepFails,
+    StepRunsAgain,
+)
+from leftoff.workflow.definition import Step
+from leftoff.workflow.reuse import Earlier
+from leftoff.workflow.run_state import lines_of
+
+if TYPE_CHECKING:
+    from leftoff.workflow.driver import Driver
+
+LINES = 20  # of a failed step's output are kept in its record
+DECLARED_AT_ONCE = 500  # items in one commit
+# If the end of a step cannot be recorded, the step has not failed: resume adopts it.
+NOT_ITS_FAULT = (StoreUnavailable, StaleEpoch, Rewound)
+
+
+def ended(driver: Driver, live: LiveAttempt, exit: Exit) -> None:
+    """Handle the end of a step's command, or of one of its checks."""
+    if live.phase == CHECKING:
+        _checked(driver, live, exit)
+        return
+    live.exit = exit
+    if exit.code == 0 and not exit.timed_out and not exit.error:
+        with _its_fault(driver, live):
+            _ended_well(driver, live)
+    elif live.stopped is not None and not exit.timed_out:
+        stopped(driver, live)
+    else:
+        tail = driver.redactor.mask(live.folder.tail(LINES))
+        error = error_of(exit, live.step.timeout, tail)
+        if not exit.cut_off and not live.expands:
+            error |= action_of(live.step).failure(live.folder.path)
+        failed(driver, live, error, exit.code, retry=live.step.idempotent or not exit.cut_off)
+
+
+def lost(driver: Driver, live: LiveAttempt, *, may_forget: bool) -> None:
+    """Handle the end of an attempt that left no exit code."""
+    if live.stopped is not None:
+        stopped(driver, live)
+    elif may_forget and not live.folder.began():  # its attempt was recorded, and its command was not executed
+        driver.attempts.pop(live.token, None)
+        driver.scheduler.later(live.unit, live.leaf, time.monotonic())
+        driver.add(AttemptForgotten(live.unit, live.token, live.folder))
+    else:
+        error = {"type": "killed", "message": "Its process was killed, and left no exit code."}
+        failed(driver, live, error, None, retry=live.step.idempotent)
+
+
+def stopped(driver: Driver, live: LiveAttempt) -> None:
+    """Put back a step that was asked to end. It is done again; if only its checks were left, those are."""
+    driver.attempts.pop(live.token, None)
+    code = live.exit.code if live.exit is not None else None
+    facts = {"interrupted_at": iso(driver.clock.now())}
+    driver.scheduler.put_back(live.unit, live.leaf)
+    # An attempt that ended well, or that may be half done, stays open: resume judges it.
+    token = live.token if code and live.step.idempotent else ""
+    told = ("step_stopped", {"step": live.unit, "why": live.stopped})
+    tidy = live.folder if token else None
+    driver.add(StepRunsAgain(live.unit, token, facts, code, tell=told, tidy=tidy))
+
+
+def expect(driver: Driver, live: LiveAttempt) -> None:
+    """Set what a step must leave: its outputs, rendered, and the checks that must hold."""
+    step = live.step
+    live.outputs, live.cwd = outputs_of(driver.state, step, live.item)
+    live.checks = [(text, None) for text in step.checks]
+    live.checks += [(text, name) for name, text in step.criteria.items()]
+
+
+# -- success
+
+
+@contextmanager
+def _its_fault(driver: Driver, live: LiveAttempt) -> Iterator[None]:
+    """Continue with a step whose command ended well. An error in what it left is its failure."""
+    try:
+        yield
+    except NOT_ITS_FAULT:
+        raise
+    except LeftoffError as error:
+        failed(driver, live, error_about(error), 0)
+
+
+def _ended_well(driver: Driver, live: LiveAttempt) -> None:
+    if live.expands:
+        _found_items(driver, live)
+        return
+    record = driver.state.step_now(live.unit)  # the step itself may have reported how it ended
+    status = record.get("status")
+    if status == "failed":
+        error = record.get("error")
+        known = error if isinstance(error, dict) else {"type": "failed", "message": "It said so."}
+        failed(driver, live, known, 0)
+    elif status == "skipped":
+        _set_aside(driver, live, "step_skipped", why="it said so itself")
+        driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, "skipped"))
+    elif status == "blocked":
+        _set_aside(driver, live, "warning", message=f"{shown_step(live.unit)} is blocked: it said so itself.")
+        driver.scheduler.block(live.unit, live.leaf)
+    else:
+        check_next(driver, live)
+
+
+def _set_aside(driver: Driver, live: LiveAttempt, event: str, **facts: Any) -> None:
+    """End the attempt. The step's record stays as the step itself has reported."""
+    driver.attempts.pop(live.token, None)
+    driver.state.look_again(live.unit)
+    driver.add(AttemptEnds(live.token, 0, tell=(event, {"step": live.unit, **facts}), tidy=live.folder))
+
+
+def _found_items(driver: Driver, live: LiveAttempt) -> None:
+    """Take the items of a `foreach` from what its command printed."""
+    if _is_damaged(driver, live):
+        return
+    found = lines_of(live.folder.file(ITEMS), "what the command printed", f"{live.unit}: foreach")
+    driver.attempts.pop(live.token, None)
+    declare_items(driver, live.step, found)  # until they are committed, they are in a file of this attempt
+    driver.add(AttemptEnds(live.token, 0, tidy=live.folder))
+
+
+def declare_items(driver: Driver, step: Step, found: list[Any]) -> None:
+    """Record the items of a `foreach`, some hundreds in a commit. The last commit has their number."""
+    state = driver.state
+    named = state.name_items(step, found, driver.redactor)
+    stale = sorted(set(state.items(step.path)) - {path for path, _ in named})
+    driver.commit()
+    numbered = [(order, path, item) for order, (path, item) in enumerate(named)]
+    for start in range(0, max(len(numbered), 1), DECLARED_AT_ONCE):
+        some = numbered[start : start + DECLARED_AT_ONCE]
+        last = start + DECLARED_AT_ONCE >= len(numbered)
+        total = len(named) if last else None
+        driver.add(ItemsDeclared(step.path, some, total, [] if start else stale, durable=last))
+        driver.commit()
+    state.set_items(step.path, named)
+    driver.tell("foreach", step=step.path, items=len(named))
+    known = [(path, state.status(path)) for path, _ in named]
+    driver.follow(step.path, driver.scheduler.expand(step.path, known))
+
+
+def check_next(driver: Driver, live: LiveAttempt) -> None:
+    """Run the next check of a step whose command ended well. After the last one the step is complete."""
+    live.phase, live.checker = RUNNING, None
+    with _its_fault(driver, live):
+        if live.checks:
+            token = start_check(driver, live, live.checks[0][0], f"check-{len(live.checks)}")
+            live.phase = CHECKING
+            driver.attempts[token] = live
+        else:
+            _complete(driver, live)
+
+
+def _checked(driver: Driver, live: LiveAttempt, exit: Exit) -> None:
+    text, criterion = live.checks[0]
+    driver.attempts.pop(f"{live.token}.{live.check_folder.name}", None)
+    held = exit.code == 0 and not exit.timed_out
+    if not held and live.stopped is not None:
+        stopped(driver, live)
+        return
+    if criterion is not None:
+        live.results[criterion] = held
+    elif not held:
+        tail = driver.redactor.mask(live.check_folder.tail(LINES))
+        message = f"The check does not hold: {text}"
+        failed(driver, live, {"type": "check", "message": message, "tail": tail}, 0)
+        return
+    live.checks.pop(0)
+    check_next(driver, live)
+
+
+def _complete(driver: Driver, live: LiveAttempt) -> None:
+    """Take in everything that a step left. Then it is done."""
+    if _is_damaged(driver, live):
+        return
+    step = live.step
+    variables = live.folder.variables()
+    outputs, captured = _outputs(driver, live)
+    left = StepLeft(outputs, captured, action_of(step).result(live.folder.path), variables)
+    left.check(live.unit)
+    if step.persist is not None:
+        left.variables = {key: value for key, value in variables.items() if key in step.persist}
+    left.criteria = {
+        f"{live.unit}: {name}" if live.is_item else name: met for name, met in live.results.items()
+    }
+    if live.cache is not None:
+        left.cache = {"parts": live.cache, **({"variables": left.variables} if left.variables else {})}
+    _take_in(driver, live, left)
+    seconds = round(time.monotonic() - live.began, 3) if live.began else None
+    facts = {"seconds": seconds, "outputs": left.outputs, "why": live.why}
+    told = {key: value for key, value in facts.items() if value not in (None, [])}
+    driver.attempts.pop(live.token, None)
+    driver.add(
+        StepCompletes(
+            live.unit,
+            live.token,
+            left,
+            live.why,
+            step.save,
+            tell=("step_done", {**driver.step_facts(step, live.unit), **told}),
+            tidy=live.folder,
+        )
+    )
+    driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, "completed"))
+
+
+def reused(driver: Driver, live: LiveAttempt, earlier: Earlier, why: str) -> None:
+    """Take a step from an earlier run, with everything that it left there."""
+    driver.reuse.bring_back(earlier)
+    outputs, captured = _outputs(driver, live)
+    left = StepLeft(outputs, captured, earlier.record.get("result", NOTHING), earlier.variables)
+    left.cache = earlier.record["cache"]
+    _take_in(driver, live, left)
+    driver.start_batch(live.leaf)
+    facts = {**driver.step_facts(live.step, live.unit), "why": why, "reused": earlier.run_id}
+    driver.add(
+        StepCompletes(
+            live.unit,
+            "",
+            left,
+            why,
+            live.step.save,
+            tell=("step_done", facts),
+            tidy=live.folder,
+            durable=False,  # if it is lost, it is found again
+        )
+    )
+    driver.commit()
+    driver.follow(live.leaf, driver.scheduler.ended(live.unit, live.leaf, "completed"))
+
+
+def _take_in(driver: Driver, live: LiveAttempt, left: StepLeft) -> None:
+    """Add the state of git and of the tracked files to what a step left, and remember its variables and outputs."""
+    driver.reuse.know(got.about for got in left.captured)
+    driver.state.overlay.update(left.variables)
+    left.commit = git_head(driver.setting.project)
+    if not live.step.save:
+        return
+    row = driver.store.read(lambda view: view.run_row(driver.run))
+    try:
+        left.tree = driver.setting.tree(row) if row is not None else None
+    except LeftoffError as error:  # if they cannot be read, the step has not failed
+        message = f"Files are not in this checkpoint as they are now: {error.message}"
+        driver.tell("warning", message=message, step=live.unit)
+
+
+def _outputs(driver: Driver, live: LiveAttempt) -> tuple[list[str], list[Captured]]:
+    """Return the declared outputs, and a copy of each file. A folder is only named.
+
+    A file with a secret of this workflow is hashed, but not copied.
+    """
+    if not live.outputs:
+        return [], []
+    project = driver.setting.project
+
+    def warn(message: str) -> None:
+        driver.tell("warning", message=message.removeprefix("leftoff: "), step=live.unit)
+
+    workspace = Workspace(driver.store, project, driver.redactor, None, driver.clock.now(), warn)
+    found, captured = existing(project, live.cwd, live.outputs), []
+    for path in (path for path in found if os.path.isfile(path)):
+        shown = relative(project, path)
+        if not os.access(path, os.R_OK):
+            raise Invalid(f"The output {shown} cannot be read.", hint="Check its permissions.")
+        got = capture(workspace, path, step=live.unit)
+        if got.about.get(WITHHELD):
+            warn(f"{shown} has a secret in it: it is hashed, but no copy is kept.")
+        captured.append(got)
+    return [relative(project, path) for path in found], captured
+
+
+# -- failure
+
+
+def failed(
+    driver: Driver, live: LiveAttempt, error: dict[str, Any], code: int | None, *, retry: bool = True
+) -> None:
+    """Handle a failed attempt: try again later, or fail the step."""
+    unit, step, scheduler = live.unit, live.step, driver.scheduler
+    error = {k: driver.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
+    driver.attempts.pop(live.token, None)
+    if live.doubtful and step.idempotent:  # it ended without a driver and may be done twice: not a failure
+        message = (
+            f"{shown_step(unit)} ended while nobody was watching, and runs again: {error.get('message')}"
+        )
+        scheduler.later(unit, live.leaf, time.monotonic())
+        told = ("warning", {"message": message, "step": unit})
+        driver.add(StepRunsAgain(unit, live.token, {}, code, tell=told))
+        return
+    tries = driver.tries[unit] = driver.tries.get(unit, 0) + 1
+    delay = None
+    if retry and not live.doubtful and tries <= step.retries.max and not scheduler.halted:
+        delay = step.retries.backoff * step.retries.factor ** (tries - 1)
+        delay = round(delay * random.uniform(0.5, 1.0) if step.retries.jitter else delay, 3)
+    facts = {
+        **driver.step_facts(step, unit),
+        "attempt": driver.state.steps.get(unit, {}).get("attempt"),
+        "error": {k: v for k, v in error.items() if k != "tail"},
+        "tail": str(error.get("tail") or ""),
+        "will_retry_in": delay,
+    }
+    tell, tidy = ("step_failed", facts), live.folder if live.token else None
+    if delay is not None:
+        scheduler.later(unit, live.leaf, time.monotonic() + delay)
+        driver.add(StepRunsAgain(unit, live.token, {"error": error}, code, tell=tell, tidy=tidy))
+        return
+    driver.add(StepFails(unit, live.token, error, code, tell=tell, tidy=tidy))
+    driver.follow(live.leaf, scheduler.ended(unit, live.leaf, "failed"))
+
+
+def _is_damaged(driver: Driver, live: LiveAttempt) -> bool:
+    """Return whether a file that the attempt left has changed since. Then its exit code proves nothing."""
+    name = live.folder.damaged(live.exit) if live.exit is not None else None
+    if name is not None:
+        message = f"What it left in `{name}` is damaged: nobody knows how it ended."
+        failed(driver, live, {"type": "damaged", "message": message}, None, retry=live.step.idempotent)
+    return name is not None

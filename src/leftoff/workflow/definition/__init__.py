@@ -1,1 +1,0 @@
-"""Definitions: a workflow file, read, checked, and as plain values."""

@@ -1,0 +1,265 @@
+"""Who belongs to an attempt, whether anything of it is alive, and how to end it, given only its record.
+
+The record is the identity of the shim, which leads a session. Everything in that session belongs to the attempt: the
+shim's process group and the groups that the command made inside. The number of a session is not given to another
+process while a member is alive, so a session is known by it even without its leader. Session 0 is not a session: Linux
+shows it if the leader lives outside of a container, and unrelated processes share it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+
+from leftoff.errors import CannotResume
+from leftoff.host import ALIVE, GONE, Process, scope, start_of, started
+from leftoff.workflow.attempt_folder import STOP, AttemptFolder
+
+ROUND_S, ROUNDS = 0.002, 500  # how long to wait for killed processes
+NO_SESSION = 0  # the leader cannot be seen from here
+NEAR = 256  # up to so many pids are checked one by one; for more, all processes are listed
+
+
+def check_seen() -> None:
+    """Raise ``CannotResume`` if the system does not show processes: a step that still runs could not be found."""
+    if not started(os.getpid()):
+        foreign = os.path.exists("/proc/self")
+        proc = "/proc is of another pid namespace" if foreign else "/proc is not mounted"
+        what = proc if sys.platform == "linux" else "`ps` does not answer"
+        raise CannotResume(
+            f"Steps cannot be executed here: this system does not show its processes ({what}).",
+            hint="Nothing was started. Mount it (`mount -t proc proc /proc`), or work outside of this sandbox.",
+        )
+
+
+def members(session: int) -> list[int]:
+    """Return the live processes of a session, its leader included, zombies excluded."""
+    if session == NO_SESSION:
+        return []
+    if sys.platform == "linux":
+        pids = (int(name) for name in os.listdir("/proc") if name[0] in "123456789")
+        return [pid for pid in pids if _session(pid) == session and start_of(pid) != ""]
+    return [pid for pid in _listed() if _session(pid) == session]
+
+
+def recent(first: int, session: int) -> list[int]:
+    """Return the live members of a session among ``first``, started a moment ago, and processes started since.
+
+    Linux counts its pids up, so there are few to check. If the count does not look like that, list all processes.
+    """
+    last = _last_pid()
+    if session != NO_SESSION and first <= last <= first + NEAR:
+        return [pid for pid in range(first, last + 1) if _session(pid) == session and start_of(pid) != ""]
+    return [pid for pid in members(session) if pid != session]
+
+
+def just_made(pid: int) -> bool:
+    """Return whether the system's last pid is plausible if this one was given a moment ago."""
+    return pid <= _last_pid() <= pid + NEAR
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return NO_SESSION
+
+
+def _last_pid() -> int:
+    """Return the pid that was given last, or 0 if unknown."""
+    try:
+        fd = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return int(os.read(fd, 200).split()[4])
+        finally:
+            os.close(fd)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _listed() -> list[int]:
+    """Return all processes but zombies, on systems without /proc."""
+    import subprocess
+
+    out = subprocess.run(
+        ["ps", "-axo", "pid=,stat="], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    words = [line.split() for line in out.stdout.splitlines()]
+    return [int(pid) for pid, state, *_ in words if not state.startswith("Z")]
+
+
+def signal_all(pids: Iterable[int], number: int, session: int | None = None) -> None:
+    """Signal processes. With a session, only those that still belong to it: a pid may have been reused."""
+    for pid in pids:
+        fd = -1
+        try:
+            fd = _open(pid) if session is not None else -1
+            if session is not None and (session == NO_SESSION or _session(pid) != session):
+                continue
+            if fd < 0:
+                os.kill(pid, number)
+            else:
+                signal.pidfd_send_signal(fd, number)
+        except OSError:  # gone meanwhile, or another user's (sudo)
+            pass
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+
+def _open(pid: int) -> int:
+    """Return a pidfd; -1 if the process is gone or the system has no pidfds left."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return -1
+
+
+def alive(process: Process, folder: AttemptFolder | None = None) -> bool:
+    """Return whether anything of an attempt still runs; True if that cannot be seen from here.
+
+    With the attempt's folder, an attempt with a recorded exit is over, even if its shim has taken another job.
+    """
+    if process.state() == GONE and not _left(process):
+        return False
+    return folder is None or folder.exit() is None
+
+
+def _left(process: Process) -> list[int]:
+    """Return the processes of an attempt whose shim is dead."""
+    if process.scope != scope() or started(process.pid):
+        return []  # another boot, or the pid was reused, so the session is empty
+    return members(process.pid)
+
+
+def terminate(process: Process) -> None:
+    """Ask the shim to end its command: SIGTERM, after the job's grace SIGKILL. It records the exit."""
+    if not _send(process, STOP):
+        left = _left(process)
+        signal_all(left, signal.SIGTERM, process.pid)
+        signal_all(left, signal.SIGCONT, process.pid)
+
+
+def kill(process: Process) -> None:
+    """Kill everything, the shim too. How the attempt ended will not be known."""
+    for _ in range(ROUNDS):
+        if process.state() == ALIVE:
+            # While the shim lives, the number is its session's. So it is killed last.
+            others = [pid for pid in members(process.pid) if pid != process.pid]
+            signal_all(others, signal.SIGKILL, process.pid)
+            _send_group(process.pid)
+        else:
+            signal_all(_left(process), signal.SIGKILL, process.pid)
+        if process.scope != scope() or not alive(process):
+            return
+        time.sleep(ROUND_S)
+
+
+class Rest:
+    """Ends the other processes of the attempt whose command this process is.
+
+    A program may start a child for the work. If only the program was killed, the child continues, and must not while
+    another attempt begins.
+    """
+
+    def __init__(self, first: int, grace: float) -> None:
+        self._first = first  # the process that we started
+        self._grace = grace
+        self.told: float | None = None  # when they were asked to end
+
+    def end(self) -> bool:
+        """Send SIGTERM once, and SIGKILL after the grace period. Return whether none is left."""
+        left, now = self._left(), time.monotonic()
+        if left and self.told is None:
+            self.told = now
+            signal_all(left, signal.SIGTERM)
+            signal_all(left, signal.SIGCONT)
+        elif left and self.told is not None and now - self.told > self._grace:
+            signal_all(left, signal.SIGKILL)
+        return not left
+
+    def wait(self) -> None:
+        """End them, and wait until they have ended or cannot be ended."""
+        last = time.monotonic() + self._grace + ROUND_S * ROUNDS
+        while not self.end() and time.monotonic() < last:
+            time.sleep(ROUND_S * 10)
+
+    def _left(self) -> list[int]:
+        session = os.getsid(0)
+        if session == NO_SESSION or os.getpgrp() != session:  # not started by a shim: the session is not ours
+            return [self._first] if started(self._first) else []
+        return [pid for pid in members(session) if pid not in (session, os.getpid())]
+
+
+def _send_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def _send(process: Process, number: int) -> bool:
+    """Signal the shim if it is alive, never another process with its pid. Return whether that was possible."""
+    fd = handle(process)
+    try:
+        if fd is not None:
+            signal.pidfd_send_signal(fd, number)
+        elif process.state() == ALIVE:
+            os.kill(process.pid, number)
+        else:
+            return False
+    except OSError:
+        return False
+    finally:
+        if fd is not None:
+            os.close(fd)
+    return True
+
+
+def handle(process: Process) -> int | None:
+    """Return a pidfd of the shim; None if it is dead or the system has no pidfds."""
+    fd = _open(process.pid)
+    if fd < 0:
+        return None
+    if process.state() == ALIVE:  # so the pidfd is the shim's
+        return fd
+    os.close(fd)
+    return None
+
+
+# -- checks
+#
+# A check changes nothing, so it is not an attempt. But its process must not outlive its driver unnoticed: a note in the
+# check's folder, below the attempt's, says who runs it.
+
+_NOTE = "process"
+
+
+def note_checker(folder: AttemptFolder, process: Process) -> None:
+    """Note which process runs the check of this folder. If the disk is full, the check runs all the same."""
+    try:
+        with open(folder.file(_NOTE), "w", encoding="utf-8") as file:
+            file.write(f"{process.pid}\n{process.started}\n{process.scope}\n")
+    except OSError:
+        pass
+
+
+def live_checkers(folder: AttemptFolder) -> Iterator[Process]:
+    """Yield the processes of checks that still run for an attempt."""
+    try:
+        names = os.listdir(folder.path)
+    except OSError:
+        return
+    for name in names:
+        check = folder.below(name)
+        try:
+            with open(check.file(_NOTE), encoding="utf-8") as file:
+                pid, begun, place = file.read().splitlines()
+            process = Process(place, int(pid), begun)
+        except (OSError, ValueError):
+            continue
+        if alive(process, check):
+            yield process

@@ -1,1 +1,0 @@
-"""Running: the scheduler, the driver and its turns, the units of work, what is recorded of them."""
