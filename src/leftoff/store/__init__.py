@@ -7,12 +7,9 @@ alone: nobody above asks whether it is the embedded one (``leftoff.store.sqlite`
 
 from __future__ import annotations
 
+from leftoff.clock import Clock
 from leftoff.errors import Unsupported, Usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.clock import Clock
-    from leftoff.store.base import Store
+from leftoff.store.base import Store
 
 _FOLDERS, _SERVERS = ("sqlite", "file"), ("postgresql", "postgres")  # how URLs begin
 

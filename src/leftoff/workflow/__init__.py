@@ -7,10 +7,7 @@ first, it has the other too. So the module itself can be called.
 from __future__ import annotations
 
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 
 class _Decorator(type(sys)):  # type: ignore[misc]
