@@ -37,10 +37,9 @@ server or of SQLite in the store's ``failures``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import TypeVar
 
     T = TypeVar("T")

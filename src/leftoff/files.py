@@ -11,11 +11,14 @@ import fcntl
 import os
 import sys
 from _thread import allocate_lock, start_new_thread
-from collections.abc import Iterable
 
 from leftoff.clock import DAY_MS, SYSTEM, iso
 from leftoff.errors import StoreUnavailable
 from leftoff.host import shown, text_of, user_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NAME = ".leftoff"  # of a store's folder, by default
 GITIGNORE = "*\n"

@@ -5,10 +5,9 @@ So a lower layer can use what it may not import, and nothing is loaded for those
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 #: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`

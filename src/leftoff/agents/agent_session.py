@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leftoff.engine import sessions
 from leftoff.engine.caller import Caller
-from leftoff.engine.find import Target, is_spent
+from leftoff.engine.find import is_spent
 from leftoff.engine.git_head import git_head, main_worktree, upward
 from leftoff.engine.lease import NOBODY
 from leftoff.engine.opening import Opening
-from leftoff.engine.optimistic_check import until_unmoved
 from leftoff.engine.project import (
     Project,
     find_project,
@@ -211,6 +210,8 @@ def _free(session: AgentSession, without: set[str]) -> tuple[RunRow, int] | None
 def resume(session: AgentSession) -> SessionRun:
     """Give the session its own run, or else the one that nobody works on, unless the verdict refuses that. If the run
     moves meanwhile, it is judged again."""
+    from leftoff.engine.optimistic_check import until_unmoved
+
     return until_unmoved(lambda: _resume(session))
 
 
@@ -230,6 +231,7 @@ def _resume(session: AgentSession) -> SessionRun:
 
 def _verified(session: AgentSession, row: RunRow) -> Verdict:
     """Return the verdict on a run, the same as that of `leftoff resume`."""
+    from leftoff.engine.find import Target
     from leftoff.engine.resume_request import ResumeRequest
     from leftoff.operations.resuming import judge
 
@@ -256,6 +258,7 @@ def source_of_run(session: AgentSession, row: RunRow) -> str:
 
 def brief(session: AgentSession, row: RunRow, room: int) -> str:
     """Return what a session must know of its run, in so many characters."""
+    from leftoff.engine.find import Target
     from leftoff.operations.checkpoints import brief_of
 
     return brief_of(session.project, Target(row, None), room, max(session.time_left / 2, 0.2))

@@ -6,10 +6,6 @@ import os
 import sys
 from typing import NoReturn
 
-from leftoff.cli.dispatch import dispatch
-from leftoff.engine.project import without_password
-from leftoff.errors import LeftoffError
-
 LONG = frozenset("run resume reprendre continue supervise status logs".split())
 
 
@@ -19,6 +15,7 @@ def main(argv: list[str] | None = None) -> int:
         as_process(args)
         if any("://" in word and ("@" in word or "password" in word) for word in args):
             _hide_passwords(args)
+    from leftoff.cli.dispatch import dispatch  # it imports modules of this package
 
     return dispatch(args)
 
@@ -34,6 +31,9 @@ def as_process(args: list[str]) -> None:
 
 def _hide_passwords(args: list[str]) -> None:
     """Start the same command again with a private file in place of each password: every user can list arguments."""
+    from leftoff.engine.project import without_password
+    from leftoff.errors import LeftoffError
+
     option = "--store="
     try:
         safe = [

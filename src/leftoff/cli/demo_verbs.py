@@ -16,7 +16,6 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 import leftoff
-from leftoff.cli import main
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
@@ -106,6 +105,8 @@ class Story:
 
     def call(self, *words: str) -> int:
         """Call one of leftoff's own verbs for the demo's project."""
+        from leftoff.cli import main
+
         return main(["--project", self.folder, "--store", self.store, *words])
 
     def _workflow(self, kill_in: str | None = None) -> int:

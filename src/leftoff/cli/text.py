@@ -12,9 +12,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from leftoff.model.codec import text
-from leftoff.model.ids import shown_step
-
 Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.screen.STYLES``
 Line = list[Span]
 
@@ -42,6 +39,8 @@ def _escaped(char: str) -> str:
 
 def step_name(path: str) -> str:
     """A step as people read it, on one line."""
+    from leftoff.model.ids import shown_step
+
     return clean(shown_step(path))
 
 
@@ -116,6 +115,8 @@ def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
 
 def value(thing: Any) -> str:
     """A JSON value on one line."""
+    from leftoff.model.codec import text
+
     if thing == {"redacted": True}:
         return "[redacted]"
     return clean(text(thing))

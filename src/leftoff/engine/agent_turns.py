@@ -18,7 +18,6 @@ from leftoff.engine.git import uncommitted
 from leftoff.engine.lease import NOBODY
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import status_changes
-from leftoff.engine.project import Project
 from leftoff.engine.report_commit import report_in
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.spool import Spool
@@ -32,6 +31,7 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder, RunRow
 
 if TYPE_CHECKING:
+    from leftoff.engine.project import Project
     from leftoff.engine.sessions import Who
 
 RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"

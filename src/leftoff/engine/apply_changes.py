@@ -6,8 +6,6 @@ read back. The digest and the counters of leaf steps are carried along.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from leftoff.engine.head_cache import LIMIT
 from leftoff.errors import Conflict, Invalid
 from leftoff.model.changes import (
@@ -17,8 +15,6 @@ from leftoff.model.changes import (
     LIST_HEAD,
     NOTHING,
     SPREAD_OVER,
-    Change,
-    Spread,
     after,
     blob_stored,
     entry_key,
@@ -30,14 +26,17 @@ from leftoff.model.changes import (
 from leftoff.model.codec import LIST, REDACTED, encode, holes, payload, sha256, store, term
 from leftoff.model.ids import parent_of
 from leftoff.model.versions import counts_of, pack_counts
-from leftoff.store.base import VALUE_MAX, Tx
+from leftoff.store.base import VALUE_MAX
 from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from leftoff.engine.head_cache import Head, Row
+    from leftoff.model.changes import Change, Spread
+    from leftoff.store.base import Tx
 
 _UNKNOWN: Any = object()
 _HEADS = (LIST_HEAD, DICT_HEAD)

@@ -16,7 +16,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import iso, millis
-from leftoff.engine.audit_records import Audit
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.opening import status_changes
 from leftoff.engine.optimistic_check import Moved, is_seen
@@ -34,6 +33,7 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
+    from leftoff.engine.audit_records import Audit
     from leftoff.engine.report_commit import Find, Reported
     from leftoff.model.changes import Scrubber
 

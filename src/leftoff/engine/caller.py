@@ -7,14 +7,17 @@ so that all mean the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
 
 from leftoff.errors import Usage
-from leftoff.host import Process, agent_above
-from leftoff.store.base import View
+from leftoff.host import agent_above
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from leftoff.host import Process
+    from leftoff.store.base import View
+
     #: of what is listed (name, what it is, its status, when it was touched), the name that a person picks, if any
     Pick = Callable[[str, Sequence[tuple[str, str, str, int]]], str | None]
 

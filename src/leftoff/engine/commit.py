@@ -8,20 +8,26 @@ drivers that lost their lease and attempts that are not current, writes what dif
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from itertools import count
 
 from leftoff import log
 from leftoff.engine.apply_changes import Apply
-from leftoff.engine.head_cache import Head, gone, need_known
+from leftoff.engine.head_cache import gone, need_known
 from leftoff.errors import Conflict, Invalid, StaleEpoch
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import MASK, checkpoint_id
 from leftoff.model.ids import shown_step
-from leftoff.model.versions import Version, card_of
+from leftoff.model.versions import Version
 from leftoff.model.words import TRIGGERS
-from leftoff.store.base import VALUE_MAX, Stood, Store, Tx
-from leftoff.store.rows import BlobRow, RunRow
+from leftoff.store.base import VALUE_MAX, Stood
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leftoff.engine.head_cache import Head
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import BlobRow, RunRow
 
 _KNOWN_TRIGGERS = frozenset(TRIGGERS)
 
@@ -219,6 +225,8 @@ def add_version(tx: Tx, apply: Apply, run_id: str, epoch: int, terms: Terms, sea
 
 def set_card(tx: Tx, run: int, *, hidden: bool = False) -> None:
     """Bring the listing's copy of the `run` records up to date."""
+    from leftoff.model.versions import card_of
+
     columns, card = card_of((record.key, record.stored) for record in tx.records(run, "run"))
     tx.set_card(run, columns, card, hidden=hidden)
 

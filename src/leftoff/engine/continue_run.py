@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.agent_turns import drop_talk, move_turn
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, save_blobs
-from leftoff.engine.find import Target
+from leftoff.engine.commit import NO_GUARD, Seal, Terms, save_blobs
 from leftoff.engine.head_cache import Head, need_run
 from leftoff.engine.lease import let_go, refuse_driven
 from leftoff.engine.open_again import put_back
@@ -18,14 +17,16 @@ from leftoff.engine.report_commit import report_in
 from leftoff.engine.rewind import is_back_at, rollback_in, save_present
 from leftoff.engine.run_reader import Reader, need_version
 from leftoff.model.changes import ChangeSet
-from leftoff.model.versions import Version
-from leftoff.store.base import Store, Tx, View
-from leftoff.store.rows import Lease, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff.engine.commit import Guard
+    from leftoff.engine.find import Target
     from leftoff.engine.resume_request import ResumeRequest
     from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import Lease, RunRow
 
 
 def driver_of(store: Store, target: Target, now: int, session: str | None) -> Lease | None:

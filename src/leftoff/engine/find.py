@@ -14,14 +14,12 @@ else by a rule:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.head_cache import need_store
 from leftoff.engine.lease import state as lease_state
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound, Usage
-from leftoff.host import ALIVE, Process
+from leftoff.host import ALIVE
 from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
 from leftoff.model.versions import Version, counts_of
 from leftoff.model.words import ROLLBACK_BEGIN, STEP_ENDED, UNFINISHED
@@ -30,7 +28,11 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the caller looks up its session in modules that import this one
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+    from leftoff.engine.caller import Caller
+    from leftoff.host import Process
 
     Current = Callable[[View], RunRow]
     #: of the runs that a name fits, the one that is meant

@@ -6,12 +6,14 @@ cannot continue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any
 
 from leftoff.errors import Invalid, NeedsPerson, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
 BRING_BACK = "bring the copy back"  # of an output that is gone
 STOP = "stop"
@@ -172,6 +174,8 @@ def check_by_proxy(codes: Iterable[str], run_id: str) -> None:
 
 
 def _did_you_mean(code: str, quoted: str) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(code, CODES, 1)
     return f"Did you mean {quoted.format(near[0])}?" if near else f"Codes: {', '.join(CODES)}."
 

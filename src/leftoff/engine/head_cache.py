@@ -7,12 +7,13 @@ at that first, so another writer costs a few look-ups, never a wrong answer.
 from __future__ import annotations
 
 from leftoff.errors import NotFound, Rewound
-from leftoff.store.base import Store, View
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
+
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
 
     # hash, status, ord and leaf, as the store has them; then what it adds to the digest, where that is known
     Row = tuple[Any, ...]

@@ -6,9 +6,7 @@ that it follows, adds a `CheckProvider`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Thread
-from typing import Any, Protocol
 
 from leftoff.clock import ago
 from leftoff.engine import run_checks, tree_checks
@@ -24,17 +22,23 @@ from leftoff.engine.findings import (
     exit_code,
     levels_of,
 )
-from leftoff.engine.project import Project
-from leftoff.engine.resume_request import DONE, ResumeRequest, Selection, select
+from leftoff.engine.resume_request import DONE, select
 from leftoff.engine.run_facts import World
 from leftoff.engine.step_lifecycle import why_failed
-from leftoff.errors import CannotResume, LeftoffError
+from leftoff.errors import CannotResume
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import parent_of, with_item
 from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol
+
+    from leftoff.engine.project import Project
+    from leftoff.engine.resume_request import ResumeRequest, Selection
+    from leftoff.errors import LeftoffError
+
     Check = Callable[[World], Iterable[Finding]]
 
     class Layout(Protocol):

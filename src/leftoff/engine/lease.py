@@ -6,9 +6,14 @@ from leftoff import log
 from leftoff.clock import iso
 from leftoff.engine.head_cache import gone
 from leftoff.errors import LeaseHeld, StaleEpoch
-from leftoff.host import ALIVE, Process, inside
-from leftoff.store.base import Store, Tx, View
-from leftoff.store.rows import LIMIT_MS, Holder, Lease, RunRow
+from leftoff.host import ALIVE, inside
+from leftoff.store.rows import LIMIT_MS, Holder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.host import Process
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import Lease, RunRow
 
 #: who a run's free lease names that was brought here by a bundle, and by when: whoever drove it did so elsewhere
 ELSEWHERE = "whoever drove it elsewhere"

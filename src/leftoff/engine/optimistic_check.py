@@ -6,18 +6,17 @@ run has moved since, nothing is written, and the work begins again with what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from leftoff.engine.head_cache import gone, need_run
 from leftoff.errors import Conflict
-from leftoff.store.base import View
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from leftoff.engine.report_commit import Find
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
 
     T = TypeVar("T")
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 
 from leftoff import log, seams
 from leftoff import store as stores
-from leftoff.clock import SYSTEM, Clock
+from leftoff.clock import SYSTEM
 from leftoff.engine.caller import CALLER
 from leftoff.engine.git_head import git_facts, main_worktree, upward
-from leftoff.engine.redactor import Redactor
 from leftoff.engine.settings import (
     FILE,
     HOW,
     UNKNOWN,
-    Settings,
     know_store,
     load,
     not_trusted,
@@ -29,16 +26,21 @@ from leftoff.engine.settings import (
     say_untrusted,
     store_items,
 )
-from leftoff.errors import NeedsPerson, NoCheckpoint, NotFound, StoreUnavailable, Usage
+from leftoff.errors import NeedsPerson, NoCheckpoint, StoreUnavailable, Usage
 from leftoff.files import SWEPT, is_due
-from leftoff.store.base import Store, View
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from leftoff.clock import Clock
+    from leftoff.engine.redactor import Redactor
+    from leftoff.engine.settings import Settings
     from leftoff.engine.tracking import Workspace
+    from leftoff.errors import NotFound
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
 
 FOLDER = ".leftoff"
 STORES = "stores"  # in the user's own folder: facts of this machine about stores on servers

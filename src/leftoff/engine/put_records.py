@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.errors import Invalid, NeedsPerson, Usage
-from leftoff.model.changes import NOTHING, ChangeSet
+from leftoff.model.changes import NOTHING
 from leftoff.model.words import COLLECTIONS, STEP_STATUS, is_own
-from leftoff.store.base import Tx
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
 
 _REFUSED = {
     "run": "Use `leftoff start`, `pause` and `finish`; what you want to remember of a run goes to context or extra.",

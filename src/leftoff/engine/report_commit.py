@@ -6,21 +6,21 @@ report at once lose nothing, not even on the same step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, commit_in, save_blobs
+from leftoff.engine.commit import NO_GUARD, Terms, commit_in, save_blobs
 from leftoff.engine.head_cache import Head, need_store
 from leftoff.engine.lease import sign_of_life
 from leftoff.model.changes import ChangeSet
-from leftoff.model.versions import Version
-from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from leftoff.engine.commit import Guard, Seal
     from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
 
     Find = Callable[[View], RunRow]
     Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]

@@ -8,8 +8,6 @@ before that.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
-from typing import Any
 
 from leftoff.engine.commit import Terms
 from leftoff.engine.findings import (
@@ -21,23 +19,27 @@ from leftoff.engine.findings import (
     UNAPPROVED,
     WAITING,
     WARN,
-    Finding,
 )
 from leftoff.engine.head_cache import need_run
 from leftoff.engine.issue_tracker import put_issue, take_issue
-from leftoff.engine.optimistic_check import TRIES, Moved, is_seen
-from leftoff.engine.project import Project
+from leftoff.engine.optimistic_check import TRIES, is_seen
 from leftoff.engine.report_commit import report
 from leftoff.engine.tracking import Found, Workspace, capture, capture_paths, known_to
 from leftoff.errors import Conflict, Usage
-from leftoff.model.changes import ChangeSet
-from leftoff.store.base import Tx
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from typing import Any
+
+    from leftoff.engine.findings import Finding
     from leftoff.engine.judge import Verdict
+    from leftoff.engine.optimistic_check import Moved
+    from leftoff.engine.project import Project
     from leftoff.engine.resume_request import ResumeRequest
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
 
 TOGETHER = 5  # more findings of one code than this are one question
 AGAIN, RESTORE, CLEAR = "run the step again", "restore from the checkpoint", "clear them"

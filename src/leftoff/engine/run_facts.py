@@ -10,25 +10,28 @@ from __future__ import annotations
 import os
 import re
 from _collections_abc import Mapping
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.head_cache import need_run
-from leftoff.engine.project import Project, home_of
+from leftoff.engine.project import home_of
 from leftoff.engine.run_reader import Reader, need_version, whole
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.tracking import own_files
 from leftoff.errors import Corrupt, Unsupported
-from leftoff.model.codec import JSON, MASK, Row
-from leftoff.model.versions import Version
+from leftoff.model.codec import JSON, MASK
 from leftoff.model.words import AS_WRITTEN
-from leftoff.store.base import View
-from leftoff.store.rows import Attempt, Lease, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from leftoff.engine.project import Project
     from leftoff.engine.resume_request import ResumeRequest
+    from leftoff.model.codec import Row
+    from leftoff.model.versions import Version
+    from leftoff.store.base import View
+    from leftoff.store.rows import Attempt, Lease, RunRow
 
 _LOOKED_AT = 10  # checkpoints, for one that is whole
 _READ = ("run", "file", "context", "criterion", "error", "extra")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leftoff import log
 from leftoff.clock import iso
@@ -17,7 +17,6 @@ from leftoff.engine.commit import Seal, Terms, commit_in
 from leftoff.engine.head_cache import Head
 from leftoff.engine.lease import held, state
 from leftoff.engine.optimistic_check import need_unmoved
-from leftoff.engine.project import Project
 from leftoff.engine.retention_policy import trash_age
 from leftoff.engine.store_sweep import attempts_folder, disk_use, remove_attempts, sweep_store
 from leftoff.errors import Ambiguous, Conflict, LeaseHeld, LeftoffError, NotFound
@@ -27,6 +26,9 @@ from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import parse_ref, shown_step
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow, Trashed
+
+if TYPE_CHECKING:
+    from leftoff.engine.project import Project
 
 
 def refuse_active(view: View, run: int, run_id: str, now: int) -> None:

@@ -19,7 +19,6 @@ from leftoff.engine.lease import state as lease_state
 from leftoff.engine.open_again import cut_turn, put_back
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.optimistic_check import Moved, need_unmoved
-from leftoff.engine.project import Project
 from leftoff.engine.report_commit import Reported, report_in
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import LeaseHeld
@@ -31,6 +30,7 @@ from leftoff.store.base import Tx, View
 from leftoff.store.rows import LIMIT_MS, BlobRow, Holder, Lease, RunRow
 
 if TYPE_CHECKING:
+    from leftoff.engine.project import Project
     from leftoff.engine.report_commit import Make
 
 _MOST = 200  # unfinished runs that are read for one to offer

@@ -33,7 +33,6 @@ from leftoff.engine.file_state import (
 )
 from leftoff.engine.git import Dirty, Repo, dirty_paths, remember_git, repository
 from leftoff.engine.git_head import git_head
-from leftoff.engine.project import Project
 from leftoff.engine.project_files import (
     given_path,
     is_behind_link,
@@ -51,6 +50,7 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
 if TYPE_CHECKING:
+    from leftoff.engine.project import Project
     from leftoff.store.base import Save
 
 DELETED = "deleted"

@@ -7,12 +7,12 @@ A transcript is written late and may end anywhere, so unreadable lines are skipp
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from leftoff.model.codec import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _TAIL = 1 << 18  # bytes that are looked at

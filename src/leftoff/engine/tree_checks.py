@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path, present
-from leftoff.engine.file_versions import present_text, recorded_text, unified
 from leftoff.engine.findings import BRING_BACK, REFUSE, WARN, Finding, some
 from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment
 from leftoff.engine.git_head import is_commit
 from leftoff.engine.lease import ELSEWHERE
-from leftoff.engine.restoring import find_half_restored
 from leftoff.engine.run_reader import DEFINITION
 from leftoff.errors import Corrupt, StoreUnavailable
-from leftoff.model.codec import Row
 from leftoff.model.ids import as_word, shown_step, step_word
 from leftoff.model.words import ISSUE, RESTORING
-from leftoff.store.base import View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
     from leftoff.engine.run_facts import World
+    from leftoff.model.codec import Row
+    from leftoff.store.base import View
 
 MOST_DIFFS = 5
 MOST_LINES = 200
@@ -180,6 +179,8 @@ def files(world: World) -> Iterator[Finding]:
 
 def _diff(world: World, paths: list[str]) -> str:
     """Return a diff from the checkpoint to the present, for the first few files; secrets in it are masked."""
+    from leftoff.engine.file_versions import present_text, recorded_text, unified
+
     parts = []
     for path in paths[:MOST_DIFFS]:
         try:
@@ -239,6 +240,8 @@ def _last_work(world: World) -> int:
 
 def half_restored(world: World) -> Iterator[Finding]:
     """Report a rollback with files that was killed before all of them were in their place."""
+    from leftoff.engine.restoring import find_half_restored
+
     found = find_half_restored(world.store, world.row)
     if found is not None:
         yield Finding(

@@ -14,8 +14,6 @@ the key ``$type`` itself is stored as pairs, so that it is not taken for such a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from leftoff.errors import Corrupt, Invalid
 from leftoff.model.codec import (
     BLOB,
@@ -39,6 +37,7 @@ from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Any, Protocol
 
     class Scrubber(Protocol):

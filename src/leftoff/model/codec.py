@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import sys
 from _operator import itemgetter
-from collections.abc import Callable, Collection, Iterable
 
 from leftoff.errors import Corrupt, Invalid
 from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
@@ -36,6 +35,7 @@ from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _hashlib import HASH  # slow to load
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any, NoReturn
 
 Row = tuple[str, bytes, bytes]  # key, hash, stored bytes

@@ -11,12 +11,11 @@ methods raise; code of leftoff that must see the marks reads them with ``dict.it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from leftoff.errors import Frozen, Redacted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any, NoReturn
 
 

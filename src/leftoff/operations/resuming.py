@@ -6,13 +6,10 @@ run is as it was judged, in the transaction that counts; if it moved, the face j
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from shlex import quote
 from typing import Any, NamedTuple
 
 from leftoff.engine import approvals
-from leftoff.engine import issue_tracker as issues
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.continue_run import continue_run
 from leftoff.engine.find import RESUMES, Target
@@ -21,7 +18,6 @@ from leftoff.engine.head_cache import need_run
 from leftoff.engine.judge import CheckProvider, Verdict, judge_run
 from leftoff.engine.opening import Opening
 from leftoff.engine.optimistic_check import Moved, need_unmoved, unmoved_run
-from leftoff.engine.project import Project
 from leftoff.engine.report_commit import report as write_report
 from leftoff.engine.reported_runs import Ending, end_work, start_run, unfinished
 from leftoff.engine.resume_answers import Answerer, Answers, keep_accepted, take_answers
@@ -41,21 +37,26 @@ from leftoff.errors import (
     Usage,
 )
 from leftoff.host import user
-from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.checkpoints import History
 from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
-from leftoff.protocols.document_draft import State
-from leftoff.protocols.protocol import Dialect, state_at
+from leftoff.protocols.protocol import state_at
 from leftoff.protocols.protocol_checks import dialect_checks, dialect_of, state_of
-from leftoff.store.base import Tx, View
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from leftoff.engine.caller import Caller
+    from leftoff.engine.project import Project
+    from leftoff.model.changes import ChangeSet
     from leftoff.operations.workflow_runs import Execution
+    from leftoff.protocols.document_draft import State
+    from leftoff.protocols.protocol import Dialect
+    from leftoff.store.base import Tx, View
+    from leftoff.store.rows import RunRow
     from leftoff.workflow.driver import Driver
     from leftoff.workflow.workflow_checks import WorkflowChecks
 
@@ -369,6 +370,7 @@ def sync_issue(project: Project, row: RunRow) -> None:
     dialect = dialect_of(row, project.folder, project.settings) if row.issue else None
     if dialect is None:
         return
+    from leftoff.engine import issue_tracker as issues
 
     wanted = dialect.state_label(state_of(project.store, Target(row, None), dialect))
     try:

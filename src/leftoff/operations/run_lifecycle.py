@@ -7,7 +7,7 @@ import, are imported late.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import millis
 from leftoff.engine.approvals import (
@@ -23,7 +23,6 @@ from leftoff.engine.audit_records import Audit
 from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Seal, Terms
 from leftoff.engine.find import Deciding, Fit, Target
-from leftoff.engine.judge import Verdict
 from leftoff.engine.lease import refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening
@@ -46,6 +45,9 @@ from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.protocols.protocol_checks import dialect_of, state_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
+
+if TYPE_CHECKING:
+    from leftoff.engine.judge import Verdict
 
 # -- start
 

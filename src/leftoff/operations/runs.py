@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from leftoff.engine.caller import Caller
-from leftoff.engine.find import READS, Target, Which, need_whole, refuse_archived, resolve
-from leftoff.engine.git_head import git_branch
+from leftoff.engine.find import READS, Target, need_whole, refuse_archived, resolve
 from leftoff.engine.head_cache import gone, need_store
-from leftoff.engine.history import latest_checkpoint
-from leftoff.engine.project import Project
-from leftoff.engine.restoring import HalfRestored, find_half_restored
 from leftoff.engine.run_info import RunInfo, list_info, run_info
-from leftoff.engine.run_reader import PROVED, Reader, Value, seen_step
-from leftoff.engine.show import timing
-from leftoff.engine.spool import Spool
 from leftoff.engine.step_reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
 from leftoff.model.ids import parse_ref, step_readings
-from leftoff.model.typed import readable
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, UNFINISHED
 from leftoff.operations.run_reports import current_row, which_run
-from leftoff.store.base import Store, View
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
+
+    from leftoff.engine.caller import Caller
+    from leftoff.engine.find import Which
+    from leftoff.engine.project import Project
+    from leftoff.engine.restoring import HalfRestored
+    from leftoff.engine.run_reader import Reader, Value
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
 
     class Known(Protocol):
         """A run that was found."""
@@ -214,6 +211,8 @@ def _count_archived(store: Store) -> int:
 
 def step_names(project: Project, caller: Caller) -> list[str]:
     """Return the steps of the run that is meant, if there are several of the latest."""
+    from leftoff.engine.run_reader import Reader
+
     store, row = project.store, current_row(project, caller, READS)
     return store.read(lambda view: list(Reader(store, view, row.run, row.run_id).raw("step")))
 
@@ -269,7 +268,12 @@ class Status(NamedTuple):
 
 def status(project: Project, caller: Caller) -> Status:
     """Return where the project stands."""
+    from leftoff.engine.git_head import git_branch
+    from leftoff.engine.history import latest_checkpoint
+    from leftoff.engine.restoring import find_half_restored
     from leftoff.engine.run_states import in_trash, removal_size
+    from leftoff.engine.show import timing
+    from leftoff.engine.spool import Spool
 
     store = project.store
     runs = list_project_runs(project, UNFINISHED).runs
@@ -320,6 +324,9 @@ def get(
     A secret was never stored. Reading one raises ``Redacted``, so that no script uses the mark in its place;
     ``redacted``: return the mark.
     """
+    from leftoff.engine.run_reader import seen_step
+    from leftoff.model.typed import readable
+
     collection, _, key = name.partition("/")
     if not key or collection not in COLLECTIONS:
         collection, key = "variable", name
@@ -334,6 +341,8 @@ def get(
 
 
 def _read(project: Project, caller: Caller, ref: str | None, look: Callable[[Reader], Any]) -> Any:
+    from leftoff.engine.run_reader import PROVED, Reader
+
     found, store = target(project, caller, ref), project.store
     row, seq = found.row, found.version.seq if found.version is not None else None
 

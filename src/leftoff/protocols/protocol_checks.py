@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-
-from leftoff.engine.find import Target
 from leftoff.engine.findings import STOP, UNAPPROVED, Finding
 from leftoff.engine.judge import CheckProvider
-from leftoff.engine.opening import find
-from leftoff.engine.project import Project
-from leftoff.engine.resume_request import Selection
-from leftoff.engine.run_facts import World
-from leftoff.engine.settings import Settings
 from leftoff.errors import LeftoffError
 from leftoff.model.words import STEP_ENDED
-from leftoff.store.base import Store
-from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from leftoff.engine.find import Target
+    from leftoff.engine.project import Project
+    from leftoff.engine.resume_request import Selection
+    from leftoff.engine.run_facts import World
+    from leftoff.engine.settings import Settings
     from leftoff.protocols.document_draft import State
     from leftoff.protocols.protocol import Dialect
+    from leftoff.store.base import Store
+    from leftoff.store.rows import RunRow
 
 
 class DialectChecks(CheckProvider):
@@ -115,6 +114,7 @@ def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
 
 def state_of(store: Store, target: Target, dialect: Dialect) -> State:
     """The run at the version that is meant, as its protocol sees it."""
+    from leftoff.engine.opening import find
     from leftoff.protocols.protocol import state_at
 
     seq = target.version.seq if target.version is not None else None

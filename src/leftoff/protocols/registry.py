@@ -12,12 +12,11 @@ from importlib import import_module
 from os.path import join, lexists
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.project import Project
-from leftoff.engine.project_files import ProjectFiles, mode_at, replace_at
 from leftoff.engine.settings import FILE, Settings
 from leftoff.errors import Conflict, Invalid, LeftoffError, Usage
 
 if TYPE_CHECKING:
+    from leftoff.engine.project import Project
     from leftoff.protocols.protocol import Dialect
 
 BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
@@ -122,6 +121,8 @@ def phases_to_approve(settings: Settings) -> list[str]:
 
 def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
     """Write to leftoff.toml that the project follows a protocol. Return the files that were written."""
+    from leftoff.engine.project_files import ProjectFiles, mode_at, replace_at
+
     if name in READERS:
         raise Usage(
             f"Files of {name} are only read, not kept in sync.",

@@ -19,8 +19,6 @@ from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from signal import SIGINT, getsignal
-from threading import main_thread
 from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import BadData, Diverged, LeftoffError, Rewound, Usage
@@ -164,6 +162,8 @@ def stray_scope() -> Scope | None:
     If a workflow has the program's main thread, any other thread works for it. A workflow in another thread is one of
     several things that the process does, so a thread without a scope is outside of it.
     """
+    from threading import main_thread
+
     main = main_thread().ident
     for flow in list(flows.values()):
         if flow.root.thread == main != get_ident() and flow.root._task is None and not flow.busy:
@@ -384,6 +384,7 @@ def _by_ctrl_c(error: BaseException) -> bool:
     """Return whether a task was cancelled by Ctrl-C, which ``asyncio.run`` reports only afterwards."""
     if type(error).__name__ != "CancelledError":
         return False
+    from signal import SIGINT, getsignal
 
     runner = getattr(getattr(getsignal(SIGINT), "func", None), "__self__", None)
     return bool(getattr(runner, "_interrupt_count", 0))

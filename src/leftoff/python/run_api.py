@@ -21,9 +21,7 @@ from leftoff.engine.commit import Seal, new_token
 from leftoff.engine.head_cache import Head, gone
 from leftoff.engine.history import Diff, diff
 from leftoff.engine.opening import status_changes
-from leftoff.engine.project_files import given_path
 from leftoff.engine.put_records import note_record, refuse_decision
-from leftoff.engine.restoring import RestorePlan, Restorer
 from leftoff.engine.run_info import LIMITS, RunInfo, run_info
 from leftoff.engine.run_reader import Reader, Value, need_version
 from leftoff.engine.tracking import capture, look_around, track_given
@@ -42,6 +40,7 @@ from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
+    from leftoff.engine.restoring import RestorePlan, Restorer
     from leftoff.python.store_api import Store
 
 T = TypeVar("T")
@@ -459,6 +458,8 @@ class Run(StepVerbs, RunView):
 
     def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
         """Single files as they were at a version; those that had to be restored or deleted."""
+        from leftoff.engine.project_files import given_path
+
         version = self._version(ref)
         names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]
         with self._buffer.committing:
@@ -491,6 +492,8 @@ class Run(StepVerbs, RunView):
 
     def _restorer(self, version: Version) -> Restorer:
         """Return what brings files and records back to a version, under the lease of this process."""
+        from leftoff.engine.restoring import Restorer
+
         buffer = self._buffer
         buffer.must_drive()
         self.commit()

@@ -9,15 +9,15 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from leftoff.clock import SYSTEM, Clock
+from leftoff.clock import SYSTEM
 from leftoff.engine import find, project, settings, store_sweep
 from leftoff.engine.caller import CALLER, Caller
 from leftoff.engine.find import READS, RESUMES, Which
 from leftoff.engine.findings import check_codes
 from leftoff.engine.head_cache import need_store
-from leftoff.engine.judge import Verdict, judge_for_program, told_to_program
+from leftoff.engine.judge import judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.open_again import go_on, run_or_start
 from leftoff.engine.opening import Opening, open_run, start_new_run
@@ -29,11 +29,17 @@ from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.engine.run_states import bring_back, in_trash, trash_run, trashed_to_json
 from leftoff.engine.store_sweep import FsckReport, drop_checkpoints, sweep_store
 from leftoff.errors import CannotResume, LeftoffError, NotFound
-from leftoff.host import Process, this_process
+from leftoff.host import this_process
 from leftoff.model.ids import issue_id
-from leftoff.model.versions import Version
 from leftoff.python.run_api import Run, RunView
 from leftoff.python.values import encode_variable
+
+if TYPE_CHECKING:
+    from leftoff.clock import Clock
+    from leftoff.engine.judge import Verdict
+    from leftoff.host import Process
+    from leftoff.model.versions import Version
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

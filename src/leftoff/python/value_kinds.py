@@ -24,7 +24,6 @@ import sys
 import uuid
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
-from dataclasses import MISSING, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -317,6 +316,8 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def _dataclass_defaults(cls: Any) -> dict[str, Any]:
+    from dataclasses import MISSING, fields
+
     out: dict[str, Any] = {}
     for field in fields(cls):
         if field.default_factory is not MISSING:

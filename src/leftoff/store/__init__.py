@@ -7,9 +7,12 @@ alone: nobody above asks whether it is the embedded one (``leftoff.store.sqlite`
 
 from __future__ import annotations
 
-from leftoff.clock import Clock
 from leftoff.errors import Unsupported, Usage
-from leftoff.store.base import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.clock import Clock
+    from leftoff.store.base import Store
 
 _FOLDERS, _SERVERS = ("sqlite", "file"), ("postgresql", "postgres")  # how URLs begin
 

@@ -26,14 +26,11 @@ from __future__ import annotations
 
 import os
 from _operator import attrgetter
-from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from leftoff.clock import Clock
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
-from leftoff.host import Process
 from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
-from leftoff.model.versions import NO_COUNTS, Version
+from leftoff.model.versions import NO_COUNTS
 from leftoff.store.rows import (
     ACTIVE,
     ARCHIVED,
@@ -45,7 +42,6 @@ from leftoff.store.rows import (
     TRASHED,
     Attempt,
     BlobRow,
-    Holder,
     Lease,
     Record,
     RunRow,
@@ -62,10 +58,15 @@ from leftoff.store.rows import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
+    from leftoff.clock import Clock
+    from leftoff.host import Process
+    from leftoff.model.versions import Version
     from leftoff.store.follower import Follower
     from leftoff.store.notifications import Watch
+    from leftoff.store.rows import Holder
 
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]
@@ -438,6 +439,7 @@ class View:
         kept = self.one(self.q.kept_token, (run, since, token))
         if kept is None:
             return None
+        from leftoff.model.versions import Version
 
         seq, digest, at, run_id = kept
         return Version(run_id, seq, digest, at)

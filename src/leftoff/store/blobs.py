@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
 
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.files import failure, keeps_us_out, open_plain, sync, sync_folder
@@ -21,6 +20,7 @@ from leftoff.store.rows import BlobRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, BinaryIO
 
 CHUNK = 1 << 18

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from leftoff.store.base import Store, Tx
-from leftoff.store.rows import RunRow
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import RunRow
 
 
 class Follower:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.model.changes import blob_of
@@ -17,7 +17,9 @@ from leftoff.model.codec import BLOB, MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.versions import Leaves, card_of, step_of, up_to
 from leftoff.store.rows import BlobRow
-from leftoff.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from leftoff.store.sqlite import SqliteStore
 
 Check = Callable[[Any, "Report"], None]
 

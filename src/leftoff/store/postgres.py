@@ -15,42 +15,32 @@ import os
 import random
 import time
 from _weakref import ref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
 
 import psycopg
 from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
 from leftoff import log
-from leftoff.clock import SYSTEM, Clock
 from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.host import GONE, this_process
-from leftoff.model.versions import Version
 from leftoff.model.words import FINISHED
 from leftoff.store.base import INLINE, Store, Tx, View, listed, read_sql
-from leftoff.store.rows import (
-    ATTEMPTS,
-    LIMIT_MS,
-    BlobRow,
-    Holder,
-    Lease,
-    Record,
-    RunRow,
-    about,
-    end_of,
-    first_facts,
-)
+from leftoff.store.rows import ATTEMPTS, LIMIT_MS, Lease, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import FOLDER, IN_FOLDER, PostgresBlobs
 from leftoff.store.server_connection import Pool, Q, in_ms
 from leftoff.store.server_errors import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
 from leftoff.store.server_location import SCHEMA as SCHEMA_NAME
 from leftoff.store.server_location import Place, local_folder, of_project, settle_folder, without_secrets
-from leftoff.store.sqlite import SqliteStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from leftoff.clock import Clock
+    from leftoff.model.versions import Version
     from leftoff.store.base import Row, Save, Stood
     from leftoff.store.notifications import Watch
+    from leftoff.store.rows import BlobRow, Holder, Record
     from leftoff.store.server_connection import Link, Rows, Statement
 
     T = TypeVar("T")
@@ -460,6 +450,8 @@ class PostgresStore(Store):
     refuses_damage = True
 
     def __init__(self, url: str, folders: str, clock: Clock | None = None, blobs: str | None = None) -> None:
+        from leftoff.clock import SYSTEM
+
         self.place = Place(url)
         self._folders = folders
         self._folder = ""
@@ -868,6 +860,7 @@ class PostgresStore(Store):
 
     def backup(self, folder: str) -> None:
         """Copy one snapshot into a folder store, which needs no server."""
+        from leftoff.store.sqlite import SqliteStore
         from leftoff.store.store_copy import backup_folder, copy_store
 
         with backup_folder(self, folder) as part:

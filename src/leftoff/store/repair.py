@@ -15,7 +15,7 @@ import os
 import shutil
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from leftoff.clock import compact, iso
@@ -31,10 +31,12 @@ from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import ALL, INLINE
 from leftoff.store.integrity import Report, check_age, check_structure, inspect
 from leftoff.store.rows import ARCHIVED, PARTIAL, TRASHED, Lease, is_name, is_of_attempt
-from leftoff.store.sqlite import SqliteStore, SqliteTx
 from leftoff.store.sqlite_connection import apsw
 from leftoff.store.store_copy import RUN, TABLES, Tables, WritableTables
 from leftoff.store.write_queue import Presence, Turn
+
+if TYPE_CHECKING:
+    from leftoff.store.sqlite import SqliteStore, SqliteTx
 
 BACKUP = "Restore a backup (`leftoff store backup` makes one). Nothing was changed."
 LAST_MS = 253_402_300_799_999  # the end of the year 9999

@@ -7,7 +7,6 @@ from _operator import itemgetter
 from time import monotonic
 from typing import NamedTuple
 
-from leftoff.clock import Clock
 from leftoff.errors import Conflict, Corrupt
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
@@ -17,6 +16,8 @@ from leftoff.model.versions import Version
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from leftoff.clock import Clock
 
 
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes

@@ -11,19 +11,20 @@ the row.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
 
 from leftoff.errors import Corrupt, Invalid, StoreUnavailable
 from leftoff.files import failure, write_private
 from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Blobs, Packing, proved, pruned, unpacked
-from leftoff.store.rows import BlobRow
 from leftoff.store.server_connection import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeVar
+
     from leftoff.store.base import Save
     from leftoff.store.postgres import PostgresStore
+    from leftoff.store.rows import BlobRow
     from leftoff.store.server_connection import Rows
 
     T = TypeVar("T")

@@ -13,18 +13,21 @@ import logging
 import os
 import select
 import threading
-from collections.abc import Sequence
-from typing import Any
 
 import psycopg
 
 from leftoff import log
 from leftoff.errors import StoreUnavailable, Unsupported
 from leftoff.store.base import Queries
-from leftoff.store.server_location import Place, said_elsewhere
+from leftoff.store.server_location import said_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from leftoff.store.server_location import Place
+
     Statement = tuple[str, Sequence[Any]]
     Rows = list[tuple[Any, ...]]
 

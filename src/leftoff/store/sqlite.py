@@ -11,25 +11,25 @@ import os
 import time
 from _thread import allocate_lock
 from _weakref import ref
-from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from leftoff import files, log
-from leftoff.clock import SYSTEM, Clock
-from leftoff.errors import Corrupt, LeftoffError, NotFound, StoreUnavailable
-from leftoff.model.versions import Version
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import INLINE, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
-from leftoff.store.rows import BlobRow, Record, about
 from leftoff.store.sqlite_connection import Q, apsw, check_schema, translate
 from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
+    from leftoff.clock import Clock
+    from leftoff.model.versions import Version
     from leftoff.store.base import Row, Save
     from leftoff.store.notifications import Watch
+    from leftoff.store.rows import BlobRow, Record
 
     T = TypeVar("T")
 
@@ -109,6 +109,8 @@ class SqliteStore(Store):
     refuses_damage = True
 
     def __init__(self, folder: str, clock: Clock | None = None) -> None:
+        from leftoff.clock import SYSTEM
+
         self.folder = os.path.abspath(folder)
         self.name = self.location = self.folder
         self.path = self.where = os.path.join(self.folder, FILE)
@@ -409,6 +411,8 @@ class SqliteStore(Store):
         return done
 
     def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
+        from leftoff.errors import NotFound
+
         def find() -> BlobRow | None:
             return self.read(lambda view: view.blob(hash))
 
@@ -504,6 +508,8 @@ class SqliteStore(Store):
         self._typed(lambda: backup_sqlite(self, folder))
 
     def about(self) -> dict[str, Any]:
+        from leftoff.store.rows import about
+
         def look(view: Any) -> dict[str, Any]:
             paths = (self.path, self.path + "-wal")
             size = sum(os.path.getsize(path) for path in paths if os.path.exists(path))

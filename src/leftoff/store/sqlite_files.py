@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leftoff import files, log
 from leftoff.errors import Conflict, Corrupt, StoreUnavailable
@@ -15,9 +15,11 @@ from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import ALL, read_sql
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import LIMIT_MS, BlobRow, Lease, first_facts
-from leftoff.store.sqlite import SqliteStore
 from leftoff.store.sqlite_connection import Q, apsw, check_schema
 from leftoff.store.store_copy import backup_folder
+
+if TYPE_CHECKING:
+    from leftoff.store.sqlite import SqliteStore
 
 SAFE_MOUNT = "Put the store on a local disk (LEFTOFF_STORE=/local/path), or share one through PostgreSQL."
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import sync_folder, write_private
 from leftoff.model.codec import decode, sha256, text
-from leftoff.store.base import ALL, INLINE, Store, Tx, View
+from leftoff.store.base import ALL, INLINE, Tx
 from leftoff.store.rows import (
     ATTEMPTS,
     COPYING,
@@ -35,6 +35,10 @@ from leftoff.store.rows import (
 
 Row = tuple[Any, ...]
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leftoff.store.base import Store, View
 
 # Called with the table, the rows copied so far and their total.
 Tell = Callable[[str, int, int], None]

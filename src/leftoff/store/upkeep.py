@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leftoff.clock import SYSTEM
 from leftoff.host import GONE, UNKNOWN
 from leftoff.model.words import AT_WORK
-from leftoff.store.base import Store, Tx, View
 from leftoff.store.blobs import UNCLAIMED_S
 from leftoff.store.rows import TRASH
-from leftoff.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.sqlite import SqliteStore
+
     T = TypeVar("T")
 
 AIM_S = 0.015

@@ -13,7 +13,6 @@ import fcntl
 import os
 import time
 from _thread import allocate_lock
-from collections.abc import Callable
 from itertools import takewhile
 
 from leftoff import log
@@ -22,6 +21,7 @@ from leftoff.files import lock_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 

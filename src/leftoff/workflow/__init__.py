@@ -7,7 +7,10 @@ first, it has the other too. So the module itself can be called.
 from __future__ import annotations
 
 import sys
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class _Decorator(type(sys)):  # type: ignore[misc]

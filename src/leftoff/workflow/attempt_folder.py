@@ -16,15 +16,12 @@ import marshal
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from shutil import rmtree
 from signal import SIGUSR1
 from typing import NamedTuple
 
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.files import failure, sync_folder
-from leftoff.model import typed
 from leftoff.model.codec import decode, long_sha256, sha256, text
-from leftoff.model.ids import check_key
 
 GRACE_S = 10.0
 # The driver sends a shim its job, preceded by its length, and then GO. The shim sends lines that begin with a kind.
@@ -270,6 +267,8 @@ class AttemptFolder:
         ``K=V`` lines are typed as in ``leftoff set`` (``K:=JSON`` too, but ``K=@…`` is text). A line that begins with
         ``{`` is a JSON object of variables.
         """
+        from leftoff.model import typed  # the launcher and the shims do without it
+
         path = self.file(VARS)
         try:
             with open(_open(path), "rb") as file:
@@ -311,6 +310,8 @@ class AttemptFolder:
             pass  # there is a log
 
     def remove(self) -> None:
+        from shutil import rmtree  # the launcher and the shims do without it
+
         rmtree(self.path, ignore_errors=True)
 
 
@@ -408,6 +409,9 @@ def _sum(about: dict[str, object]) -> str:
 
 
 def _variables(line: bytes, where: str) -> dict[str, object]:
+    from leftoff.model import typed
+    from leftoff.model.ids import check_key
+
     try:
         word = line.decode().rstrip("\r")
         if word.lstrip().startswith("{"):

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PREFIX = "LEFTOFF_"
 OWN_NAME = re.compile(r"LEFTOFF_[0-9]+")  # a variable that holds a value
