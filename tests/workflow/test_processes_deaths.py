@@ -75,7 +75,7 @@ def test_a_shim_that_does_not_wait_would_be_noticed(alone: None, tmp_path: Path)
     setup = f"from leftoff.workflow import shim_client as client; client._CODE = {code!r}; desk = Desk(Path(sys.argv[1]))"
     with driver(setup + JOB + "os.kill(os.getpid(), 9)", tmp_path) as there:
         process = there.hear_process()
-        there.process.wait(PATIENCE)
+    start = f"from leftoff.workflow import shim_client; shim_client._CODE = {code!r}; desk = Desk(Path(sys.argv[1]))"
         wait_for(lambda: not groups.alive(process), "the shim ended")
     assert ["one"] == lines(tmp_path / "ran")
 
