@@ -72,10 +72,10 @@ def test_a_shim_that_does_not_wait_would_be_noticed(alone: None, tmp_path: Path)
     """The same with a shim that is broken on purpose: the command ran, and this is how it is seen."""
     broken = "; launcher.live.__globals__['wait_for_go'] = lambda channel: True; launcher.main()"
     code = "import sys; sys.path.append(sys.argv[1]); from leftoff.workflow import shim as launcher" + broken
-    setup = f"from leftoff.workflow import shim_client as client; client._CODE = {code!r}; desk = Desk(Path(sys.argv[1]))"
-    with driver(setup + JOB + "os.kill(os.getpid(), 9)", tmp_path) as there:
-        process = there.hear_process()
     start = f"from leftoff.workflow import shim_client; shim_client._CODE = {code!r}; desk = Desk(Path(sys.argv[1]))"
+    with driver(start + JOB + "os.kill(os.getpid(), 9)", tmp_path) as there:
+        process = there.hear_process()
+        there.process.wait(PATIENCE)
         wait_for(lambda: not groups.alive(process), "the shim ended")
     assert ["one"] == lines(tmp_path / "ran")
 
