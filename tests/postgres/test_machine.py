@@ -42,7 +42,7 @@ def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch, part: 
         def location(self, project: Path) -> str:
             return server.url(f"{self.game}-{project.name}")
 
-        def copy_store(self, old: Path, new: Path) -> None:
+        def copy(self, old: Path, new: Path) -> None:
             """The files of the project, and the store as a backup of it has it: nobody drives a run there."""
             shutil.copytree(old, new)
             source, target = open_store(self.location(old)), open_store(self.location(new))
