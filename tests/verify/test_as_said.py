@@ -408,9 +408,10 @@ def test_a_refused_resume_takes_nothing_in(place: Place) -> None:
     assert "does not hold" in place.back("--yes", code=7).err
     driver = place.resume("--yes")
     driver.end(7)
-    assert [["step.not_idempotent"], "end"] == [
+    assert [["step.not_idempotent"], "end", 7] == [
         [found["code"] for found in driver.of("verdict")[-1]["findings"] if found["level"] == "ask"],
         driver.events[-1]["event"],
+        driver.events[-1]["exit"],
     ]
     assert before == all_of(place)
     place.file("gate")

@@ -41,6 +41,18 @@ def test_a_digest_that_is_off(place: Place) -> None:
     assert ("integrity.digest", True) == (found["code"], f"r@{whole} is intact" in found["hint"])
 
 
+def test_a_damaged_run_that_is_completed(place: Place) -> None:
+    """For programs the verdict is an event, and the last event has the exit code."""
+    place.start("--steps", "a")
+    succeed("step", "done", "a", cwd=place.folder)
+    succeed("set", "x=1", cwd=place.folder)
+    succeed("finish", cwd=place.folder)
+    place.tamper("UPDATE record SET data = x'4a32' WHERE collection = 'variable' AND key = 'x'")
+    driver = place.resume()
+    driver.end(4)
+    assert ("verdict", "end", 4) == (*(event["event"] for event in driver.events), driver.events[-1]["exit"])
+
+
 def copies(place: Place) -> list[Path]:
     """The files that the store keeps copies in."""
     return [path for path in (place.folder / ".leftoff/blobs").rglob("*") if path.is_file()]

@@ -208,6 +208,8 @@ def _finished(report: Verdict, ctx: Context) -> int:
     row = report.world.row
     if report.verdict == REFUSE:
         Terminal(ctx).tell(report.findings, report)
+        if ctx.args.json:
+            emit_end(ctx, row, exit=report.exit_code)
         return report.exit_code
     unmet, steps = unmet_criteria(ctx.project, row)
     if ctx.args.json:

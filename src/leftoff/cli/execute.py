@@ -114,7 +114,7 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
         # The driver reports a changed definition.
         if not take_answers(verdict, answers, person, ("definition.changed",) if checks is not None else ()):
             if ctx.args.json:
-                _emit_end(ctx, request.target.row)
+                _emit_end(ctx, request.target.row, verdict.exit_code)
             return verdict.exit_code
         if checks is None or checks.new is None:
             done = resuming.apply(project, caller, verdict, answers)
@@ -144,7 +144,7 @@ def _show_end(ctx: Context, done: Resumed) -> int:
         ctx.say_redacted(done.changes.redacted)
     if done.outcome == resuming.OVER:
         if ctx.args.json:
-            _emit_end(ctx, row)
+            _emit_end(ctx, row, 0)
         return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
     if done.outcome != resuming.PROGRAM:
         return _show_brief(ctx, row)
@@ -166,14 +166,14 @@ def _show_brief(ctx: Context, row: RunRow) -> int:
     return 0
 
 
-def _emit_end(ctx: Context, row: RunRow) -> None:
-    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json()})
+def _emit_end(ctx: Context, row: RunRow, code: int) -> None:
+    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json(), "exit": code})
 
 
 def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
-    """Emit the last event, which is also the run."""
+    """Emit the last event of a run that is not driven from here, which is also the run."""
     run = info_of(ctx.project, row).to_json()
-    ctx.emit({**run, "event": "end", "run": run, **more})
+    ctx.emit({**run, "event": "end", "run": run, "exit": 0, **more})
 
 
 # -- driving
