@@ -7,10 +7,10 @@ agents call these verbs by the thousand, so what only some of them need is impor
 
 from __future__ import annotations
 
-from leftoff.engine import put_records as records
+from leftoff.engine import report_commit as records
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.find import OPEN_TURN, REPORTS, Which, refuse_archived
-from leftoff.engine.head_cache import gone, need_run, need_store
+from leftoff.engine.optimistic_check import gone, need_run, need_store
 from leftoff.engine.report_commit import Reported, beat, report
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.engine.step_reports import (
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from leftoff.engine.audit_records import Audit
     from leftoff.engine.caller import Caller
     from leftoff.engine.find import Target
     from leftoff.engine.next_step import NextStep
+    from leftoff.engine.optimistic_check import Find
     from leftoff.engine.project import Project
-    from leftoff.engine.report_commit import Find, Make
+    from leftoff.engine.report_commit import Audit, Make
     from leftoff.engine.tracking import Surroundings
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx, View
