@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import merge
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
@@ -176,6 +175,8 @@ def step_page(store: Store, target: Target, wanted: StepsWanted) -> StepPage:
 
 
 def _page_now(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+    from heapq import merge
+
     row = view.run_row(target.row.run) or target.row
     words = (wanted.text, quote_part(wanted.text)) if wanted.text else FIRST
     counts = counts_of(row.counts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from shutil import rmtree
 from typing import Any, NamedTuple
 
 from leftoff.engine.find import version_of
@@ -130,6 +129,8 @@ def _is_of_attempts(folder: str) -> bool:
 
 def remove_attempts(store: Store, run_id: str) -> int:
     """Delete the folder in which the attempts of a run that is gone left their logs. Return the bytes given back."""
+    from shutil import rmtree
+
     folder = attempts_folder(store, run_id)
     if not os.path.isdir(folder):
         return 0

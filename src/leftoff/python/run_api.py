@@ -18,7 +18,6 @@ from leftoff.clock import Clock
 from leftoff.engine import find
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Head, Seal, new_token
-from leftoff.engine.history import Diff, diff
 from leftoff.engine.opening import status_changes
 from leftoff.engine.optimistic_check import gone
 from leftoff.engine.report_commit import note_record, refuse_decision
@@ -40,6 +39,7 @@ from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
+    from leftoff.engine.history import Diff
     from leftoff.engine.restoring import RestorePlan, Restorer
     from leftoff.python.store_api import Store
 
@@ -231,6 +231,8 @@ class RunView(Readable):
 
     def diff(self, old: str | int | Version, new: str | int | Version | None = None) -> Diff:
         """What changed from ``old`` to ``new`` (left out: to the newest version)."""
+        from leftoff.engine.history import diff
+
         left = self._version(old)
         newest = self._at or self._store.read(lambda view: self._row(view).seq)
         right = self._version(new).seq if new is not None else newest

@@ -21,7 +21,6 @@ from traceback import extract_tb, format_list
 from typing import Any, TypeVar
 
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.attempt_logs import python_log
 from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
@@ -453,6 +452,8 @@ class PythonLog:
                 pass
 
     def _make(self) -> int:
+        from leftoff.engine.attempt_logs import python_log
+
         file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
         folder = os.path.dirname(file)
         steps = os.path.dirname(folder)

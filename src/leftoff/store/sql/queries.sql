@@ -80,6 +80,10 @@ SELECT key FROM record WHERE run = $1 AND collection = $2 AND key >= $3 AND key 
 -- Whether any step is below this one.
 SELECT 1 FROM record WHERE run = $1 AND collection = 'step' AND key > $2 AND key < $3 LIMIT 1
 
+-- name: open_steps
+-- The steps that a driver which is gone had begun, or that failed.
+SELECT key FROM record WHERE run = $1 AND collection = 'step' AND status IN ('running', 'failed') ORDER BY key
+
 -- name: leaves
 -- The first leaf steps of a status, in declared order.
 SELECT key FROM record WHERE run = $1 AND status = $2 AND leaf = 1 ORDER BY ord LIMIT $3
