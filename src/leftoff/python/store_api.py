@@ -222,9 +222,8 @@ class Store:
         self._runs.add(run)
 
     def _drove(self, run: Run) -> None:
-        """Forget a run that is no longer driven, and update the status page."""
+        """Forget a run that is no longer driven."""
         self._runs.discard(run)
-        self._project.update_page()
 
     def _look(self) -> None:
         """Read the changes to the files of a protocol first, if the project follows one."""
