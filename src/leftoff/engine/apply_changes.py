@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from leftoff.engine.head_cache import LIMIT
 from leftoff.errors import Conflict, Invalid
+from leftoff.hints import Any, Iterable
 from leftoff.model.changes import (
     APPEND,
     DELETE,
@@ -31,9 +32,6 @@ from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
     from leftoff.engine.head_cache import Head, Row
     from leftoff.model.changes import Change, Spread
     from leftoff.store.base import Tx

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
 from leftoff.clock import iso
+from leftoff.hints import Any, Mapping, NamedTuple
 from leftoff.host import user
 from leftoff.model.changes import ChangeSet
 

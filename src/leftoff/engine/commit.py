@@ -14,6 +14,7 @@ from leftoff import log
 from leftoff.engine.apply_changes import Apply
 from leftoff.engine.head_cache import gone, need_known
 from leftoff.errors import Conflict, Invalid, StaleEpoch
+from leftoff.hints import Callable, Sequence
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import MASK, checkpoint_id
 from leftoff.model.ids import shown_step
@@ -23,8 +24,6 @@ from leftoff.store.base import VALUE_MAX, Stood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from leftoff.engine.head_cache import Head
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import BlobRow, RunRow

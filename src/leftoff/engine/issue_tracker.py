@@ -9,13 +9,13 @@ import json
 import os
 import re
 import shlex
-from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.caller import CALLER
 from leftoff.engine.settings import Settings, outside
 from leftoff.errors import Invalid
 from leftoff.files import open_plain
+from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import ISSUE
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from leftoff.engine.head_cache import gone, need_run
 from leftoff.errors import Conflict
+from leftoff.hints import Callable, TypeVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
     from leftoff.engine.report_commit import Find
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.errors import Invalid, NeedsPerson, Usage
+from leftoff.hints import Any
 from leftoff.model.changes import NOTHING
 from leftoff.model.words import COLLECTIONS, STEP_STATUS, is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow

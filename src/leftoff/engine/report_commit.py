@@ -9,14 +9,12 @@ from __future__ import annotations
 from leftoff.engine.commit import NO_GUARD, Terms, commit_in, save_blobs
 from leftoff.engine.head_cache import Head, need_store
 from leftoff.engine.lease import sign_of_life
+from leftoff.hints import Any, Callable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from leftoff.engine.commit import Guard, Seal
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version

@@ -6,7 +6,6 @@ import atexit
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -29,6 +28,7 @@ from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.engine.run_states import bring_back, in_trash, trash_run, trashed_to_json
 from leftoff.engine.store_sweep import FsckReport, drop_checkpoints, sweep_store
 from leftoff.errors import CannotResume, LeftoffError, NotFound
+from leftoff.hints import Callable, Iterable, Sequence
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
 from leftoff.python.run_api import Run, RunView

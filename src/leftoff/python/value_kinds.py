@@ -23,11 +23,10 @@ import pathlib
 import sys
 import uuid
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 from leftoff.errors import Invalid, Unsupported, Usage
+from leftoff.hints import Any, Callable, NamedTuple
 
 HINT = (
     "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
