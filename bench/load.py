@@ -30,20 +30,20 @@ COPY = {
 #: in this order: `run` first, as the others name it
 COPIES = (
     """INSERT INTO run (run, run_id, n, seq, digest, counts, updated_at, checkpoint, created_at, workflow, branch,
-        status, title, issue, session, card, hidden, epoch)
+        status, title, issue, session, card, hidden)
     SELECT g, i.id, g * 100::bigint + m.seq, m.seq, m.digest, m.counts, m.updated_at,
         CASE WHEN m.checkpoint IS NOT NULL THEN {checkpoint} END, m.created_at, m.workflow, m.branch, m.status, m.title,
-        m.issue, m.session, m.card, 0, m.epoch
+        m.issue, m.session, m.card, 0
     {copies} JOIN run m ON m.run = {model}""",
     """INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
     SELECT g, m.seq, g * 100::bigint + m.seq, int8send(g) || int8send(m.seq), m.digest, m.epoch, m.at, m.counts,
         CASE WHEN m.checkpoint IS NOT NULL THEN {checkpoint} END, m.trigger, m.step, m.note
     {copies} JOIN version m ON m.run = {model}""",
-    """INSERT INTO record (run, collection, key, whole, seq, hash, data, outside, blob, status, ord, leaf)
-    SELECT g, m.collection, m.key, m.whole, m.seq, m.hash, m.data, m.outside, m.blob, m.status, m.ord, m.leaf
+    """INSERT INTO record (run, collection, key, seq, hash, data, blob, status, ord, leaf)
+    SELECT g, m.collection, m.key, m.seq, m.hash, m.data, m.blob, m.status, m.ord, m.leaf
     {copies} JOIN record m ON m.run = {model}""",
-    """INSERT INTO past (run, collection, key, whole, until, seq, hash, data, outside, blob)
-    SELECT g, m.collection, m.key, m.whole, m.until, m.seq, m.hash, m.data, m.outside, m.blob
+    """INSERT INTO past (run, collection, key, until, seq, hash, data, blob)
+    SELECT g, m.collection, m.key, m.until, m.seq, m.hash, m.data, m.blob
     {copies} JOIN past m ON m.run = {model}""",
     """INSERT INTO lease (run, epoch, kind, scope, pid, started, session, who, since, beat)
     SELECT g, m.epoch, m.kind, m.scope, m.pid, m.started, m.session, m.who, m.since, m.beat

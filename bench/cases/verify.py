@@ -16,7 +16,7 @@ from leftoff.engine.commit import Terms
 from leftoff.engine.find import Target
 from leftoff.engine.judge import judge_run
 from leftoff.engine.opening import Opening, start_new_run
-from leftoff.engine.project import Project
+from leftoff.engine.project import Project, open_store
 from leftoff.engine.report_commit import report
 from leftoff.engine.resume_request import ResumeRequest
 from leftoff.engine.settings import Capture, load
@@ -24,7 +24,6 @@ from leftoff.engine.tracking import FileTracker, Workspace
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.store.sqlite import SqliteStore
 
 RUN = "r"
 SETTLE_S = 0.1  # a file that was changed in the tick in which it was hashed must be hashed again
@@ -42,7 +41,7 @@ def written(folder: Path, count: int) -> list[str]:
 
 def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
     """A run whose steps are done, each with these outputs."""
-    store = SqliteStore(str(folder / ".leftoff"))
+    store = open_store(str(folder / ".leftoff"))
     start_new_run(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
     settings = load(str(folder))
     nothing = Capture(git=False, max_file=-1, max_total=0)  # files are hashed, and not copied

@@ -11,8 +11,6 @@ store.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from leftoff.clock import iso, millis
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.opening import status_changes
@@ -196,6 +194,8 @@ def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
     open_ones = [path for path in leaves if reader.value("approval", path) is not None]
     hint = "Nothing in it is waiting for a decision."
     if open_ones:
+        from difflib import get_close_matches
+
         near = [path for path in open_ones if path.rpartition("/")[2] == step]
         near = near or get_close_matches(step, open_ones, 1, 0.5) or open_ones
         hint = f"These are waiting for a decision: {', '.join(map(shown_step, near))}."

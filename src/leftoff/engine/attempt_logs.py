@@ -11,7 +11,6 @@ the file.
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import is_rejected
@@ -240,6 +239,8 @@ def _need_step(view: View, row: RunRow, step: str) -> None:
     """Raise ``NotFound`` if the run has no such step."""
     if view.row(row.run, "step", step) is not None or view.has_below(row.run, step):
         return
+    from difflib import get_close_matches
+
     name = shown_step(step)
     known = [shown_step(record.key) for record in view.records(row.run, "step")][:10_000]
     near = get_close_matches(name, known, 3, 0.5) or [path for path in known if path.endswith(f"/{name}")][:3]

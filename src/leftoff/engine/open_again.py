@@ -88,11 +88,11 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
     if status is None or status.plain != "running":
         status_changes(changes, "running", at)
     steps = lifecycle.Steps(reader, changes, at)
-    for path, record in steps.all().items():
-        if record["status"] in ("running", "failed"):
-            # How an attempt ended is for a runner to find out.
-            cut_off = record["status"] == "running" and "kind" in record
-            steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
+    for path in reader.view.open_steps(reader.run):
+        record = steps.get_or_new(path)
+        # How an attempt ended is for a runner to find out.
+        cut_off = record["status"] == "running" and "kind" in record
+        steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
     cut_turn(reader, changes, at)
 
 

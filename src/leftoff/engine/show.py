@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import merge
-
 from leftoff.clock import iso, millis
 from leftoff.engine.find import Target
 from leftoff.engine.head_cache import need_run
@@ -175,6 +173,8 @@ def step_page(store: Store, target: Target, wanted: StepsWanted) -> StepPage:
 
 
 def _page_now(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+    from heapq import merge
+
     row = view.run_row(target.row.run) or target.row
     words = (wanted.text, quote_part(wanted.text)) if wanted.text else FIRST
     counts = counts_of(row.counts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from shutil import rmtree
 
 from leftoff.engine.find import version_of
 from leftoff.engine.head_cache import need_store
@@ -129,6 +128,8 @@ def _is_of_attempts(folder: str) -> bool:
 
 def remove_attempts(store: Store, run_id: str) -> int:
     """Delete the folder in which the attempts of a run that is gone left their logs. Return the bytes given back."""
+    from shutil import rmtree
+
     folder = attempts_folder(store, run_id)
     if not os.path.isdir(folder):
         return 0

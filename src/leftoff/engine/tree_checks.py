@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path, present
 from leftoff.engine.findings import BRING_BACK, REFUSE, WARN, Finding, some
@@ -238,6 +237,8 @@ def _last_work(world: World) -> int:
 
 def half_restored(world: World) -> Iterator[Finding]:
     """Report a rollback with files that was killed before all of them were in their place."""
+    if RESTORING not in world.row.card:
+        return
     from leftoff.engine.restoring import find_half_restored
 
     found = find_half_restored(world.store, world.row)
@@ -347,6 +348,8 @@ def git_explains(world: World, paths: list[str]) -> str:
 
 def run_git(world: World, *words: str) -> str | None:
     """Return what git prints, None if it fails or is not there."""
+    import subprocess  # slow to import, and most runs never ask git
+
     try:
         done = subprocess.run(
             git_command(world.project, *words),

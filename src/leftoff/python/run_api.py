@@ -18,7 +18,6 @@ from leftoff.engine import find
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal, new_token
 from leftoff.engine.head_cache import Head, gone
-from leftoff.engine.history import Diff, diff
 from leftoff.engine.opening import status_changes
 from leftoff.engine.put_records import note_record, refuse_decision
 from leftoff.engine.run_info import LIMITS, RunInfo, run_info
@@ -41,6 +40,7 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff.engine.history import Diff
     from leftoff.engine.restoring import RestorePlan, Restorer
     from leftoff.python.store_api import Store
 
@@ -232,6 +232,8 @@ class RunView(Readable):
 
     def diff(self, old: str | int | Version, new: str | int | Version | None = None) -> Diff:
         """What changed from ``old`` to ``new`` (left out: to the newest version)."""
+        from leftoff.engine.history import diff
+
         left = self._version(old)
         newest = self._at or self._store.read(lambda view: self._row(view).seq)
         right = self._version(new).seq if new is not None else newest

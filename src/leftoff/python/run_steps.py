@@ -19,7 +19,6 @@ from time import monotonic
 from traceback import extract_tb, format_list
 
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.attempt_logs import python_log
 from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.hints import Any, Callable, Mapping, TypeVar
@@ -452,6 +451,8 @@ class PythonLog:
                 pass
 
     def _make(self) -> int:
+        from leftoff.engine.attempt_logs import python_log
+
         file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
         folder = os.path.dirname(file)
         steps = os.path.dirname(folder)

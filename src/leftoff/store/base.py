@@ -351,6 +351,10 @@ class View:
         """Return whether any step is below this one."""
         return self.one(self.q.has_below, (run, step + _BELOW, step + _NOT_BELOW)) is not None
 
+    def open_steps(self, run: int) -> list[str]:
+        """Return the steps that are running or have failed."""
+        return [row[0] for row in self.rows(self.q.open_steps, (run,))]
+
     def leaf(self, run: int, status: str) -> str | None:
         """Return the first leaf step of that status in declared order."""
         return next(iter(self.leaves(run, status, 1)), None)

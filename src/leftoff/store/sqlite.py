@@ -65,7 +65,14 @@ class SqliteTx(SqliteView, Tx):
     def __init__(self, db: apsw.Connection, blobs: Blobs, proved: set[int]) -> None:
         super().__init__(db, proved)
         self._blobs = blobs
-        self.last_n = 0  # the number of the newest commit, if this transaction made one
+        self.n = 0  # the number of the newest commit, if this transaction has seen it
+
+    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
+        found = self.execute(Q.head_and_n, (run,)).fetchone()
+        if found is None:
+            return None
+        *head, self.n = found
+        return tuple(head)
 
     def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
         data: bytes | None = record.stored
@@ -87,12 +94,13 @@ class SqliteTx(SqliteView, Tx):
     def add_version(self, run: int, version: Version, token: bytes) -> None:
         self.changed = True
         seq, digest, at, counts = version.seq, version.digest, version.at, version.counts
-        head = (run, seq, digest, counts, at, version.checkpoint)
-        self.last_n = self.execute(Q.move_head, head).fetchall()[0][0]
+        n = self.n = (self.n or self.newest()) + 1
+        self.execute(Q.move_head, (run, seq, n, digest, counts, at, version.checkpoint))
         seal = (version.checkpoint, version.trigger, version.step, version.note)
-        self.execute(Q.add_version, (run, seq, self.last_n, token, digest, version.epoch, at, counts, *seal))
+        self.execute(Q.add_version, (run, seq, n, token, digest, version.epoch, at, counts, *seal))
 
     def catch_up(self) -> None:
+        self.n = 0
         self.execute("UPDATE run SET n = max(n, (SELECT coalesce(max(n), 0) FROM version)) WHERE run = 0")
 
     def put_blob(self, row: BlobRow) -> None:
@@ -344,7 +352,7 @@ class SqliteStore(Store):
             self._set_sync(execute, batch)
             execute("BEGIN IMMEDIATE")
             before = db.total_changes()
-            tx.changed, tx.last_n = False, 0
+            tx.changed, tx.n = False, 0
             schema: Any = execute("PRAGMA user_version").fetchall()
             if schema[0][0] != connection.SCHEMA:
                 check_schema(db, self.path, schema[0][0])
@@ -354,7 +362,7 @@ class SqliteStore(Store):
                 share(tx, batch)
             newest = 0
             if not self._relaxed and db.total_changes() != before:
-                newest = tx.last_n or tx.newest()
+                newest = tx.n or tx.newest()
             committing = True
             execute("COMMIT")
             if newest:
@@ -571,7 +579,7 @@ def share(tx: SqliteTx, batch: list[Ticket]) -> None:
         except Exception as error:
             if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
                 raise
-            ticket.error, tx.last_n = error, 0
+            ticket.error, tx.n = error, 0
             tx.execute("ROLLBACK TO one")
         tx.execute("RELEASE one")
 
