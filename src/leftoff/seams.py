@@ -15,5 +15,3 @@ drain_before_reading: Callable[..., None]
 point_out: Callable[..., None]
 #: workflow, project, whether nothing of it is done: its `agent:` steps are in order, and can be executed
 prepare_agents: Callable[..., None]
-#: project: the page that `[status] file` names is as the store is
-update_page: Callable[..., None]

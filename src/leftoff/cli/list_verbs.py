@@ -33,7 +33,6 @@ def run_status(args: Args, ctx: Context) -> int:
     if args.markdown and (args.watch or args.json):
         other = "--watch" if args.watch else "--json"
         raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
-    ctx.project.update_page()
     if args.markdown:
         from leftoff.protocols.status_table import table as table_of
 

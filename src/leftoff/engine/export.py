@@ -12,8 +12,8 @@ from functools import partial
 from tempfile import TemporaryDirectory, mkdtemp
 
 from leftoff.engine.commit import set_card
-from leftoff.engine.head_cache import gone
 from leftoff.engine.lease import ELSEWHERE, free, take
+from leftoff.engine.optimistic_check import gone
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.hints import Any, NamedTuple
 from leftoff.host import Process, this_process

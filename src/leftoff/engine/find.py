@@ -14,8 +14,8 @@ else by a rule:
 
 from __future__ import annotations
 
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.lease import state as lease_state
+from leftoff.engine.optimistic_check import need_store
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound, Usage
 from leftoff.hints import Any, Callable, NamedTuple, Sequence
 from leftoff.host import ALIVE

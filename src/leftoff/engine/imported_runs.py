@@ -7,8 +7,7 @@ is stored next to the run. If another definition would run, the user is asked ag
 
 from __future__ import annotations
 
-from leftoff.engine.commit import Seal, Terms, commit_in, save_blobs
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit_in, save_blobs
 from leftoff.engine.quoting import FROM, source_of
 from leftoff.errors import Conflict
 from leftoff.hints import Any, Callable, NamedTuple

@@ -35,7 +35,7 @@ from leftoff.store.rows import Holder, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.report_commit import Find
+    from leftoff.engine.optimistic_check import Find
     from leftoff.model.changes import Scrubber
 
 _SHOWN = 5

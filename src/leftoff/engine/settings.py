@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Keys = tuple[str, ...]
 
 FILE = "leftoff.toml"
-OPAQUE = ("agents", "issues", "mirror", "retention", "status", "supervise", "verify")
+OPAQUE = ("agents", "issues", "mirror", "retention", "supervise", "verify")
 
 LOCK_TIMEOUT = 30.0  # seconds that a write waits for other processes
 
@@ -149,7 +149,7 @@ class Settings:
 # -- reading the file
 
 _NO_FILE = Settings()
-_MAY_LEAD_OUT = ("agents", "blobs", "issues", "status", "store", "supervise")
+_MAY_LEAD_OUT = ("agents", "blobs", "issues", "store", "supervise")
 _loaded: dict[str, tuple[tuple[int, int, int], dict[str, Any], _Source, Settings]] = {}
 
 
@@ -390,7 +390,6 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[TrustItem]:
     paths = {
         "store": tables.get("store"),
         "blobs": tables.get("blobs"),
-        "status.file": tables.get("status", {}).get("file"),
         "issues.file": issues.get("file"),
     }
     for key, value in paths.items():

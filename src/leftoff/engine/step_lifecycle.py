@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from leftoff.clock import iso
-from leftoff.engine.head_cache import need_run
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_reader import Reader
 from leftoff.hints import Any, Callable, Iterable, Mapping
 from leftoff.model.changes import LAST, NOTHING, Change, ChangeSet

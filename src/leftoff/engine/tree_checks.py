@@ -10,6 +10,7 @@ from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment
 from leftoff.engine.git_head import is_commit
 from leftoff.engine.lease import ELSEWHERE
 from leftoff.engine.run_reader import DEFINITION
+from leftoff.engine.tracking import own_files
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.hints import Any, Iterable, Iterator, Mapping
 from leftoff.model.ids import as_word, shown_step, step_word
@@ -148,7 +149,7 @@ def files(world: World) -> Iterator[Finding]:
     if not tracked:
         return
     others = {path for record in world.steps.values() for path in record.get("outputs") or ()}
-    others |= world.own_files()
+    others |= own_files(world.store)
     entries = {
         path: about
         for path, about in tracked.items()
@@ -323,7 +324,7 @@ def _dirty(world: World) -> Iterator[Finding]:
     dirty = dirty_paths(world.project) or ()
     new = [path for path in dirty if path not in known and not path.startswith(folders)]
     if new:
-        own = {*world.records.get("file", {}), *world.own_files()}
+        own = {*world.records.get("file", {}), *own_files(world.store)}
         for about in (*world.steps.values(), *world.artifact_records().values()):
             own.update(
                 path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)

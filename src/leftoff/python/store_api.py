@@ -15,12 +15,12 @@ from leftoff.engine import find, project, settings
 from leftoff.engine.caller import CALLER, Caller
 from leftoff.engine.find import READS, RESUMES, Which
 from leftoff.engine.findings import check_codes
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.judge import judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.open_again import go_on, run_or_start
 from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.engine.opening import find as find_run
+from leftoff.engine.optimistic_check import need_store
 from leftoff.engine.resume_answers import Answers, keep_accepted
 from leftoff.engine.resume_request import ResumeRequest, nothing_left
 from leftoff.engine.run_info import RunInfo, list_info
@@ -222,9 +222,8 @@ class Store:
         self._runs.add(run)
 
     def _drove(self, run: Run) -> None:
-        """Forget a run that is no longer driven, and update the status page."""
+        """Forget a run that is no longer driven."""
         self._runs.discard(run)
-        self._project.update_page()
 
     def _look(self) -> None:
         """Read the changes to the files of a protocol first, if the project follows one."""
