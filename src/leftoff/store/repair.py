@@ -632,6 +632,13 @@ class _ServerRepair:
 
     def run(self, report: Report) -> None:
         store = self._store
+
+        def refuse(view: Any) -> None:
+            for run in report.runs:
+                for (run_id,) in view.rows("SELECT run_id FROM run WHERE run = $1", (run,)):
+                    _refuse_driven(run_id, view.lease(run))
+
+        store.read(refuse)
         store.write(lambda tx: tx.note(tx.q.make_quarantine))
         if "stray" in report.codes():
             store.write(self._take_strays)
