@@ -32,8 +32,8 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
-    from leftoff.engine.audit_records import Audit
-    from leftoff.engine.report_commit import Find, Reported
+    from leftoff.engine.optimistic_check import Find
+    from leftoff.engine.report_commit import Audit, Reported
     from leftoff.model.changes import Scrubber
 
 REJECT = "reject"

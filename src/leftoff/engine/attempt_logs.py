@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import is_rejected
-from leftoff.engine.head_cache import need_run
 from leftoff.engine.lease import state as lease_state
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.engine.store_sweep import attempts_folder

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.commit import set_card
-from leftoff.engine.head_cache import gone
 from leftoff.engine.lease import ELSEWHERE, free, take
+from leftoff.engine.optimistic_check import gone
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.host import Process, this_process
 from leftoff.model.versions import Version

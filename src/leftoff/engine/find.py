@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.lease import state as lease_state
+from leftoff.engine.optimistic_check import need_store
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound, Usage
 from leftoff.host import ALIVE
 from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref

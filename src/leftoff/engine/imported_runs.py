@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leftoff.engine.commit import Seal, Terms, commit_in, save_blobs
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit_in, save_blobs
 from leftoff.engine.quoting import FROM, source_of
 from leftoff.errors import Conflict
 from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet

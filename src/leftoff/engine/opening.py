@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import compact, iso
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import Terms, commit_in, save_blobs
+from leftoff.engine.commit import Head, Terms, commit_in, save_blobs
 from leftoff.engine.find import twins
-from leftoff.engine.head_cache import Head
 from leftoff.engine.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.host import Process

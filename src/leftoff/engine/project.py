@@ -274,7 +274,7 @@ class Project:
     def need_store(self) -> None:
         """Raise ``NotFound`` if there is no store. The hint names the files of a protocol, if there are any."""
         if not self.store.exists():
-            from leftoff.engine.head_cache import need_store
+            from leftoff.engine.optimistic_check import need_store
 
             self.point_out()
             need_store(self.store)

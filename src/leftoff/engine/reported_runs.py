@@ -36,7 +36,7 @@ from leftoff.store.follower import Follower
 from leftoff.store.rows import Holder, RunRow
 
 if TYPE_CHECKING:
-    from leftoff.engine.report_commit import Find
+    from leftoff.engine.optimistic_check import Find
     from leftoff.model.changes import Scrubber
 
 _SHOWN = 5

@@ -54,9 +54,8 @@ from leftoff.engine.file_versions import (
 )
 from leftoff.engine.find import Target
 from leftoff.engine.git import DIRTY, Repo, repository
-from leftoff.engine.head_cache import need_run
 from leftoff.engine.lease import refuse_driven
-from leftoff.engine.optimistic_check import need_unmoved, until_unmoved
+from leftoff.engine.optimistic_check import need_run, need_unmoved, until_unmoved
 from leftoff.engine.project_files import (
     RESTORE_TEMP,
     ProjectFiles,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.apply_changes import Apply
-from leftoff.engine.audit_records import Audit
 from leftoff.engine.commit import (
     NO_GUARD,
+    Apply,
     Guard,
+    Head,
     Seal,
     Terms,
     add_version,
@@ -24,10 +24,11 @@ from leftoff.engine.commit import (
     set_card,
 )
 from leftoff.engine.find import Target
-from leftoff.engine.head_cache import Head, gone
 from leftoff.engine.imported_runs import copy_source
 from leftoff.engine.lease import free, take
 from leftoff.engine.opening import Opening, free_id
+from leftoff.engine.optimistic_check import gone
+from leftoff.engine.report_commit import Audit
 from leftoff.engine.run_reader import DEFINITION, facts_of, need_version, proved_version, whole
 from leftoff.errors import Corrupt
 from leftoff.host import Process, this_process

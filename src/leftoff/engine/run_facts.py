@@ -11,7 +11,7 @@ import re
 from _collections_abc import Mapping
 
 from leftoff.clock import iso
-from leftoff.engine.head_cache import need_run
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.project import home_of
 from leftoff.engine.run_reader import Reader, need_version, whole
 from leftoff.engine.show import in_order, inner_steps

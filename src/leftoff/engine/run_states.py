@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff import log
 from leftoff.clock import iso
-from leftoff.engine.commit import Seal, Terms, commit_in
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit_in
 from leftoff.engine.lease import held, state
 from leftoff.engine.optimistic_check import need_unmoved
 from leftoff.engine.retention_policy import trash_age

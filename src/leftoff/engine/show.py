@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.find import Target
-from leftoff.engine.head_cache import need_run
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_info import LIMITS, RunInfo, health
 from leftoff.engine.run_reader import PROVED, Reader, need_version, seen_step
 from leftoff.model.codec import text

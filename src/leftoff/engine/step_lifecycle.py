@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from leftoff.clock import iso
-from leftoff.engine.head_cache import need_run
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_reader import Reader
 from leftoff.model.changes import LAST, NOTHING, Change, ChangeSet
 from leftoff.model.codec import holes, text

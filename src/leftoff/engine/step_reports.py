@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
-from leftoff.engine.put_records import note_record, put_note
 from leftoff.engine.redactor import Redactor
+from leftoff.engine.report_commit import note_record, put_note
 from leftoff.engine.step_lifecycle import Steps, steps_in
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING, ChangeSet

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from leftoff.engine.find import version_of
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.opening import find
+from leftoff.engine.optimistic_check import need_store
 from leftoff.model.ids import of_run, parse_ref
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow

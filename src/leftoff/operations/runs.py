@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from leftoff.engine.find import READS, Target, need_whole, refuse_archived, resolve
-from leftoff.engine.head_cache import gone, need_store
+from leftoff.engine.optimistic_check import gone, need_store
 from leftoff.engine.run_info import RunInfo, list_info, run_info
 from leftoff.engine.step_reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leftoff.clock import Clock
 from leftoff.engine import find
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import Seal, new_token
-from leftoff.engine.head_cache import Head, gone
+from leftoff.engine.commit import Head, Seal, new_token
 from leftoff.engine.opening import status_changes
-from leftoff.engine.put_records import note_record, refuse_decision
+from leftoff.engine.optimistic_check import gone
+from leftoff.engine.report_commit import note_record, refuse_decision
 from leftoff.engine.run_info import LIMITS, RunInfo, run_info
 from leftoff.engine.run_reader import Reader, Value, need_version
 from leftoff.engine.tracking import capture, look_around, track_given

@@ -20,11 +20,11 @@ from typing import Any
 from leftoff.clock import Clock
 from leftoff.engine import lease
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import CameLate, Guard, Seal, Terms, commit_apart, new_token
-from leftoff.engine.head_cache import Head, gone, need_known
+from leftoff.engine.commit import CameLate, Guard, Head, Seal, Terms, commit_apart, need_known, new_token
 from leftoff.engine.opening import status_changes
+from leftoff.engine.optimistic_check import gone
 from leftoff.engine.redactor import Redactor
-from leftoff.engine.rewound import mark_rewound
+from leftoff.engine.report_commit import mark_rewound
 from leftoff.engine.run_reader import Reader, Value
 from leftoff.engine.step_reports import needs_decision
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
