@@ -112,7 +112,7 @@ def _add(table: str, batch: RowBatch, run: int, run_id: str, tx: Tx) -> None:
     """Add rows to a partial run. Versions get new commit numbers of this store."""
     if table != "version":
         at = TABLES[table][0].index("run")
-        RowBatch([(*row[:at], run, *row[at + 1 :]) for row in batch.rows], batch.blobs, ()).add(tx, table)
+        RowBatch([(*row[:at], run, *row[at + 1 :]) for row in batch.rows], batch.blobs).add(tx, table)
         return
     for _, seq, _, token, digest, epoch, at, counts, checkpoint, trigger, step, note in batch.rows:
         facts = {"checkpoint": checkpoint, "trigger": trigger, "step": step, "note": note}

@@ -26,7 +26,7 @@ ACTIVE, PARTIAL, TRASHED, ARCHIVED = 0, 1, 2, 3
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
 _NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder
-COPYING = "copying"  # noted in a store into which another one is being copied: how far that is
+COPYING = "copying"  # noted in a store into which another one is being copied: by which copy
 
 
 def identity(process: Process | None) -> tuple[str | None, int | None, str | None]:
