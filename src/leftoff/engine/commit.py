@@ -256,16 +256,8 @@ def commit_apart(
     changes, rows = save_blobs(store, changes)
     if rows:
         terms.blobs = [*rows, *terms.blobs]
-
-    def work(tx: Tx) -> tuple[Version, int, Apply] | None:
-        return commit_in(tx, head, changes, terms)
-
-    far = store.far  # only then it can be made from what this process knows
-    done = (
-        store.commit(work, _stood(head, terms), durable=durable)
-        if far
-        else store.write(work, durable=durable)
-    )
+    stood = _stood(head, terms) if store.far else None
+    done = store.commit(lambda tx: commit_in(tx, head, changes, terms), stood, durable=durable)
     if done is None:
         return None, _nothing
     version, since, apply = done
