@@ -12,10 +12,8 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import Any
 
 from leftoff.clock import Clock
 from leftoff.engine import lease
@@ -28,6 +26,7 @@ from leftoff.engine.report_commit import mark_rewound
 from leftoff.engine.run_reader import Reader, Value
 from leftoff.engine.step_reports import needs_decision
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
+from leftoff.hints import Any, Callable, Iterable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
 from leftoff.model.frozen import HoledDict, HoledList, freeze, freeze_holed, marks, thaw
