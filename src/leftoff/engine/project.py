@@ -28,12 +28,10 @@ from leftoff.engine.settings import (
 )
 from leftoff.errors import NeedsPerson, NoCheckpoint, StoreUnavailable, Usage
 from leftoff.files import SWEPT, is_due
+from leftoff.hints import Any, Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from leftoff.clock import Clock
     from leftoff.engine.redactor import Redactor
     from leftoff.engine.settings import Settings
@@ -274,7 +272,7 @@ class Project:
     def need_store(self) -> None:
         """Raise ``NotFound`` if there is no store. The hint names the files of a protocol, if there are any."""
         if not self.store.exists():
-            from leftoff.engine.head_cache import need_store
+            from leftoff.engine.optimistic_check import need_store
 
             self.point_out()
             need_store(self.store)

@@ -6,7 +6,6 @@ import atexit
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -16,16 +15,17 @@ from leftoff.engine import find, project, settings
 from leftoff.engine.caller import CALLER, Caller
 from leftoff.engine.find import READS, RESUMES, Which
 from leftoff.engine.findings import check_codes
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.judge import judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.open_again import go_on, run_or_start
 from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.engine.opening import find as find_run
+from leftoff.engine.optimistic_check import need_store
 from leftoff.engine.resume_answers import Answers, keep_accepted
 from leftoff.engine.resume_request import ResumeRequest, nothing_left
 from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.errors import CannotResume, LeftoffError, NotFound
+from leftoff.hints import Callable, Iterable, Sequence
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
 from leftoff.python.run_api import Run, RunView

@@ -14,22 +14,20 @@ from _weakref import ref
 
 from leftoff import files, log
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
+from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 from leftoff.store import sqlite_connection as connection
-from leftoff.store.base import INLINE, Store, Tx, View, in_sqlite
+from leftoff.store.base import INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite_connection import Q, apsw, check_schema, translate
 from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
-
     from leftoff.clock import Clock
     from leftoff.model.versions import Version
-    from leftoff.store.base import Row, Save
+    from leftoff.store.base import Row, Save, Step
     from leftoff.store.notifications import Watch
-    from leftoff.store.rows import BlobRow, Record
+    from leftoff.store.rows import BlobRow
 
     T = TypeVar("T")
 
@@ -76,13 +74,22 @@ class SqliteTx(SqliteView, Tx):
         *head, self.n = found
         return tuple(head)
 
-    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
-        data: bytes | None = record.stored
-        if len(record.stored) > INLINE:
-            self.execute(Q.put_value, (record.hash, data))
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        step: Step = NOT_A_STEP,
+    ) -> None:
+        self.changed = True
+        data: bytes | None = stored
+        if len(stored) > INLINE:
+            self.execute(Q.put_value, (hash, stored))
             data = None
-        values = (run, record.collection, record.key, record.seq, record.hash, data, blob, *step)
-        self.execute(Q.put_record, values)
+        self.execute(Q.put_record, (run, collection, key, seq, hash, data, self.blob_in(stored), *step))
 
     def need_blob(self, hash: bytes) -> bool:
         """Look again inside the transaction: a prune may have been faster."""
