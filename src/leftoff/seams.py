@@ -5,10 +5,7 @@ So a lower layer can use what it may not import, and nothing is loaded for those
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from leftoff.hints import Any, Callable
 
 #: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
 follow: Callable[..., Any]

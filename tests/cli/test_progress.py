@@ -13,7 +13,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -472,19 +471,12 @@ def test_a_reader_that_left_is_no_error() -> None:
     assert f"{RUN} started: 6 steps" in done.stdout and "rror" not in done.stderr
 
 
-@pytest.fixture(params=[80, 160])
-def terminal(request: pytest.FixtureRequest) -> Iterator[tuple[int, int, int]]:
-    """Both ends of a pseudo-terminal, and its width."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, request.param, 0, 0))
-    yield master, slave, request.param
-    os.close(master)
-
-
-def test_on_a_real_terminal(terminal: tuple[int, int, int]) -> None:
+def test_on_a_real_terminal() -> None:
     """It chooses to be live by itself, in colours, and leaves each line once."""
-    master, slave, columns = terminal
-    with player("story", stdin=slave, stdout=slave, stderr=slave) as process:
+    columns = 100
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    with player("story", "--brisk", stdin=slave, stdout=slave, stderr=slave) as process:
         os.close(slave)
         raw, until = b"", time.monotonic() + 60
         while time.monotonic() < until:
@@ -494,6 +486,7 @@ def test_on_a_real_terminal(terminal: tuple[int, int, int]) -> None:
                 break
             raw += block
         assert 0 == process.wait()
+    os.close(master)
     text = raw.decode().replace("\r\n", "\n")
     assert "\x1b[32m" in text
     shown = final_screen(text)

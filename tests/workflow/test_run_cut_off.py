@@ -122,7 +122,7 @@ def test_a_check_that_is_killed(tmp_path: Path) -> None:
         steps:
           - id: make
             run: echo made >> starts
-            checks: ["test -e killed || { touch killed; kill -9 $PPID; sleep 5; }"]
+            checks: ["test -e killed || { touch killed; kill -9 $PPID; sleep 0.2; }"]
         """,
     )
     assert ["made"] == lines(tmp_path, "starts")

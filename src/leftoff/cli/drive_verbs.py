@@ -1,24 +1,23 @@
-"""Drive a workflow: run, resume, verify."""
+"""Drive a workflow: run, resume."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from leftoff.cli.context import Context
-from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume, show_verdict
+from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume
 from leftoff.cli.history_verbs import show_logs
 from leftoff.cli.options import Args, assignments, positive, step_path
 from leftoff.cli.text import clean, step_name
+from leftoff.cli.verdict_verbs import show_verdict
 from leftoff.engine.find import Target
 from leftoff.engine.findings import REFUSE, check_codes
 from leftoff.engine.judge import Verdict
 from leftoff.engine.resume_answers import foresee_answers
 from leftoff.engine.resume_request import ResumeRequest
 from leftoff.errors import BadDefinition, Usage, usage_errors
+from leftoff.hints import Any
 from leftoff.model.ids import issue_id
 from leftoff.operations.resuming import find, judge, subtask_for, to_go_back_to, unmet_criteria
 from leftoff.operations.run_reports import step_named
-from leftoff.operations.runs import target
 from leftoff.operations.workflow_runs import RunRequest, check_agents, definition_of_twin, foresee_run
 from leftoff.workflow.definition import Graph, Step, Workflow
 from leftoff.workflow.parse_definition import review
@@ -224,15 +223,3 @@ def _finished(report: Verdict, ctx: Context) -> int:
             f"Steps: {', '.join(map(step_name, steps)) or 'none'}."
         )
     return 0
-
-
-# -- verify
-
-
-def run_verify(args: Args, ctx: Context) -> int:
-    request = ResumeRequest(
-        target(ctx.project, ctx.caller, ctx.word),
-        deep=bool(args.deep),
-        resumes=False,
-    )
-    return show_verdict(ctx, judge(ctx.project, ctx.caller, request), plan=False)

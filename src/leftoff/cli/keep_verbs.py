@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, json_or_file, read_text
@@ -15,6 +13,7 @@ from leftoff.clock import ago
 from leftoff.engine.settings import remembered
 from leftoff.engine.store_sweep import FsckReport
 from leftoff.errors import NotFound, Usage
+from leftoff.hints import Any, Callable
 from leftoff.model.typed import json_value
 from leftoff.operations.bmad_events import parse, take_event
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust

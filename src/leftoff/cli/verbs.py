@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, Spec, read_spec
+from leftoff.hints import Callable
 
 
 def read_data(name: str) -> str:
@@ -59,7 +59,8 @@ MODULES = {
     "list_verbs": "status ls",
     "show_verbs": "show logs",
     "history_verbs": "log diff fork rollback restore track cat",
-    "drive_verbs": "run resume verify",
+    "drive_verbs": "run resume",
+    "verdict_verbs": "verify",
     "lifecycle_verbs": "start pause finish stop approve reject unblock",
     "report_verbs": "step next beat save set get put note artifact",
     "keep_verbs": "archive rm undelete prune fsck store trust export import dialects compat",

@@ -11,9 +11,6 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from leftoff.clock import iso, millis
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.opening import status_changes
@@ -23,6 +20,7 @@ from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import Steps, retry, wait
 from leftoff.engine.step_reports import StepReport, refuse_approval, step_changes
 from leftoff.errors import Conflict, NotFound, Usage
+from leftoff.hints import Any, Mapping, NamedTuple, Sequence
 from leftoff.host import user
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256, text
@@ -31,6 +29,7 @@ from leftoff.model.words import FINISHED, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.optimistic_check import Find
     from leftoff.engine.report_commit import Audit, Reported

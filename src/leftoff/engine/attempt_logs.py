@@ -11,7 +11,6 @@ the file.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import is_rejected
@@ -22,6 +21,7 @@ from leftoff.engine.step_lifecycle import why_failed
 from leftoff.engine.store_sweep import attempts_folder
 from leftoff.errors import NotFound
 from leftoff.files import write_private
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.codec import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item

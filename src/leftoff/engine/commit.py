@@ -16,6 +16,7 @@ from itertools import count
 from leftoff import log
 from leftoff.engine.optimistic_check import gone
 from leftoff.errors import Conflict, Invalid, Rewound, StaleEpoch
+from leftoff.hints import Any, Callable, Iterable, Sequence
 from leftoff.model.changes import (
     APPEND,
     DELETE,
@@ -51,9 +52,6 @@ from leftoff.store.base import NOT_A_STEP, VALUE_MAX, Stood
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
     from leftoff.model.changes import Change, Spread
     from leftoff.store.base import Step, Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow

@@ -7,11 +7,7 @@ cannot continue.
 from __future__ import annotations
 
 from leftoff.errors import Invalid, NeedsPerson, Usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+from leftoff.hints import Any, Iterable, Mapping
 
 BRING_BACK = "bring the copy back"  # of an output that is gone
 STOP = "stop"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.caller import CALLER
 from leftoff.engine.settings import Settings, outside
 from leftoff.errors import Invalid
 from leftoff.files import open_plain
+from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import ISSUE
 

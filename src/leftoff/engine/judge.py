@@ -26,13 +26,13 @@ from leftoff.engine.resume_request import DONE, select
 from leftoff.engine.run_facts import World
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.errors import CannotResume
+from leftoff.hints import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import parent_of, with_item
 from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Protocol
 
     from leftoff.engine.project import Project

@@ -8,12 +8,11 @@ from leftoff.engine.find import OPEN_TURN
 from leftoff.engine.lease import need_free, take
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.run_reader import Reader
+from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.engine.commit import Guard
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber

@@ -7,12 +7,10 @@ which the operation decided. If the run has moved since, nothing is written, and
 from __future__ import annotations
 
 from leftoff.errors import Conflict, NotFound
+from leftoff.hints import Callable, TypeVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 

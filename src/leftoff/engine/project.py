@@ -28,12 +28,10 @@ from leftoff.engine.settings import (
 )
 from leftoff.errors import NeedsPerson, NoCheckpoint, StoreUnavailable, Usage
 from leftoff.files import SWEPT, is_due
+from leftoff.hints import Any, Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from leftoff.clock import Clock
     from leftoff.engine.redactor import Redactor
     from leftoff.engine.settings import Settings

@@ -6,13 +6,12 @@ that report at once lose nothing, not even on the same step.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from leftoff.clock import SYSTEM, iso
 from leftoff.engine.commit import NO_GUARD, Head, Terms, commit_in, save_blobs
 from leftoff.engine.lease import sign_of_life
 from leftoff.engine.optimistic_check import need_store
 from leftoff.errors import Invalid, LeftoffError, NeedsPerson, Rewound, Usage
+from leftoff.hints import Any, Callable, Mapping, NamedTuple
 from leftoff.host import user
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.words import COLLECTIONS, REPAIRED, STEP_STATUS, is_own
@@ -20,9 +19,6 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
     from leftoff.engine.commit import Guard, Seal
     from leftoff.engine.optimistic_check import Find
     from leftoff.model.changes import Scrubber

@@ -6,12 +6,9 @@ archives by number. Whatever a rule says, a run in progress stays, and so does t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-
 from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
+from leftoff.hints import Any, Callable, Mapping, NamedTuple
 from leftoff.model.versions import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 from leftoff.store.base import Store, View
@@ -26,12 +23,12 @@ _KEYS = ("auto", "keep", "archives", "max_size", "trash")
 TRASH_MS = 30 * DAY_MS
 
 
-@dataclass
 class Keep:
     """How many checkpoints of a trigger are kept: of the run, or of each of its phases."""
 
-    count: int
-    per_phase: bool = False
+    def __init__(self, count: int, per_phase: bool = False) -> None:
+        self.count = count
+        self.per_phase = per_phase
 
     def __str__(self) -> str:
         if self.count == ALL:

@@ -6,9 +6,6 @@ version in one transaction. Running steps become pending; attempts, leases and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from leftoff.clock import iso
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import (
@@ -31,6 +28,7 @@ from leftoff.engine.optimistic_check import gone
 from leftoff.engine.report_commit import Audit
 from leftoff.engine.run_reader import DEFINITION, facts_of, need_version, proved_version, whole
 from leftoff.errors import Corrupt
+from leftoff.hints import Any, Mapping, NamedTuple
 from leftoff.host import Process, this_process
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import payload, sha256
@@ -40,6 +38,7 @@ from leftoff.model.words import RESTORING
 from leftoff.store.base import VALUE_MAX, Store, Tx, View
 from leftoff.store.rows import BlobRow, Record, RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 

@@ -16,14 +16,12 @@ from leftoff.engine.project import home_of
 from leftoff.engine.run_reader import Reader, need_version, whole
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Corrupt, Unsupported
+from leftoff.hints import Any, Callable, Iterator, Sequence
 from leftoff.model.codec import JSON, MASK
 from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
-
     from leftoff.engine.project import Project
     from leftoff.engine.resume_request import ResumeRequest
     from leftoff.model.codec import Row

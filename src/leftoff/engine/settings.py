@@ -16,21 +16,18 @@ sees it. Without git it is in the user's own folder. A store that is named expli
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
 
 from leftoff.engine.caller import CALLER
 from leftoff.engine.git_head import common_folder
 from leftoff.errors import BadSettings, Invalid, StoreUnavailable
 from leftoff.files import ID_FILE, STORE_FILE, failure, links_in, open_plain, write_private
+from leftoff.hints import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
 from leftoff.model.codec import sha256
 from leftoff.store import folder_of
 from leftoff.store import shown as shown_location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypeVar
-
     from leftoff.engine.redactor import Redactor
 
     T = TypeVar("T")

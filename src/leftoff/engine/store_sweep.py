@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any, NamedTuple
 
 from leftoff.engine.find import version_of
 from leftoff.engine.opening import find
 from leftoff.engine.optimistic_check import need_store
+from leftoff.hints import Any, Iterable, NamedTuple
 from leftoff.model.ids import of_run, parse_ref
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow

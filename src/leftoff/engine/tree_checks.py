@@ -12,14 +12,12 @@ from leftoff.engine.lease import ELSEWHERE
 from leftoff.engine.run_reader import DEFINITION
 from leftoff.engine.tracking import own_files
 from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.hints import Any, Iterable, Iterator, Mapping
 from leftoff.model.ids import as_word, shown_step, step_word
 from leftoff.model.words import ISSUE, RESTORING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
     from leftoff.engine.run_facts import World
     from leftoff.model.codec import Row
     from leftoff.store.base import View

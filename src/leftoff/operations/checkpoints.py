@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
-
 from leftoff.engine import history as versions_of
 from leftoff.engine.agent_turns import add_unreported
 from leftoff.engine.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
@@ -21,6 +18,7 @@ from leftoff.engine.run_info import RunInfo
 from leftoff.engine.show import document
 from leftoff.engine.transcript import last_words
 from leftoff.errors import usage_errors
+from leftoff.hints import Any, Collection, Mapping, NamedTuple, Sequence
 from leftoff.model.versions import Version
 from leftoff.operations.run_reports import which_run
 from leftoff.operations.runs import info_of, target

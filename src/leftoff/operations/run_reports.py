@@ -31,15 +31,13 @@ from leftoff.engine.step_reports import (
     step_changes,
 )
 from leftoff.errors import NotFound, StoreUnavailable, usage_errors
+from leftoff.hints import Any, Mapping, Sequence
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_step, given_step, parent_of
 from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
     from leftoff.engine.caller import Caller
     from leftoff.engine.find import Target
     from leftoff.engine.next_step import NextStep

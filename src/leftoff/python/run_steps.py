@@ -12,17 +12,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from itertools import pairwise
 from time import monotonic
 from traceback import extract_tb, format_list
-from typing import Any, TypeVar
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
+from leftoff.hints import Any, Callable, Mapping, TypeVar
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
@@ -141,12 +140,11 @@ class RunSteps:
 
     def _named(self, path: str) -> Entry | None:
         """Return the step of that path, or of that name as people read it."""
-        with self.buffer.lock:
-            known = self.buffer.step_records()
-            found = known.get(path)
-            if found is None and ("[" in path or "\\" in path):
-                found = next(filter(None, map(known.get, step_readings(path))), None)
-            return found
+        known = self.buffer.step_records()
+        found = known.get(path)
+        if found is None and ("[" in path or "\\" in path):
+            found = next(filter(None, map(known.get, step_readings(path))), None)
+        return found
 
     def result(self, path: str) -> Any:
         """Return a copy of what a finished step returned."""

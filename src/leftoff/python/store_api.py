@@ -6,7 +6,6 @@ import atexit
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -26,6 +25,7 @@ from leftoff.engine.resume_answers import Answers, keep_accepted
 from leftoff.engine.resume_request import ResumeRequest, nothing_left
 from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.errors import CannotResume, LeftoffError, NotFound
+from leftoff.hints import Callable, Iterable, Sequence
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
 from leftoff.python.run_api import Run, RunView

@@ -29,6 +29,7 @@ from _operator import attrgetter
 
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
+from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.rows import (
@@ -58,9 +59,6 @@ from leftoff.store.rows import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
-
     from leftoff.clock import Clock
     from leftoff.host import Process
     from leftoff.model.versions import Version

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from _operator import itemgetter
 from time import monotonic
-from typing import NamedTuple
 
 from leftoff.errors import Conflict, Corrupt
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
 from leftoff.model.ids import is_run_id
@@ -15,8 +15,6 @@ from leftoff.model.versions import Version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.clock import Clock
 
 

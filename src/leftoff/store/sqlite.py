@@ -14,6 +14,7 @@ from _weakref import ref
 
 from leftoff import files, log
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
+from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
@@ -22,9 +23,6 @@ from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_do
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
-
     from leftoff.clock import Clock
     from leftoff.model.versions import Version
     from leftoff.store.base import Row, Save, Step
