@@ -17,7 +17,7 @@ from leftoff.cli.options import positive
 from leftoff.cli.screen import Screen
 from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
-from leftoff.cli.verdict_verbs import finding_lines
+from leftoff.cli.verdict_page import finding_lines
 from leftoff.clock import ago, millis
 from leftoff.engine.approvals import REJECT
 from leftoff.engine.attempt_logs import failures

@@ -1,17 +1,13 @@
-"""Show what stands in the way of continuing a run: verify, and the same page for `resume --dry-run`."""
+"""Show the verdict on a run: finding by finding and, for `resume --dry-run`, what would happen to each step."""
 
 from __future__ import annotations
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen, shared, wrapped
 from leftoff.cli.text import Line, clean, step_name
 from leftoff.engine.findings import Finding
 from leftoff.engine.judge import Verdict
-from leftoff.engine.resume_request import ResumeRequest
 from leftoff.hints import Any
-from leftoff.operations.resuming import judge
-from leftoff.operations.runs import target
 
 _LEVEL_LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
 _SAYS = {
@@ -23,15 +19,6 @@ _SAYS = {
 _DIFF = 40  # lines of one
 _WHOLE = ("definition.untrusted",)  # nobody says yes to what is not shown
 _STEPS = 30
-
-
-def run_verify(args: Args, ctx: Context) -> int:
-    request = ResumeRequest(
-        target(ctx.project, ctx.caller, ctx.word),
-        deep=bool(args.deep),
-        resumes=False,
-    )
-    return show_verdict(ctx, judge(ctx.project, ctx.caller, request), plan=False)
 
 
 def show_verdict(ctx: Context, report: Verdict, *, plan: bool) -> int:
