@@ -10,7 +10,6 @@ from leftoff.errors import Conflict, Corrupt
 from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
-from leftoff.model.ids import is_run_id
 from leftoff.model.versions import Version
 
 TYPE_CHECKING = False
@@ -25,7 +24,7 @@ MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in 
 ACTIVE, PARTIAL, TRASHED, ARCHIVED = 0, 1, 2, 3
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
-_NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder
+_NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder, which runs and attempts have
 COPYING = "copying"  # noted in a store into which another one is being copied: by which copy
 
 
@@ -93,19 +92,14 @@ class RunRow(tuple):  # type: ignore[type-arg]
 
 
 def run_from(columns: tuple[Any, ...]) -> RunRow:
-    """A run's row, if it looks like one."""
+    """Return a run's row, if it looks like one. Ten thousand are listed at once."""
     if tuple(map(type, columns[:11])) != _RUN or not is_name(columns[1]):
         raise misplaced(f"run {columns[1]}")
-    if columns[15] != PARTIAL:  # else it has neither yet, and nobody sees it
-        if not is_run_id(columns[1]):
-            raise not_ours(f"the run {columns[1]!r}")
-        if not columns[10].isidentifier():
-            raise not_ours(f"a run that is {columns[10]!r}")
     return RunRow(columns)
 
 
 def is_name(run_id: str) -> bool:
-    """Whether files and folders can be called by the id of a run: one that is a path came from elsewhere."""
+    """Return whether files and folders can be called by the id of a run."""
     return "/" not in run_id and run_id not in _NO_NAMES
 
 
@@ -269,8 +263,6 @@ def version_from(columns: tuple[Any, ...]) -> Version:
     if tuple(map(type, columns[:7])) != _VERSION:
         raise misplaced(f"run {columns[0]}")
     run_id, seq, digest, at, n, epoch, counts, checkpoint, trigger, step, note, _run, aliases = columns
-    if trigger is not None and not trigger.isidentifier():
-        raise not_ours(f"a checkpoint that was made by {trigger!r}")
     return Version(
         run_id,
         seq,
@@ -301,15 +293,6 @@ def misplaced(where: str) -> Corrupt:
     return Corrupt(
         f"The records of {where} are not all there, or not those that were committed.",
         where=where,
-    )
-
-
-def not_ours(what: str) -> Corrupt:
-    """What leftoff writes into no store: one that came with somebody's files may have been made by hand."""
-    return Corrupt(
-        f"The store has {what}, and leftoff makes no such thing.",
-        where=what,
-        hint="If this store came along with files of somebody else, take it away.",
     )
 
 
