@@ -118,6 +118,36 @@ class SqliteTx(SqliteView, Tx):
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
 
 
+class Log:
+    """How long the write-ahead log is, as a writer sees it, and making it short."""
+
+    pages = 0
+
+    def saw(self, db: apsw.Connection, name: str, pages: int) -> int:
+        self.pages = pages
+        return 0
+
+    def move_home(self, db: apsw.Connection) -> None:
+        """Its pages into the database; readers and writers go on meanwhile."""
+        try:
+            log, done = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error:  # someone else is at it, or the disk is full: the log is durable as it is
+            return
+        if log == done:
+            self.pages = 0
+
+    def truncate(self, db: apsw.Connection) -> None:
+        """And its space back, if nobody is in the way."""
+        try:
+            db.set_busy_timeout(0)
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self.pages = 0
+        except (apsw.BusyError, apsw.LockedError):
+            pass
+        finally:
+            db.set_busy_timeout(connection.BUSY_MS)
+
+
 class SqliteStore(Store):
     """A store in a folder."""
 
@@ -141,7 +171,7 @@ class SqliteStore(Store):
         self._open: list[apsw.Connection] = []
         self._free: list[apsw.Connection] = []
         self._writer: SqliteTx | None = None
-        self._log = connection.Log()
+        self._log = Log()
         self._ready = False
         self._proved: set[int] = set()
         self._relaxed = 0  # the writer's last transactions that were not synced

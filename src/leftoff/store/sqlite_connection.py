@@ -133,36 +133,6 @@ def initialise(db: apsw.Connection) -> None:
         raise StoreUnavailable("SQLite cannot use its write-ahead log here.", hint="Use a local disk.")
 
 
-class Log:
-    """How long the write-ahead log is, as a writer sees it, and making it short."""
-
-    pages = 0
-
-    def saw(self, db: apsw.Connection, name: str, pages: int) -> int:
-        self.pages = pages
-        return 0
-
-    def move_home(self, db: apsw.Connection) -> None:
-        """Its pages into the database; readers and writers go on meanwhile."""
-        try:
-            log, done = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error:  # someone else is at it, or the disk is full: the log is durable as it is
-            return
-        if log == done:
-            self.pages = 0
-
-    def truncate(self, db: apsw.Connection) -> None:
-        """And its space back, if nobody is in the way."""
-        try:
-            db.set_busy_timeout(0)
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self.pages = 0
-        except (apsw.BusyError, apsw.LockedError):
-            pass
-        finally:
-            db.set_busy_timeout(BUSY_MS)
-
-
 # -- a folder that nothing can be written to
 
 
