@@ -99,7 +99,6 @@ seams.follow = _later("leftoff.protocols.sync", "follow")
 seams.drain_before_reading = _later("leftoff.agents.spool_drain", "drain_before_reading")
 seams.point_out = _later("leftoff.protocols.registry", "point_out")
 seams.prepare_agents = _later("leftoff.agents.agent_action", "prepare_agents")
-seams.update_page = _later("leftoff.protocols.status_table", "update_page")
 
 
 def __getattr__(name: str) -> object:

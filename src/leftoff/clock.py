@@ -7,7 +7,8 @@ No order is ever taken from them: order is by commit number.
 from __future__ import annotations
 
 import time
-from typing import Any
+
+from leftoff.hints import Any
 
 DAY_MS = 86_400_000
 

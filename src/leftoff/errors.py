@@ -37,11 +37,10 @@ server or of SQLite in the store's ``failures``.
 
 from __future__ import annotations
 
+from leftoff.hints import Callable, Sequence, TypeVar
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
-
     T = TypeVar("T")
 
 MOST_LISTED = 10  # of what it could have been

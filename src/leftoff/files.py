@@ -14,11 +14,8 @@ from _thread import allocate_lock, start_new_thread
 
 from leftoff.clock import DAY_MS, SYSTEM, iso
 from leftoff.errors import StoreUnavailable
+from leftoff.hints import Iterable
 from leftoff.host import shown, text_of, user_name
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 NAME = ".leftoff"  # of a store's folder, by default
 GITIGNORE = "*\n"

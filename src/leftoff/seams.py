@@ -5,10 +5,7 @@ So a lower layer can use what it may not import, and nothing is loaded for those
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from leftoff.hints import Any, Callable
 
 #: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
 follow: Callable[..., Any]
@@ -18,5 +15,3 @@ drain_before_reading: Callable[..., None]
 point_out: Callable[..., None]
 #: workflow, project, whether nothing of it is done: its `agent:` steps are in order, and can be executed
 prepare_agents: Callable[..., None]
-#: project: the page that `[status] file` names is as the store is
-update_page: Callable[..., None]

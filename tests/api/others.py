@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import leftoff
-from leftoff.engine.commit import Seal, Terms, commit
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit
 from leftoff.model.changes import ChangeSet
 
 

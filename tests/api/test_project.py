@@ -165,15 +165,3 @@ def test_a_bad_leftoff_toml(project: Path) -> None:
         leftoff.start("w")
     assert '"enabled"' in caught.value.hint
     assert not (project / ".leftoff").exists()
-
-
-def test_the_status_page_is_kept_current(project: Path) -> None:
-    """The page of `[status] file` follows what a Python program commits, as it follows the command."""
-    (project / "leftoff.toml").write_text('[status]\nfile = "STATUS.md"\n')
-    with leftoff.open(project / ".leftoff") as store:
-        run = store.start("w", title="Pages")
-        run.pause()
-        assert "Pages" in (project / "STATUS.md").read_text()
-        with store.resume(run.id) as again:
-            again.do("a", lambda: 1)
-        assert "| 100% | just now | complete |" in (project / "STATUS.md").read_text()

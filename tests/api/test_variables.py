@@ -367,8 +367,7 @@ def test_appends_of_several_processes_are_all_there(
     run.append("small", "mine")
     run.commit()
     child = """
-from leftoff.engine.commit import Terms, commit
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Terms, commit, Head
 from leftoff.model.changes import ChangeSet
 import leftoff
 store = leftoff.open(".leftoff")

@@ -19,7 +19,7 @@ MOST = 5.0
 # Each costs a good part of a bare start.
 HEAVY = {
     "dataclasses", "json", "argparse", "pathlib", "subprocess", "_hashlib", "tomllib", "datetime", "inspect", "logging",
-    "msgspec", "rich", "yaml", "importlib",
+    "msgspec", "rich", "yaml", "importlib", "typing", "re", "enum", "functools", "contextlib",
 }  # fmt: skip
 
 

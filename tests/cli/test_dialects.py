@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from leftoff.protocols.registry import dialect
-from tests.cli.command import succeed
+from tests.cli.command import call, succeed
 
 
 def test_lists_what_is_here(project: Path) -> None:
@@ -14,9 +16,7 @@ def test_lists_what_is_here(project: Path) -> None:
     place.mkdir(parents=True)
     (place / "phase.json").write_text("{}")
     found = succeed("dialects", "--json", cwd=project).json["dialects"]
-    assert ["bmad", "crunch", "dotagent", "sitebuilder", "claude", "generic"] == [
-        each["name"] for each in found
-    ]
+    assert ["bmad", "crunch", "dotagent", "sitebuilder", "claude"] == [each["name"] for each in found]
     assert {"dotagent": ["memory/state/phase.json"]} == {e["name"]: e["files"] for e in found if e["files"]}
     assert "dotagent     1 file" in succeed("dialects", cwd=project).out
 
@@ -28,19 +28,30 @@ def test_makes_no_store(project: Path) -> None:
 
 
 def test_explains_with_an_example_of_each(project: Path) -> None:
-    """A file and what it says, which is known for one of that dialect; and how such a run begins, or is read."""
+    """A file and what it says, which is known for one of that dialect; and how such a run begins."""
     text, found = succeed("dialects", cwd=project).out, succeed("dialects", "--json", cwd=project).json
     for each in found["dialects"]:
         path, document = project / each["example"]["path"], each["example"]["document"]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dialect(each["name"]).dump(document))
-        words = (
-            "import",
-            str(path),
-            "--json",
-            *(("--dialect", "generic") if each["name"] == "generic" else ()),
-        )
-        (imported,) = succeed(*words, cwd=project).json["imported"]
+        (imported,) = succeed("import", str(path), "--json", cwd=project).json["imported"]
         assert each["name"] == imported["dialect"]
         assert each["example"]["path"] in text
-        assert each["name"] == "generic" or f"Begun by: {each['starts']}" in text
+        assert f"Begun by: {each['starts']}" in text
+
+
+def test_a_dialect_that_nobody_knows(project: Path) -> None:
+    """`leftoff.toml` is wrong, whatever was typed: 2, with the names of those that are known."""
+    (project / "leftoff.toml").write_text('[mirror]\ndialect = "nope"\n')
+    for words in (["start", "x"], ["ls"]):
+        result = call(*words, cwd=project)
+        assert (2, True) == (result.code, "crunch" in result.err)
+
+
+def test_a_dialect_that_stumbles_rejects(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    """An error in the reading of one document is no traceback."""
+    bmad = dialect("bmad")
+    monkeypatch.setattr(bmad, "decode", lambda draft, document: document["no such key"])
+    (project / "x.json").write_text(bmad.dump(bmad.example[1]))
+    refused = call("import", "x.json", cwd=project)
+    assert 4 == refused.code and "the dialect bmad stumbled over it, with KeyError" in refused.err

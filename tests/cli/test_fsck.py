@@ -5,6 +5,9 @@ from __future__ import annotations
 import builtins
 import errno
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 import leftoff
 from leftoff.store import blobs
-from tests.cli.command import call, succeed
+from tests.cli.command import call, environment, succeed
 
 HUGE = "y" * 1_500_000
 
@@ -173,6 +176,29 @@ def test_repair(filled: Path) -> None:
         assert (1, 1) == (store.get("r").variables["n"], store.get("r").steps["a"]["result"])
         with pytest.raises(leftoff.Corrupt):
             _ = store.get("r").variables["huge"]
+
+
+@pytest.mark.damages_store
+def test_a_repair_that_fails_leaves_nothing(filled: Path) -> None:
+    """The disk is full while the new database is written: everything is as it was."""
+    database = filled / ".leftoff" / "store.db"
+    damaged = bytearray(database.read_bytes())
+    damaged[-4000:] = bytes(4000)
+    database.write_bytes(damaged)
+    size = database.stat().st_size
+    command = [sys.executable, "-m", "leftoff", "fsck", "--repair"]
+    done = subprocess.run(
+        command,
+        cwd=filled,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )
+    assert 8 == done.returncode and "Traceback" not in done.stderr, done.stderr
+    assert damaged == database.read_bytes()
+    assert not (filled / ".leftoff" / "repair.tmp").exists()
+    assert [] == [path for path in (filled / ".leftoff" / "quarantine").rglob("*") if path.is_file()]
 
 
 def test_repair_of_a_clean_store(filled: Path) -> None:

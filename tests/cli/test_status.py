@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -166,84 +164,7 @@ def test_markdown_survives_hostile_names(tmp_path: Path) -> None:
     assert r"| a\|b | x \| y \| z new" in out.splitlines()[2]
 
 
-# -- kept current in a page
-
-
-def configured(folder: Path, name: str = "STATUS.md") -> Path:
-    (folder / "leftoff.toml").write_text(f'[status]\nfile = "{name}"\n')
-    return folder / name
-
-
-def test_the_page_is_made(tmp_path: Path) -> None:
-    """Where the page is missing it is made, with the folders above it, by the first commit."""
-    page = configured(tmp_path, "progress/STATUS.md")
-    started(tmp_path, "migration", "--task", "T060", "--steps", "a,b")
-    assert ["## Active Checkpoints", "", *HEAD] == page.read_text().splitlines()[:4]
-    assert "| migration | T060 | 0% |" in page.read_text()
-
-
-def test_every_commit_keeps_it_current(tmp_path: Path) -> None:
-    """Reports, ends, forks and removals all show in the page; looking alone changes nothing."""
-    page = configured(tmp_path)
-    run = started(tmp_path, "migration", "--task", "T060", "--steps", "a,b")
-    succeed("step", "done", "a", cwd=tmp_path)
-    assert "| T060 | 50% |" in page.read_text()
-    succeed("pause", cwd=tmp_path)
-    assert "| paused |" in page.read_text()
-    succeed("resume", cwd=tmp_path)
-    assert "| in_progress |" in page.read_text()
-    fork = succeed("fork", run, "--branch", "side", cwd=tmp_path).out.strip()
-    assert 2 == page.read_text().count("| T060 |")
-    succeed("rm", fork, "--yes", cwd=tmp_path)
-    assert 1 == page.read_text().count("| T060 |")
-    page.write_text("# mine\n")
-    succeed("ls", cwd=tmp_path)
-    succeed("show", cwd=tmp_path)
-    assert "# mine\n" == page.read_text()
-    succeed("status", cwd=tmp_path)
-    assert page.read_text().startswith("# mine\n\n## Active Checkpoints\n\n| Agent |")
-
-
-def test_the_rest_stays_byte_for_byte(tmp_path: Path) -> None:
-    """Only the lines of that one table are ours: not other tables, not code, not odd bytes, not the mode."""
-    page = configured(tmp_path)
-    code = b"```\n## Active Checkpoints\n| not | this |\n```\n"
-    before = b"# Status \xff\r\n\n" + code + b"| other | table |\n|---|---|\n\ttab\n"
-    after = b"\nText below, without an end.\n\n| third | table |\n\n## Next\n| x |"
-    page.write_bytes(before + b"## Active Checkpoints\n\n| Agent | old |\n|---|---|\n| gone | 1% |\n" + after)
-    page.chmod(0o640)
-    started(tmp_path, "migration", "--task", "T060")
-    now = page.read_bytes()
-    assert now.startswith(before + b"## Active Checkpoints\n\n| Agent | Task |")
-    assert now.endswith(after)
-    assert b"gone" not in now
-    assert 0o640 == page.stat().st_mode & 0o777
-    assert [] == [name for name in os.listdir(tmp_path) if name.endswith(".leftoff") and name != ".leftoff"]
-
-
-def test_a_page_that_cannot_be_written_undoes_nothing(tmp_path: Path) -> None:
-    """What was committed stays committed, with exit 0; that the page is not current is said."""
-    page = configured(tmp_path)
-    page.mkdir()
-    result = succeed("start", "work", cwd=tmp_path)
-    assert "[status] file" in result.err
-    assert 1 == len(succeed("ls", "--json", cwd=tmp_path).json["runs"])
-
-
-@pytest.mark.parametrize("toml", ["[status]\nfiel = 'x'\n", "[status]\nfile = 3\n", "[status]\nfile = ''\n"])
-def test_wrong_settings_are_said(tmp_path: Path, toml: str) -> None:
-    """A wrong word in [status] is named."""
-    (tmp_path / "leftoff.toml").write_text(toml)
-    assert "leftoff.toml" in succeed("start", "work", cwd=tmp_path).err
-
-
-def test_ages_are_told_in_the_page(tmp_path: Path) -> None:
-    """The time of the last report is told as the protocol does."""
-    page = configured(tmp_path)
-    started(tmp_path, "work", "--task", "T1")
-    time.sleep(1.1)
-    succeed("set", "a=1", cwd=tmp_path)
-    assert "| work | T1 | 0% | just now | in_progress |" in page.read_text()
+# -- times
 
 
 def test_time_used_against_estimates(tmp_path: Path) -> None:

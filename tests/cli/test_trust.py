@@ -97,24 +97,20 @@ OUTSIDE = {
     "store, absolute": 'store = "{tmp}/elsewhere"\n',
     "store as a URL": 'store = "sqlite://{tmp}/elsewhere"\n',
     "store through a link": 'store = "link/elsewhere"\n',
-    "page": '[status]\nfile = "../elsewhere"\n',
-    "page through a link": '[status]\nfile = "link/elsewhere"\n',
-    "page that is a link": '[status]\nfile = "page.md"\n',
 }
 
 
 @pytest.mark.parametrize("how", OUTSIDE)
 def test_nothing_is_written_outside(project: Path, tmp_path: Path, how: str) -> None:
-    """A store or a page elsewhere, also through a link, is used after a yes; until then the store is the plain one."""
+    """A store elsewhere, also through a link, is used after a yes; until then the store is the plain one."""
     (project / "link").symlink_to(tmp_path)
-    (project / "page.md").symlink_to(tmp_path / "elsewhere")
     settings(project, OUTSIDE[how].replace("{tmp}", str(tmp_path)))
     said = succeed("start", "w", cwd=project).err
     assert "leads outside of the project" in said
     assert not (tmp_path / "elsewhere").exists() and (project / ".leftoff/store.db").exists()
     succeed("trust", "--yes", cwd=project)
-    said = succeed("start", "w", cwd=project).err
-    assert (tmp_path / "elsewhere").exists() or ("page" in how and "symbolic link" in said)
+    succeed("start", "w", cwd=project)
+    assert (tmp_path / "elsewhere").exists()
 
 
 def test_without_a_home(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,21 +122,21 @@ def test_without_a_home(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("file", [".git/config", "sub/.GIT/config", ".leftoff/store.db", ".Leftoff/store.db"])
-def test_a_page_is_no_file_of_git_or_of_the_store(project: Path, file: str) -> None:
+def test_an_issue_is_no_file_of_git_or_of_the_store(project: Path, file: str) -> None:
     """Folders below the project that are not the project's."""
-    settings(project, f'[status]\nfile = "{file}"\n')
-    assert "status.file" in succeed("start", "w", cwd=project).err
+    settings(project, f'[issues]\nfile = "{file}"\n')
+    assert "issues.file" in succeed("start", "w", cwd=project).err
     assert "w" in succeed("ls", cwd=project).out
 
 
 def test_what_stays_inside_needs_no_trust(project: Path, own_folder: Path) -> None:
-    """A store, a page, a mirror and an issue's file in the project are used without a word."""
+    """A store, a mirror and an issue's file in the project are used without a word."""
     (project / "issue.json").write_text('{"title": "T"}')
-    inside = 'store = "state"\n[status]\nfile = "docs/STATUS.md"\n[issues]\nfile = "issue.json"\n'
+    inside = 'store = "state"\n[issues]\nfile = "issue.json"\n'
     settings(project, f'{inside}[mirror]\ndialect = "claude"\n')
     done = succeed("start", "w", "--issue", "5", cwd=project)
     assert "trust" not in done.err
-    assert (project / "state/store.db").exists() and (project / "docs/STATUS.md").exists()
+    assert (project / "state/store.db").exists()
     assert "Nothing here needs trust" in succeed("trust", cwd=project).out
     assert not own_folder.exists()
 
@@ -340,7 +336,7 @@ def test_settings_that_ask_for_nothing_read_no_trust(project: Path, monkeypatch:
         raise AssertionError("the user's folder was looked at")
 
     monkeypatch.setattr(Caller, "user_folder", property(looked))
-    settings(project, 'store = ".leftoff"\n[status]\nfile = "STATUS.md"\n[agents]\nwait = 3\n')
+    settings(project, 'store = ".leftoff"\n[agents]\nwait = 3\n')
     assert () == load(str(project)).untrusted
 
 

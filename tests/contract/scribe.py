@@ -7,8 +7,8 @@ from typing import Any
 
 from leftoff.model.codec import JSON, MASK, checkpoint_id, encode, sha256, term, to_bytes
 from leftoff.model.versions import Version, pack_counts
-from leftoff.store.base import Store, Tx, View
-from leftoff.store.rows import BlobRow, Record
+from leftoff.store.base import NOT_A_STEP, Store, Tx, View
+from leftoff.store.rows import BlobRow
 
 Address = tuple[str, str]
 State = dict[Address, bytes]
@@ -62,11 +62,10 @@ class Plan:
         for row in self.blobs:
             tx.put_blob(row)
         for address, value in self.changes.items():
-            existed = address in self.before
             if value is not None:
-                step = self.steps.get(address[1]) if address[0] == "step" else None
-                tx.put(run, Record(*address, self.seq, sha256(value).digest(), value), existed, step)
-            elif existed:
+                step = self.steps.get(address[1], NOT_A_STEP) if address[0] == "step" else NOT_A_STEP
+                tx.put(run, self.seq, *address, sha256(value).digest(), value, step)
+            elif address in self.before:
                 tx.drop(run, self.seq, *address)
         version = Version(self.run_id, self.seq, self.digest, self.at, epoch=self.epoch, counts=self.counts())
         if self.sealed and self.trigger:

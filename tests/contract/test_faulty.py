@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.commit import Seal, Terms, commit, new_token
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit, new_token
 from leftoff.engine.opening import Opening, start_new_run
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet

@@ -127,12 +127,12 @@ def test_a_repository_that_writes_outside_of_itself(project: Path, outside: Path
 def test_text_on_a_page_is_no_markup(project: Path, dialect: str) -> None:
     """One line, one cell: no row of its own, no code, no HTML, no comment."""
     evil = "a | b\n| x | y |\n<!-- `c` \x1b[31m \u202e -->"
-    (project / "leftoff.toml").write_text(f'[mirror]\ndialect = "{dialect}"\n[status]\nfile = "BOARD.md"\n')
+    (project / "leftoff.toml").write_text(f'[mirror]\ndialect = "{dialect}"\n')
     run = succeed("start", "w", "--task", evil, "--title", evil, "--steps", "s", cwd=project).out.strip()
     succeed("note", evil, "--run", run, cwd=project)
     succeed("step", "fail", evil.replace("\n", " "), "--error", evil, "--run", run, cwd=project)
     pages = [path for path in project.rglob("*.md") if path.is_file()]
-    assert {"bmad": 2, "sitebuilder": 3}[dialect] == len(pages)
+    assert {"bmad": 1, "sitebuilder": 2}[dialect] == len(pages)
     for page in pages:
         text = page.read_text()
         assert "&lt;!--" in text and not any(
@@ -145,15 +145,13 @@ def test_text_on_a_page_is_no_markup(project: Path, dialect: str) -> None:
 def test_its_own_files_are_nobodys_changes(project: Path, dialect: str) -> None:
     """A verdict names no file that leftoff wrote itself, and a rollback leaves them to the mirror."""
     repository(project, tracked="1\n")
-    (project / "leftoff.toml").write_text(
-        f'[mirror]\ndialect = "{dialect}"\n[capture]\ngit = true\n[status]\nfile = "STATUS.md"\n'
-    )
+    (project / "leftoff.toml").write_text(f'[mirror]\ndialect = "{dialect}"\n[capture]\ngit = true\n')
     run = own_run(project, dialect)
     first = succeed("log", run, "--json", cwd=project).json["checkpoints"][-1]["seq"]
     goes_on(project, dialect, run)
     (project / "tracked").write_text("2\n")
     succeed("save", "--run", run, cwd=project)
-    own = {str(path.relative_to(project)) for path in written(project)} - {"tracked", "STATUS.md"}
+    own = {str(path.relative_to(project)) for path in written(project)} - {"tracked"}
     found = succeed("show", run, "--json", cwd=project).json["files"]
     assert not own & {about["path"] for about in found}
     verdict = call("verify", run, "--json", cwd=project).json["findings"]

@@ -279,8 +279,7 @@ def test_a_schema_of_a_later_leftoff(store: PostgresStore, server: Server) -> No
 def test_who_was_followed_is_fenced_off(store: PostgresStore) -> None:
     """A lease that was silent for too long, by the server's clock, may be followed; the old epoch gets in no more."""
     from leftoff.engine import lease as leases
-    from leftoff.engine.commit import Guard, Terms, commit
-    from leftoff.engine.head_cache import Head
+    from leftoff.engine.commit import Guard, Head, Terms, commit
     from leftoff.model.changes import ChangeSet
 
     scribe = Scribe(store)

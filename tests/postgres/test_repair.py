@@ -215,6 +215,18 @@ def test_a_run_that_is_driven_is_left_alone(place: str, server: Server) -> None:
             store.fsck(repair=True)
 
 
+def test_no_run_is_repaired_if_one_of_them_is_driven(place: str, server: Server) -> None:
+    """A repair that is refused changes nothing, also of the runs that it would have come to first."""
+    with leftoff.open(place) as store:
+        runs = [row[0] for row in store._store.read(lambda view: Tables(view).runs())]
+        tamper(server, place, f"UPDATE lease SET kind = 'session', session = 's' WHERE run = {max(runs)}")
+        tamper(server, place, "DELETE FROM record WHERE collection = 'step'")
+        damaged = asked(server, place, "SELECT * FROM version ORDER BY run, seq")
+        with pytest.raises(LeaseHeld):
+            store.fsck(repair=True)
+    assert len(runs) == 2 and damaged == asked(server, place, "SELECT * FROM version ORDER BY run, seq")
+
+
 def test_who_drove_a_run_that_was_repaired_is_fenced_off(url: str, server: Server) -> None:
     """What a process remembers of it is not so any more, though the head did not move; who begins anew looks anew."""
     with leftoff.open(url) as store:

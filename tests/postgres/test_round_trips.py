@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.commit import Seal, Terms, commit
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit
 from leftoff.engine.run_info import list_info
 from leftoff.model.changes import ChangeSet
 from leftoff.python.store_api import Store

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.commit import Guard, Terms, commit
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Guard, Head, Terms, commit
 from leftoff.engine.opening import Opening, start_new_run
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet

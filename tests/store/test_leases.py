@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from leftoff.engine import lease
-from leftoff.engine.commit import Guard, Terms, commit
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Guard, Head, Terms, commit
 from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, scope, this_process

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.commit import Terms, commit
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Terms, commit
 from leftoff.engine.opening import Opening, start_new_run
 from leftoff.errors import Rewound
 from leftoff.model.changes import ChangeSet

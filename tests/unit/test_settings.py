@@ -41,9 +41,6 @@ dialect = "bmad"
 [verify.levels]
 "age.stale" = "warn"
 
-[status]
-file = "STATUS.md"
-
 [agents.claude]
 command = "claude"
 """
@@ -85,7 +82,6 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
     assert {"auto": True} == found.section("retention")
     assert {"dialect": "bmad"} == found.section("mirror")
     assert {"levels": {"age.stale": "warn"}} == found.section("verify")
-    assert {"file": "STATUS.md"} == found.section("status")
     assert {"claude": {"command": "claude"}} == found.section("agents")
     with pytest.raises(KeyError):
         found.section("heartbeat")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from leftoff.engine.todo_lists import ListItem
 from leftoff.engine.transcript import gemini_end
 from leftoff.errors import Invalid
+from leftoff.hints import Any
 from leftoff.model.codec import decode
 
 AGENTS = ("claude", "codex", "gemini")

@@ -7,10 +7,10 @@ Errors of writing are ignored, because a hook never fails.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from leftoff.agents.hook_events import HookEvent
 from leftoff.clock import SYSTEM, iso
+from leftoff.hints import NamedTuple
 
 LARGEST = 1 << 20  # bytes; then the file becomes hook.log.1, and a new one begins
 FILE = "hook.log"

@@ -7,9 +7,6 @@ prompt that only says "resume" also wait for other processes that drain, and ans
 from __future__ import annotations
 
 import os
-import signal
-from types import FrameType
-from typing import NamedTuple
 
 from leftoff.agents import agent_session as sessions
 from leftoff.agents import hook_log
@@ -19,6 +16,7 @@ from leftoff.agents.spool_drain import Delivery, HookCaller
 from leftoff.engine.caller import CALLER
 from leftoff.engine.project import Project
 from leftoff.errors import LeftoffError, NeedsPerson
+from leftoff.hints import NamedTuple
 from leftoff.host import Process, agent_above, orphan, scope, started, words_of
 
 _REPORTED = ("SessionStart", "UserPromptSubmit")  # the agent reads the answer to these
@@ -68,11 +66,13 @@ def run_hook(call: HookCall, data: bytes) -> bytes:
 
 
 def _give_up_after(seconds: float) -> None:
-    def give_up(number: int, frame: FrameType | None) -> None:
+    import _signal  # type: ignore[import-not-found]  # `signal` takes a third of a bare start to import
+
+    def give_up(number: int, frame: object) -> None:
         raise _TooLong("The hook took too long. What is in the spool is recorded later.")
 
-    signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    _signal.signal(_signal.SIGALRM, give_up)
+    _signal.setitimer(_signal.ITIMER_REAL, seconds)
 
 
 def _record(project: Project, folder: str, delivery: Delivery) -> bytes:

@@ -10,7 +10,6 @@ import sys
 import traceback
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
 
 import anyio.to_thread
 from mcp.server import MCPServer
@@ -24,6 +23,7 @@ from leftoff.agents.mcp_tools import INSTRUCTIONS, TOOLS, Tools
 from leftoff.agents.mcp_words import sorted_out, told
 from leftoff.engine.quoting import quoted
 from leftoff.errors import LeftoffError
+from leftoff.hints import Any
 from leftoff.log import debugging
 
 _RESOURCES = "run://RUN_ID, run://RUN_ID/brief and checkpoint://CHECKPOINT_ID"

@@ -7,8 +7,6 @@ files as they were at the prompt that the work began with. A session that only t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from leftoff.agents.agent_session import AgentSession
 from leftoff.agents.hook_events import HookEvent
@@ -35,6 +33,7 @@ from leftoff.engine.tracking import (
 )
 from leftoff.engine.transcript import ANSWERED, CANCELLED, failed_commands
 from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.hints import Callable, NamedTuple, Sequence
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx
 from leftoff.store.rows import BlobRow, RunRow
@@ -306,7 +305,7 @@ def _pre_compact(session: AgentSession, event: HookEvent) -> None:
 
 def _post_compact(session: AgentSession, event: HookEvent) -> None:
     """Record the agent's own summary as a note."""
-    from leftoff.engine.put_records import note_record, put_note
+    from leftoff.engine.report_commit import note_record, put_note
 
     text, at = session.fit(event.text("compact_summary")), session.project.at
 

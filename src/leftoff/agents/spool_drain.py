@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, NamedTuple
 
 from leftoff.agents import hook_log
 from leftoff.agents.agent_session import AgentSession, process_of
@@ -21,6 +20,7 @@ from leftoff.engine.spool import Spool
 from leftoff.engine.tracking import Peeked, edited_paths, peek
 from leftoff.errors import BadSettings, Corrupt, LeftoffError, NeedsPerson, StoreUnavailable, Unsupported
 from leftoff.files import failure
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import GONE, Process, this_process
 from leftoff.model.codec import sha256
 
@@ -194,13 +194,16 @@ def drain(
     is_repeat = False
     try:
         while True:
-            with spool.lock(wait) as held:
-                if held:
-                    work.drain()
-                    if pairing is not None:
-                        is_repeat = spool.is_repeat(own, pairing)
-            # A hook that found the lock taken has left its event to the holder.
-            if not held or work.stopped or not set(spool.names()) - work.skipped:
+            lock = spool.lock(wait)
+            if lock is None:  # the event of this hook is left to the holder
+                break
+            try:
+                work.drain()
+                if pairing is not None:
+                    is_repeat = spool.is_repeat(own, pairing)
+            finally:
+                os.close(lock)
+            if work.stopped or not set(spool.names()) - work.skipped:
                 break
     except OSError as error:  # for example a disk that is read-only
         work.fault = failure(error, folder)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+
+from leftoff.hints import NoReturn
 
 LONG = frozenset("run resume reprendre continue supervise status logs".split())
 

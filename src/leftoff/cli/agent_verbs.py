@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
-import signal
 import sys
-from typing import TYPE_CHECKING
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
@@ -15,6 +11,7 @@ from leftoff.cli.text import clean, clean_lines
 from leftoff.engine.find import Target
 from leftoff.errors import NotFound, Unsupported, Usage, usage_errors
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # a hook loads this module, too, and must be quick
     from leftoff.agents.handover import Handover
     from leftoff.agents.install_plan import FileChange
@@ -65,6 +62,8 @@ def _check_hooks(recipe: Recipe, ctx: Context) -> int:
 
 def _own_command() -> str:
     """The absolute path of this command: an agent's environment may not have it on its PATH."""
+    import shutil
+
     own = os.path.abspath(sys.argv[0])
     if os.path.basename(own) == "leftoff" and os.access(own, os.X_OK):
         return own
@@ -128,6 +127,8 @@ def run_mcp(args: Args, ctx: Context) -> int:
         raise Unsupported(
             "The MCP server needs a package that is not installed.", hint="pip install 'leftoff[mcp]'"
         ) from None
+    import signal
+
     server = Server(ctx.project.folder, args.store)
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # a call that is cut off was never committed
     server.run()
@@ -166,6 +167,8 @@ def run_handover(args: Args, ctx: Context) -> int:
     if args.json:
         ctx.emit(found.to_json())
     else:
+        import shlex
+
         ctx.out(shlex.join(["env", *(f"{key}={value}" for key, value in found.env.items()), *found.words]))
     return 0
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
@@ -18,6 +16,7 @@ from leftoff.engine import project as places
 from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
 from leftoff.errors import NeedsPerson
+from leftoff.hints import Any, Sequence
 from leftoff.model import codec
 
 YES = ("y", "yes")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from leftoff.cli.context import Context
 from leftoff.cli.execute import Terminal, detach, emit_end, execute, resume, show_verdict
 from leftoff.cli.history_verbs import show_logs
@@ -15,6 +13,7 @@ from leftoff.engine.judge import Verdict
 from leftoff.engine.resume_answers import foresee_answers
 from leftoff.engine.resume_request import ResumeRequest
 from leftoff.errors import BadDefinition, Usage, usage_errors
+from leftoff.hints import Any
 from leftoff.model.ids import issue_id
 from leftoff.operations.resuming import find, judge, subtask_for, to_go_back_to, unmet_criteria
 from leftoff.operations.run_reports import step_named

@@ -14,8 +14,6 @@ import errno
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
-from typing import Any, TextIO
 
 from leftoff.cli.context import Context
 from leftoff.cli.screen import (
@@ -33,6 +31,7 @@ from leftoff.cli.tally import Event, Info, Running, StepGroup, Tally, roughly, t
 from leftoff.cli.text import Line, clean, clean_lines, discard, pad, printable, say, step_name, tidy, width
 from leftoff.clock import Clock, iso
 from leftoff.engine.approvals import ask_again, how
+from leftoff.hints import Any, Callable, TextIO
 from leftoff.log import debugging
 from leftoff.model.words import in_words
 

@@ -6,7 +6,6 @@ Also what `dispatch` needs for ``--help`` and for a word that is not a verb.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from difflib import get_close_matches
 
 from leftoff.cli.context import Context
@@ -14,6 +13,7 @@ from leftoff.cli.options import COMMON, Args, wrapped
 from leftoff.cli.text import out
 from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, read_data, spec_of
 from leftoff.errors import NotFound, Usage
+from leftoff.hints import Iterable
 from leftoff.model.codec import text
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
 from leftoff.operations.runs import list_project_runs, step_names

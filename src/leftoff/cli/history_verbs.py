@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
-from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, count
@@ -14,6 +12,7 @@ from leftoff.engine.caller import Caller
 from leftoff.engine.history import Section, same
 from leftoff.engine.restoring import PlanEntry, RestorePlan
 from leftoff.errors import usage_errors
+from leftoff.hints import Any, Container
 from leftoff.host import Process
 from leftoff.model.ids import split_path
 from leftoff.model.versions import Version

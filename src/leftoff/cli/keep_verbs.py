@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from typing import Any
 
-from leftoff.cli.context import YES, Context, answer
+from leftoff.cli.context import Context
 from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean, columns
@@ -15,6 +13,7 @@ from leftoff.clock import ago
 from leftoff.engine.settings import remembered
 from leftoff.engine.store_sweep import FsckReport
 from leftoff.errors import NotFound, Usage
+from leftoff.hints import Any, Callable
 from leftoff.model.typed import json_value
 from leftoff.operations.bmad_events import parse, take_event
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
@@ -269,8 +268,7 @@ def run_export(args: Args, ctx: Context) -> int:
 def run_import(args: Args, ctx: Context) -> int:
     if any("\0" in path or not path for path in args.rest):
         raise args.spec.wrong("An empty name is not a file.")
-    agree = _agrees if args.dialect is None and ctx.can_ask() else None
-    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
+    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run)
     outcome = import_runs(ctx.project, wanted)
     if args.json:
         ctx.emit({"imported": outcome.imported, "rejected": outcome.rejected, "dry_run": args.dry_run})
@@ -289,14 +287,6 @@ def run_import(args: Args, ctx: Context) -> int:
     return outcome.exit_code(args.strict)
 
 
-def _agrees(path: str, way: str) -> bool:
-    """Ask whether to read a file that follows no protocol, as far as it can be understood."""
-    question = (
-        f"{clean(path)} follows no known protocol; {clean(way)} could be read. Read it that way? [y/N]: "
-    )
-    return answer(question, "Nothing of it was imported.").lower() in YES
-
-
 def run_dialects(args: Args, ctx: Context) -> int:
     found = list_dialects(ctx.project)
     rows, examples = [("DIALECT", "HERE", "FILES")], [""]
@@ -304,15 +294,12 @@ def run_dialects(args: Args, ctx: Context) -> int:
         number, name, example = len(each["files"]), each["name"], each["example"]
         here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
         rows.append((name, f"{here}, mirrored" if each["mirrored"] else here, each["about"]))
-        if (path := example["path"]) is not None:
-            begun = f"Begun by: {each['starts']}"
-            reads = f"Read by: leftoff import {path} --dialect {name}"
-            examples += [
-                f"{name}, for example {path}:",
-                f"    {clean(json.dumps(example['document'], ensure_ascii=False))}",
-                f"    {begun if each['starts'] else reads}",
-                "",
-            ]
+        examples += [
+            f"{name}, for example {example['path']}:",
+            f"    {clean(json.dumps(example['document'], ensure_ascii=False))}",
+            f"    Begun by: {each['starts']}",
+            "",
+        ]
     page = "\n".join([*columns(rows), *examples]).rstrip()
     return ctx.answer({"dialects": found}, page)
 

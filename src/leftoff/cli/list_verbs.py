@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, count
@@ -12,6 +10,7 @@ from leftoff.cli.screen import Column, Region, Screen, facts, rows_of, table, wr
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
 from leftoff.engine.run_info import RunInfo
+from leftoff.hints import Any, Iterator, Sequence
 from leftoff.operations.runs import Status, check_statuses, list_project_runs, status
 
 EVERY_S = 1.0  # between two drawings of a page that shows relative times
@@ -34,7 +33,6 @@ def run_status(args: Args, ctx: Context) -> int:
     if args.markdown and (args.watch or args.json):
         other = "--watch" if args.watch else "--json"
         raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
-    ctx.project.update_page()
     if args.markdown:
         from leftoff.protocols.status_table import table as table_of
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from io import StringIO
-from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from leftoff.cli.text import Line, clean, cut, pad, printable, width
 from leftoff.clock import ago, iso
+from leftoff.hints import Iterable, NamedTuple, TextIO
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text

@@ -7,7 +7,6 @@ import secrets
 import subprocess
 import webbrowser
 from time import sleep
-from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
@@ -15,6 +14,7 @@ from leftoff.cli.text import clean
 from leftoff.engine.attention import RunChange
 from leftoff.engine.project import find_project
 from leftoff.errors import Unsupported, Usage
+from leftoff.hints import Any
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import projects_beside
 from leftoff.operations.supervision import Supervision, start_resume

@@ -10,9 +10,7 @@ steps. Steps of a batch share the places there are, batches follow one another. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
-
+from leftoff.hints import Any, Iterable, NamedTuple, Sequence
 from leftoff.workflow.definition import Workflow
 
 Event = dict[str, Any]

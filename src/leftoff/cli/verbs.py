@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, Spec, read_spec
+from leftoff.hints import Callable
 
 
 def read_data(name: str) -> str:

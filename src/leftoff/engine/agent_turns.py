@@ -7,9 +7,6 @@ continue (`open_turn`): the last turn did not end well, or an earlier one did no
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from leftoff.clock import iso
 from leftoff.engine.commit import Terms
 from leftoff.engine.file_state import look_at_files
@@ -23,6 +20,7 @@ from leftoff.engine.run_reader import Reader
 from leftoff.engine.spool import Spool
 from leftoff.engine.tracking import changed_by_others, own_files
 from leftoff.errors import Conflict
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.versions import counts_of
@@ -30,6 +28,7 @@ from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder, RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
     from leftoff.engine.sessions import Who
@@ -189,12 +188,15 @@ def close_cut_off(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int
 def drop_talk(store: Store, ended: list[RunRow]) -> None:
     """Delete the runs of sessions that only talked: all turns ended well, nothing was changed and nothing failed."""
     for row in ended:
-        if row.workflow != SESSION or not is_spent(row) or sum(counts_of(row.counts).values()):
-            continue
-        try:
-            store.remove(row.run, partial(_need_talk, store, row))
-        except Conflict:
-            pass
+        if row.workflow == SESSION and is_spent(row) and not sum(counts_of(row.counts).values()):
+            _remove_talk(store, row)
+
+
+def _remove_talk(store: Store, row: RunRow) -> None:
+    try:
+        store.remove(row.run, lambda tx: _need_talk(store, row, tx))
+    except Conflict:
+        pass
 
 
 def _need_talk(store: Store, row: RunRow, view: View) -> None:

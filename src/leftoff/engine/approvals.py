@@ -11,10 +11,6 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from leftoff.clock import iso, millis
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.opening import status_changes
@@ -24,6 +20,7 @@ from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import Steps, retry, wait
 from leftoff.engine.step_reports import StepReport, refuse_approval, step_changes
 from leftoff.errors import Conflict, NotFound, Usage
+from leftoff.hints import Any, Mapping, NamedTuple, Sequence
 from leftoff.host import user
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256, text
@@ -32,9 +29,10 @@ from leftoff.model.words import FINISHED, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.audit_records import Audit
-    from leftoff.engine.report_commit import Find, Reported
+    from leftoff.engine.optimistic_check import Find
+    from leftoff.engine.report_commit import Audit, Reported
     from leftoff.model.changes import Scrubber
 
 REJECT = "reject"
@@ -196,6 +194,8 @@ def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
     open_ones = [path for path in leaves if reader.value("approval", path) is not None]
     hint = "Nothing in it is waiting for a decision."
     if open_ones:
+        from difflib import get_close_matches
+
         near = [path for path in open_ones if path.rpartition("/")[2] == step]
         near = near or get_close_matches(step, open_ones, 1, 0.5) or open_ones
         hint = f"These are waiting for a decision: {', '.join(map(shown_step, near))}."

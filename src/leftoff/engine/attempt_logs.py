@@ -11,18 +11,17 @@ the file.
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
-from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import is_rejected
-from leftoff.engine.head_cache import need_run
 from leftoff.engine.lease import state as lease_state
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.engine.store_sweep import attempts_folder
 from leftoff.errors import NotFound
 from leftoff.files import write_private
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.codec import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
@@ -240,6 +239,8 @@ def _need_step(view: View, row: RunRow, step: str) -> None:
     """Raise ``NotFound`` if the run has no such step."""
     if view.row(row.run, "step", step) is not None or view.has_below(row.run, step):
         return
+    from difflib import get_close_matches
+
     name = shown_step(step)
     known = [shown_step(record.key) for record in view.records(row.run, "step")][:10_000]
     near = get_close_matches(name, known, 3, 0.5) or [path for path in known if path.endswith(f"/{name}")][:3]

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine.approvals import expire_due, how, is_rejected, waiting
@@ -23,6 +21,7 @@ from leftoff.engine.run_reader import Reader
 from leftoff.engine.show import timing
 from leftoff.errors import Invalid
 from leftoff.files import open_plain, write_private
+from leftoff.hints import Any, Iterator, NamedTuple
 from leftoff.host import GONE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import shown_step

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 
 from leftoff.errors import Usage
+from leftoff.hints import Callable, Mapping, Sequence
 from leftoff.host import agent_above
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from leftoff.host import Process
     from leftoff.store.base import View
 

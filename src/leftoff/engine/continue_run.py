@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.agent_turns import drop_talk, move_turn
-from leftoff.engine.commit import NO_GUARD, Seal, Terms, save_blobs
-from leftoff.engine.head_cache import Head, need_run
+from leftoff.engine.commit import NO_GUARD, Head, Seal, Terms, save_blobs
 from leftoff.engine.lease import let_go, refuse_driven
 from leftoff.engine.open_again import put_back
-from leftoff.engine.optimistic_check import need_unmoved
+from leftoff.engine.optimistic_check import need_run, need_unmoved
 from leftoff.engine.report_commit import report_in
 from leftoff.engine.rewind import is_back_at, rollback_in, save_present
 from leftoff.engine.run_reader import Reader, need_version

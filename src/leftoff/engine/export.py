@@ -10,18 +10,19 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.commit import set_card
-from leftoff.engine.head_cache import gone
 from leftoff.engine.lease import ELSEWHERE, free, take
+from leftoff.engine.optimistic_check import gone
 from leftoff.errors import Conflict, LeftoffError
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import Process, this_process
 from leftoff.model.versions import Version
 from leftoff.store.bundle import check_target, damaged, pack_bundle, temporary_store, unpack_bundle
 from leftoff.store.rows import Holder
 from leftoff.store.store_copy import TABLES, RowBatch, RowCopy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.imported_runs import Mark
     from leftoff.store.base import Store, Tx, View
@@ -111,7 +112,7 @@ def _add(table: str, batch: RowBatch, run: int, run_id: str, tx: Tx) -> None:
     """Add rows to a partial run. Versions get new commit numbers of this store."""
     if table != "version":
         at = TABLES[table][0].index("run")
-        RowBatch([(*row[:at], run, *row[at + 1 :]) for row in batch.rows], batch.blobs, ()).add(tx, table)
+        RowBatch([(*row[:at], run, *row[at + 1 :]) for row in batch.rows], batch.blobs).add(tx, table)
         return
     for _, seq, _, token, digest, epoch, at, counts, checkpoint, trigger, step, note in batch.rows:
         facts = {"checkpoint": checkpoint, "trigger": trigger, "step": step, "note": note}

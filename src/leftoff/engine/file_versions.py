@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from leftoff.clock import by_time
 from leftoff.engine.file_state import (
@@ -29,6 +27,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.tracking import MARK
 from leftoff.errors import Corrupt, NotFound, UnsafePath
+from leftoff.hints import Any, Iterable, Mapping
 from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow
 

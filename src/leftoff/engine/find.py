@@ -14,11 +14,10 @@ else by a rule:
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.lease import state as lease_state
+from leftoff.engine.optimistic_check import need_store
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound, Usage
+from leftoff.hints import Any, Callable, NamedTuple, Sequence
 from leftoff.host import ALIVE
 from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
 from leftoff.model.versions import Version, counts_of
@@ -28,9 +27,6 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the caller looks up its session in modules that import this one
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from leftoff.engine.caller import Caller
     from leftoff.host import Process
 

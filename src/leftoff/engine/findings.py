@@ -6,14 +6,8 @@ cannot continue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from leftoff.errors import Invalid, NeedsPerson, Usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+from leftoff.hints import Any, Iterable, Mapping
 
 BRING_BACK = "bring the copy back"  # of an output that is gone
 STOP = "stop"
@@ -78,7 +72,6 @@ NEVER_YES = (
 )
 
 
-@dataclass
 class Finding:
     """One thing that a check found.
 
@@ -87,20 +80,25 @@ class Finding:
     that an answer is about. ``secrets``: the names of values that were not stored, and that a person can type.
     """
 
-    code: str
-    message: str
-    hint: str = ""
-    subject: str | None = None
-    level: str = ""
-    diff: str | None = None
-    choices: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    clears: tuple[str, ...] = ()
-    digest: str = ""
-    secrets: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.level = self.level or CODES[self.code]
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str = "",
+        subject: str | None = None,
+        *,
+        level: str = "",
+        diff: str | None = None,
+        choices: tuple[str, ...] = (),
+        paths: tuple[str, ...] = (),
+        clears: tuple[str, ...] = (),
+        digest: str = "",
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        self.code, self.message, self.hint, self.subject = code, message, hint, subject
+        self.level = level or CODES[code]
+        self.diff, self.choices, self.paths = diff, choices, paths
+        self.clears, self.digest, self.secrets = clears, digest, secrets
 
     @property
     def asked(self) -> tuple[str, str | None, str, str]:

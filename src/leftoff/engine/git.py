@@ -8,14 +8,15 @@ commit that was checked out, which git keeps.
 from __future__ import annotations
 
 import os
+import select
 import stat
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+import time
 
 from leftoff.engine.caller import CALLER
 from leftoff.engine.git_head import git_branch, git_head, is_commit, upward
 from leftoff.engine.project_files import is_own_path
 from leftoff.errors import StoreUnavailable
+from leftoff.hints import Any, Callable, Iterable, NamedTuple
 from leftoff.model.changes import ChangeSet
 from leftoff.store.rows import RunRow
 
@@ -196,18 +197,52 @@ def _git(
     seconds: float | None = None,
     given: bytes = b"",
 ) -> bytes:
-    import subprocess  # slow to import, and many commands never ask git
-
     env = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
     called = git_command(project, "-c", "core.quotePath=false", *words)
-    try:
-        done = subprocess.run(called, env=env, input=given, capture_output=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise StoreUnavailable(f"`git {words[0]}` took longer than {seconds:g} seconds.") from None
+    if not given and (printed := _printed(called, env, seconds)) is not None:
+        return printed
+    import subprocess
+
+    done = subprocess.run(called, env=env, input=given, capture_output=True)
     if done.returncode not in fine:
         why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
         raise StoreUnavailable(f"`git {words[0]}` failed: {why}", hint="Nothing was changed. Try it by hand.")
     return done.stdout
+
+
+def _printed(called: list[str], env: dict[str, str], seconds: float | None) -> bytes | None:
+    """Return what git prints; ``None`` if it fails. Agents' hooks ask git at every turn, and importing
+    `subprocess` takes longer than that."""
+    end = None if seconds is None else time.monotonic() + seconds
+    reading, writing = os.pipe()
+    streams = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, writing, 1),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    try:
+        pid = os.posix_spawnp(called[0], called, env, file_actions=streams)
+    finally:
+        os.close(writing)
+    pieces = list[bytes]()
+    with open(reading, "rb", buffering=0):
+        waiting = select.poll()
+        waiting.register(reading)
+        while waiting.poll(None if end is None else max(0.0, end - time.monotonic()) * 1000):
+            pieces.append(os.read(reading, 1 << 16))
+            if not pieces[-1]:
+                break
+        else:
+            import signal
+
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise StoreUnavailable(f"`{called[0]}` took longer than {seconds:g} seconds.")
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # the parent of this process lets it wait for no child
+        code = 0
+    return b"".join(pieces) if code == 0 else None
 
 
 # -- what a run remembers of git

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.files import open_plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from leftoff.hints import Any
 
 _HEX = frozenset("0123456789abcdef")
 _SHORTEST, _LONGEST = 4, 64  # of the id of a commit

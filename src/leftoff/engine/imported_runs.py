@@ -7,17 +7,15 @@ is stored next to the run. If another definition would run, the user is asked ag
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from leftoff.engine.commit import Seal, Terms, commit_in, save_blobs
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit_in, save_blobs
 from leftoff.engine.quoting import FROM, source_of
 from leftoff.errors import Conflict
+from leftoff.hints import Any, Callable, NamedTuple
 from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 

@@ -5,17 +5,15 @@ The answer of a tracker may be missing, late or of another shape. Then nothing i
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
-from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.caller import CALLER
 from leftoff.engine.settings import Settings, outside
 from leftoff.errors import Invalid
 from leftoff.files import open_plain
+from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import ISSUE
 
@@ -57,6 +55,8 @@ class Issues:
 
     def fetch(self, project: str, issue: str) -> dict[str, Any]:
         """Return the issue as it is now; raise ``Offline`` if that fails."""
+        import json
+
         words = {"issue": issue}
         text = self._read(project, issue) if self.file else self.run(project, str(self.command), words)
         try:
@@ -104,6 +104,8 @@ def _filled(command: str, words: dict[str, str]) -> str:
     Issues and labels may come from anywhere. Raise ``Offline`` if the command would take the word for an option, or if
     the shell would take it for more than a word and cannot be told better because the command has quotes of its own.
     """
+    from shlex import quote
+
     is_plain = not re.search(r"[\"'`\\]|\$\(|<<", command)
 
     def word_of(match: re.Match[str]) -> str:
@@ -112,7 +114,7 @@ def _filled(command: str, words: dict[str, str]) -> str:
         if command.startswith("gh ") and match[1] == "issue" and "/" in word:
             # `gh` would send the user's token to any host that the word names.
             is_allowed = word.startswith(f"https://{CALLER.variable('GH_HOST') or 'github.com'}/")
-        quoted = shlex.quote(word) if word or is_plain else ""
+        quoted = quote(word) if word or is_plain else ""
         if not is_allowed or (quoted != word and not is_plain):
             raise Offline(f"{word!r} cannot be told to the command as {{{match[1]}}}")
         return quoted

@@ -26,13 +26,13 @@ from leftoff.engine.resume_request import DONE, select
 from leftoff.engine.run_facts import World
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.errors import CannotResume
+from leftoff.hints import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import parent_of, with_item
 from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Protocol
 
     from leftoff.engine.project import Project
@@ -365,7 +365,8 @@ def judge_for_program(project: Project, request: ResumeRequest, call: str) -> Ve
 
 def told_to_program(verdict: Verdict) -> Iterator[str]:
     """Yield what to print when a program continues a run: which, how old, how far; then a line for each warning."""
-    world, leaves = verdict.world, verdict.world.leaves()
+    world = verdict.world
+    leaves = [path for path in world.steps if path not in world.inner()]
     done = sum(world.steps.status(path) in STEP_ENDED for path in leaves)
     age = ago(run_checks.last_activity(world), world.now, words=True)
     how_far = f"{done} of {len(leaves)} steps done" if leaves else "no steps yet"

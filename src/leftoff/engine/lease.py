@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff import log
 from leftoff.clock import iso
-from leftoff.engine.head_cache import gone
+from leftoff.engine.optimistic_check import gone
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import ALIVE, inside
 from leftoff.store.rows import LIMIT_MS, Holder

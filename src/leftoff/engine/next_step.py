@@ -6,12 +6,11 @@ a person to do; a step that waits for a decision is named with the command that 
 
 from __future__ import annotations
 
-from typing import Any
-
 from leftoff.engine.approvals import how
 from leftoff.engine.quoting import named, quoted, source_of, word
 from leftoff.engine.run_info import next_leaf, step_counts
 from leftoff.engine.run_reader import Reader
+from leftoff.hints import Any
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import counts_of
 from leftoff.model.words import FINISHED, in_words

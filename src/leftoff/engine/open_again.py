@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import Terms, commit_in, save_blobs
+from leftoff.engine.commit import Head, Terms, commit_in, save_blobs
 from leftoff.engine.find import OPEN_TURN
-from leftoff.engine.head_cache import Head
 from leftoff.engine.lease import need_free, take
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.run_reader import Reader
+from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.engine.commit import Guard
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
@@ -89,11 +87,11 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
     if status is None or status.plain != "running":
         status_changes(changes, "running", at)
     steps = lifecycle.Steps(reader, changes, at)
-    for path, record in steps.all().items():
-        if record["status"] in ("running", "failed"):
-            # How an attempt ended is for a runner to find out.
-            cut_off = record["status"] == "running" and "kind" in record
-            steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
+    for path in reader.view.open_steps(reader.run):
+        record = steps.get_or_new(path)
+        # How an attempt ended is for a runner to find out.
+        cut_off = record["status"] == "running" and "kind" in record
+        steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
     cut_turn(reader, changes, at)
 
 

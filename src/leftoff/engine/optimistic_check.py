@@ -1,46 +1,64 @@
-"""Operations of several transactions: what was decided in the first must still be so in the last.
+"""Look at a run again that was found before: it may be gone, or have moved.
 
-Whoever looks, works outside of a transaction and writes in another gives the last one the row it decided on. Where the
-run has moved since, nothing is written, and the work begins again with what is there by then.
+An operation of several transactions looks, works outside of them, and writes in the last one. That one gets the row on
+which the operation decided. If the run has moved since, nothing is written, and the work begins again.
 """
 
 from __future__ import annotations
 
-from leftoff.engine.head_cache import gone, need_run
-from leftoff.errors import Conflict
+from leftoff.errors import Conflict, NotFound
+from leftoff.hints import Callable, TypeVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    from leftoff.engine.report_commit import Find
-    from leftoff.store.base import View
+    from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
     T = TypeVar("T")
+    Find = Callable[[View], RunRow]  # returns the run that is meant
 
 TRIES = 10  # a run that moves more often than that is being worked on
 
 
+def gone(run_id: str) -> NotFound:
+    """Return the error for a run that was there a moment ago."""
+    return NotFound(f"Run {run_id} is gone.")
+
+
+def need_store(store: Store, named: str = "") -> None:
+    """Raise if there is no store: without one there is no run, and a report makes none. ``named``: what is meant."""
+    if not store.exists():
+        what = f"run {named}" if named else "run"
+        hint = store.advice or "`leftoff start WORKFLOW` starts one."
+        raise NotFound(f"There is no {what} here: {store.name} does not exist.", hint=hint)
+
+
+def need_run(view: View, run: int, run_id: str) -> RunRow:
+    """Return a run that was found before, as it is now."""
+    row = view.run_row(run)
+    if row is None:
+        raise gone(run_id)
+    return row
+
+
 class Moved(Conflict):
-    """Somebody committed to the run in between."""
+    """Another process committed to the run in between."""
 
     retry = True
     default_hint = "Somebody works on it right now. Nothing was changed; try again when they have finished."
 
 
 def need_unmoved(view: View, row: RunRow) -> None:
-    """Raise ``Moved`` where a run is not at the version that was decided on."""
-    now = view.run_row(row.run)
-    if now is None or now.is_gone:
+    """Raise ``Moved`` if a run is not at the version that was decided on."""
+    now = need_run(view, row.run, row.run_id)
+    if now.is_gone:
         raise gone(row.run_id)
     if (now.seq, now.digest) != (row.seq, row.digest):
         raise Moved(f"Run {row.run_id} went on from version {row.seq} to {now.seq} meanwhile.")
 
 
 def unmoved_run(row: RunRow) -> Find:
-    """How a report finds the run that was decided on, if it is still so."""
+    """Return how a report finds the run that was decided on, if it has not moved."""
 
     def find(view: View) -> RunRow:
         need_unmoved(view, row)
@@ -50,7 +68,7 @@ def unmoved_run(row: RunRow) -> Find:
 
 
 def is_seen(view: View, run: int, collection: str, key: str, seen: int | None) -> bool:
-    """Whether a record is as it was at a version, which somebody was asked about; ``None``: they saw them all."""
+    """Return whether a record is as it was at a version that a person was asked about; ``None``: they saw them all."""
     record = view.record(run, collection, key) if seen is not None else None
     return seen is None or (record is not None and record.seq <= seen)
 

@@ -28,12 +28,10 @@ from leftoff.engine.settings import (
 )
 from leftoff.errors import NeedsPerson, NoCheckpoint, StoreUnavailable, Usage
 from leftoff.files import SWEPT, is_due
+from leftoff.hints import Any, Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from leftoff.clock import Clock
     from leftoff.engine.redactor import Redactor
     from leftoff.engine.settings import Settings
@@ -274,7 +272,7 @@ class Project:
     def need_store(self) -> None:
         """Raise ``NotFound`` if there is no store. The hint names the files of a protocol, if there are any."""
         if not self.store.exists():
-            from leftoff.engine.head_cache import need_store
+            from leftoff.engine.optimistic_check import need_store
 
             self.point_out()
             need_store(self.store)
@@ -353,11 +351,9 @@ class Project:
         return Workspace(self.store, self.folder, redactor, self.settings.capture, at, self.say)
 
     def close(self, *, soon: bool = True) -> None:
-        """End the call: if anything was written, update the pages that follow the store. ``soon``: another process will
-        use the store at once."""
+        """End the call. ``soon``: another process will use the store at once."""
         if self._store is not None:
             if self._store.wrote:
-                self.update_page()
                 self.tidy()
             self._store.close(soon=soon)
 
@@ -369,8 +365,3 @@ class Project:
             from leftoff.engine.run_states import tidy_store
 
             tidy_store(self)
-
-    def update_page(self) -> None:
-        """Update the table that `[status] file` names."""
-        if self.settings.section("status"):
-            seams.update_page(self)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
 
 from leftoff.errors import Invalid, UnsafePath
 from leftoff.files import sync
+from leftoff.hints import Iterable
 
 PRIVATE = 0o600
 RESTORE_TEMP = ".leftoff-restore-"  # starts the name of a new file that is not renamed to its place yet
@@ -127,9 +126,11 @@ def place(project: str, path: str, *, make: bool = False) -> Place | None:
             except FileNotFoundError:
                 if not make:
                     return None
-                with suppress(FileExistsError):  # another process just made it, or put something else there
+                try:
                     os.mkdir(part, dir_fd=fd)
                     os.fsync(fd)
+                except FileExistsError:  # another process just made it, or put something else there
+                    pass
                 below = os.open(part, _FOLDER, dir_fd=fd)
             except OSError as error:
                 kind = os.lstat(part, dir_fd=fd).st_mode

@@ -8,10 +8,7 @@ control characters, and without anything that an agent might take for framing: t
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any
-
+from leftoff.hints import Any, Callable
 from leftoff.model.codec import text
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
@@ -33,7 +30,11 @@ _ESCAPES = (
 
 def without_escapes(text: str) -> str:
     """Return text without the sequences that colour a terminal, move its cursor or set its title."""
-    return re.sub(_ESCAPES, "", text) if "\x1b" in text or "\x9b" in text else text
+    if "\x1b" not in text and "\x9b" not in text:
+        return text
+    import re  # slow to import
+
+    return re.sub(_ESCAPES, "", text)
 
 
 def tame(words: str) -> str:

@@ -16,13 +16,12 @@ loaded, and a pattern compiled, when a text first needs it.
 
 from __future__ import annotations
 
+from leftoff.hints import Any, Iterator, Sequence
 from leftoff.model.codec import text as json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
-    from typing import Any
 
     Span = tuple[int, int]
     Path = list[str | int]

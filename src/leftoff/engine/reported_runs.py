@@ -7,9 +7,6 @@ process drives the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.agent_turns import close_turn, drop_talk, move_turn
 from leftoff.engine.commit import Seal, Terms, save_blobs
@@ -28,6 +25,7 @@ from leftoff.engine.opening import (
 from leftoff.engine.report_commit import report, report_in
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import Conflict
+from leftoff.hints import Callable, NamedTuple
 from leftoff.host import Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS, UNFINISHED
@@ -35,8 +33,9 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import Holder, RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.report_commit import Find
+    from leftoff.engine.optimistic_check import Find
     from leftoff.model.changes import Scrubber
 
 _SHOWN = 5

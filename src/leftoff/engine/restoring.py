@@ -20,10 +20,8 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.continue_run import go_back
@@ -54,9 +52,8 @@ from leftoff.engine.file_versions import (
 )
 from leftoff.engine.find import Target
 from leftoff.engine.git import DIRTY, Repo, repository
-from leftoff.engine.head_cache import need_run
 from leftoff.engine.lease import refuse_driven
-from leftoff.engine.optimistic_check import need_unmoved, until_unmoved
+from leftoff.engine.optimistic_check import need_run, need_unmoved, until_unmoved
 from leftoff.engine.project_files import (
     RESTORE_TEMP,
     ProjectFiles,
@@ -84,6 +81,7 @@ from leftoff.engine.tracking import (
 )
 from leftoff.errors import Conflict, Corrupt, NoCheckpoint, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import lock_within, sync
+from leftoff.hints import Any, Callable, Collection, Iterable, Iterator
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.ids import as_word

@@ -20,18 +20,15 @@ from leftoff.engine.findings import (
     WAITING,
     WARN,
 )
-from leftoff.engine.head_cache import need_run
 from leftoff.engine.issue_tracker import put_issue, take_issue
-from leftoff.engine.optimistic_check import TRIES, is_seen
+from leftoff.engine.optimistic_check import TRIES, is_seen, need_run
 from leftoff.engine.report_commit import report
 from leftoff.engine.tracking import Found, Workspace, capture, capture_paths, known_to
 from leftoff.errors import Conflict, Usage
+from leftoff.hints import Any, Collection, Iterable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from typing import Any
-
     from leftoff.engine.findings import Finding
     from leftoff.engine.judge import Verdict
     from leftoff.engine.optimistic_check import Moved

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from leftoff.engine.commit import Seal
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Conflict, NotFound
+from leftoff.hints import Any, Collection, Mapping, NamedTuple
 from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.model.words import FINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any
-
     from leftoff.engine.find import Target
     from leftoff.engine.run_facts import World
 

@@ -6,12 +6,11 @@ archives by number. Whatever a rule says, a run in progress stays, and so does t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
+from leftoff.hints import Any, Callable
 from leftoff.model.versions import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 from leftoff.store.base import Store, View

@@ -6,16 +6,13 @@ version in one transaction. Running steps become pending; attempts, leases and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from leftoff.clock import iso
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.apply_changes import Apply
-from leftoff.engine.audit_records import Audit
 from leftoff.engine.commit import (
     NO_GUARD,
+    Apply,
     Guard,
+    Head,
     Seal,
     Terms,
     add_version,
@@ -24,12 +21,14 @@ from leftoff.engine.commit import (
     set_card,
 )
 from leftoff.engine.find import Target
-from leftoff.engine.head_cache import Head, gone
 from leftoff.engine.imported_runs import copy_source
 from leftoff.engine.lease import free, take
 from leftoff.engine.opening import Opening, free_id
+from leftoff.engine.optimistic_check import gone
+from leftoff.engine.report_commit import Audit
 from leftoff.engine.run_reader import DEFINITION, facts_of, need_version, proved_version, whole
 from leftoff.errors import Corrupt
+from leftoff.hints import Any, Mapping, NamedTuple
 from leftoff.host import Process, this_process
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import payload, sha256
@@ -39,6 +38,7 @@ from leftoff.model.words import RESTORING
 from leftoff.store.base import VALUE_MAX, Store, Tx, View
 from leftoff.store.rows import BlobRow, Record, RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 

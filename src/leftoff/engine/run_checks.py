@@ -10,15 +10,13 @@ from leftoff.engine.resume_request import DONE
 from leftoff.engine.run_reader import Reader, met
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Corrupt, NotFound
+from leftoff.hints import Any, Callable, Collection, Iterator
 from leftoff.model.frozen import marks, place_of
 from leftoff.model.ids import shown_step
 from leftoff.model.words import ONCE_MORE, REPAIRED, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from typing import Any
-
     from leftoff.engine.resume_request import Selection
     from leftoff.engine.run_facts import World
 

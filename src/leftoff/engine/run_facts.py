@@ -7,25 +7,21 @@ inside a text escaped. Only steps that look different are decoded (`Steps`).
 
 from __future__ import annotations
 
-import os
 import re
 from _collections_abc import Mapping
 
 from leftoff.clock import iso
-from leftoff.engine.head_cache import need_run
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.project import home_of
 from leftoff.engine.run_reader import Reader, need_version, whole
 from leftoff.engine.show import in_order, inner_steps
-from leftoff.engine.tracking import own_files
 from leftoff.errors import Corrupt, Unsupported
+from leftoff.hints import Any, Callable, Iterator, Sequence
 from leftoff.model.codec import JSON, MASK
 from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
-
     from leftoff.engine.project import Project
     from leftoff.engine.resume_request import ResumeRequest
     from leftoff.model.codec import Row
@@ -259,11 +255,6 @@ class World:
             found = self._reader.plain_of("artifact", self.artifact_rows)
             self._artifacts = {key: about for key, about in found.items() if isinstance(about, dict)}
         return self._artifacts
-
-    def own_files(self) -> frozenset[str]:
-        """Return the files that leftoff itself writes: a protocol's, and the page of `[status] file`."""
-        page = self.settings.section("status").get("file")
-        return own_files(self.store) | ({os.path.normpath(page)} if isinstance(page, str) else set())
 
     def said(self, *names: str) -> Any:
         """Return what the run, or the document it came from, says under one of these names, or None."""

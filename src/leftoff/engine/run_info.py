@@ -6,6 +6,7 @@ from leftoff.clock import iso
 from leftoff.engine.find import list_runs
 from leftoff.engine.lease import ELSEWHERE, idle
 from leftoff.engine.lease import state as lease_state
+from leftoff.hints import Any
 from leftoff.host import GONE
 from leftoff.model.versions import counts_of
 from leftoff.model.words import EXPECTED, FINISHED, STANDS
@@ -14,8 +15,6 @@ from leftoff.store.rows import Lease, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     Known = tuple[str | None, str | None, str]  # current step, next step, health
 
 QUIET_MS, STALLED_MS = 600_000, 1_800_000

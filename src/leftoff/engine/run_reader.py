@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NoReturn
-
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
+from leftoff.hints import Any, Iterable, NoReturn
 from leftoff.model.changes import after, blob_about, blob_of, gather, index_key, item_prefix, step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, MASK, Row, holes, payload, sum_of, term
 from leftoff.model.typed import readable

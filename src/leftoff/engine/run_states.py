@@ -8,25 +8,24 @@ is removed for good. Ids are unique over all states.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 from leftoff import log
 from leftoff.clock import iso
-from leftoff.engine.commit import Seal, Terms, commit_in
-from leftoff.engine.head_cache import Head
+from leftoff.engine.commit import Head, Seal, Terms, commit_in
 from leftoff.engine.lease import held, state
 from leftoff.engine.optimistic_check import need_unmoved
 from leftoff.engine.retention_policy import trash_age
 from leftoff.engine.store_sweep import attempts_folder, disk_use, remove_attempts, sweep_store
 from leftoff.errors import Ambiguous, Conflict, LeaseHeld, LeftoffError, NotFound
 from leftoff.files import SWEPT, is_due, mark_done
+from leftoff.hints import Any, Iterable
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import parse_ref, shown_step
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow, Trashed
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
 

@@ -7,9 +7,6 @@ event that is work.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from leftoff import log
 from leftoff.engine.agent_turns import drop_talk
 from leftoff.engine.commit import Seal, Terms
@@ -22,6 +19,7 @@ from leftoff.engine.optimistic_check import Moved, need_unmoved
 from leftoff.engine.report_commit import Reported, report_in
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import LeaseHeld
+from leftoff.hints import Any, Container, NamedTuple
 from leftoff.host import ALIVE, GONE, Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
@@ -29,6 +27,7 @@ from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import LIMIT_MS, BlobRow, Holder, Lease, RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
     from leftoff.engine.report_commit import Make

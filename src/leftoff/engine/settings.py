@@ -16,28 +16,25 @@ sees it. Without git it is in the user's own folder. A store that is named expli
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
 
 from leftoff.engine.caller import CALLER
 from leftoff.engine.git_head import common_folder
 from leftoff.errors import BadSettings, Invalid, StoreUnavailable
 from leftoff.files import ID_FILE, STORE_FILE, failure, links_in, open_plain, write_private
+from leftoff.hints import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
 from leftoff.model.codec import sha256
 from leftoff.store import folder_of
 from leftoff.store import shown as shown_location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypeVar
-
     from leftoff.engine.redactor import Redactor
 
     T = TypeVar("T")
     Keys = tuple[str, ...]
 
 FILE = "leftoff.toml"
-OPAQUE = ("agents", "issues", "mirror", "retention", "status", "supervise", "verify")
+OPAQUE = ("agents", "issues", "mirror", "retention", "supervise", "verify")
 
 LOCK_TIMEOUT = 30.0  # seconds that a write waits for other processes
 
@@ -152,7 +149,7 @@ class Settings:
 # -- reading the file
 
 _NO_FILE = Settings()
-_MAY_LEAD_OUT = ("agents", "blobs", "issues", "status", "store", "supervise")
+_MAY_LEAD_OUT = ("agents", "blobs", "issues", "store", "supervise")
 _loaded: dict[str, tuple[tuple[int, int, int], dict[str, Any], _Source, Settings]] = {}
 
 
@@ -393,7 +390,6 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[TrustItem]:
     paths = {
         "store": tables.get("store"),
         "blobs": tables.get("blobs"),
-        "status.file": tables.get("status", {}).get("file"),
         "issues.file": issues.get("file"),
     }
     for key, value in paths.items():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import merge
-from typing import Any, NamedTuple
-
 from leftoff.clock import iso, millis
 from leftoff.engine.find import Target
-from leftoff.engine.head_cache import need_run
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_info import LIMITS, RunInfo, health
 from leftoff.engine.run_reader import PROVED, Reader, need_version, seen_step
+from leftoff.hints import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of, quote_part, shown_step, with_item
 from leftoff.model.versions import Version, counts_of
@@ -176,6 +173,8 @@ def step_page(store: Store, target: Target, wanted: StepsWanted) -> StepPage:
 
 
 def _page_now(store: Store, view: View, target: Target, wanted: StepsWanted) -> StepPage:
+    from heapq import merge
+
     row = view.run_row(target.row.run) or target.row
     words = (wanted.text, quote_part(wanted.text)) if wanted.text else FIRST
     counts = counts_of(row.counts)

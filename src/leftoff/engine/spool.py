@@ -12,11 +12,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
 
 from leftoff.files import forget_folder, lock_within, make_folder, write_private
+from leftoff.hints import Any, Sequence
 from leftoff.model.codec import decode, text
 
 FOLDER = "spool"
@@ -98,18 +96,16 @@ class Spool:
                 continue
         return found
 
-    @contextmanager
-    def lock(self, patience: float) -> Iterator[bool]:
-        """Hold the lock for draining. Yield whether it was free within so many seconds."""
+    def lock(self, patience: float) -> int | None:
+        """Take the lock for draining. Return the descriptor that holds it; ``None`` if it was not free in time."""
         if not os.path.isdir(self._store_folder):
-            yield False
-            return
+            return None
         os.makedirs(self.folder, 0o700, exist_ok=True)
         fd = os.open(os.path.join(self.folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            yield lock_within(fd, fcntl.LOCK_EX, patience)
-        finally:
-            os.close(fd)
+        if lock_within(fd, fcntl.LOCK_EX, patience):
+            return fd
+        os.close(fd)
+        return None
 
     def is_repeat(self, name: str, about: dict[str, Any]) -> bool:
         """Return whether the other hook file has delivered this very event already; the holder of the lock asks.

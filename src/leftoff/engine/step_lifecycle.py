@@ -9,12 +9,11 @@ it is.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from leftoff.clock import iso
-from leftoff.engine.head_cache import need_run
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_reader import Reader
+from leftoff.hints import Any, Callable, Iterable, Mapping
 from leftoff.model.changes import LAST, NOTHING, Change, ChangeSet
 from leftoff.model.codec import holes, text
 from leftoff.model.frozen import Mark, place_of

@@ -8,21 +8,21 @@ of the record. A failed step does not fail the run: its driver decides.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
-from leftoff.engine.put_records import note_record, put_note
 from leftoff.engine.redactor import Redactor
+from leftoff.engine.report_commit import note_record, put_note
 from leftoff.engine.step_lifecycle import Steps, steps_in
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
+from leftoff.hints import Any, Sequence
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
 from leftoff.model.words import EXPECTED, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # `set` and `note` import this module, and look at no file
     from leftoff.engine.tracking import Captured, Workspace
 

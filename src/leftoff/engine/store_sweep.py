@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from shutil import rmtree
-from typing import Any, NamedTuple
 
 from leftoff.engine.find import version_of
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.opening import find
+from leftoff.engine.optimistic_check import need_store
+from leftoff.hints import Any, Iterable, NamedTuple
 from leftoff.model.ids import of_run, parse_ref
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow
@@ -130,6 +128,8 @@ def _is_of_attempts(folder: str) -> bool:
 
 def remove_attempts(store: Store, run_id: str) -> int:
     """Delete the folder in which the attempts of a run that is gone left their logs. Return the bytes given back."""
+    from shutil import rmtree
+
     folder = attempts_folder(store, run_id)
     if not os.path.isdir(folder):
         return 0

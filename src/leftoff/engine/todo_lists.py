@@ -10,9 +10,8 @@ which stays as it is until the entry says more than that it is pending.
 
 from __future__ import annotations
 
-from typing import Any
-
 from leftoff.engine.step_lifecycle import Steps, complete, ensure_try, put_back, skip, start
+from leftoff.hints import Any
 from leftoff.model.ids import quote_part, slug
 from leftoff.model.words import STEP_ENDED
 

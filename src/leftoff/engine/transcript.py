@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import os
 
+from leftoff.hints import Any, Iterator
 from leftoff.model.codec import decode
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 _TAIL = 1 << 18  # bytes that are looked at
 _AGENT = ("assistant", "gemini", "model")

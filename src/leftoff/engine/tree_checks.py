@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path, present
 from leftoff.engine.findings import BRING_BACK, REFUSE, WARN, Finding, some
@@ -11,15 +10,14 @@ from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment
 from leftoff.engine.git_head import is_commit
 from leftoff.engine.lease import ELSEWHERE
 from leftoff.engine.run_reader import DEFINITION
+from leftoff.engine.tracking import own_files
 from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.hints import Any, Iterable, Iterator, Mapping
 from leftoff.model.ids import as_word, shown_step, step_word
 from leftoff.model.words import ISSUE, RESTORING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
     from leftoff.engine.run_facts import World
     from leftoff.model.codec import Row
     from leftoff.store.base import View
@@ -151,7 +149,7 @@ def files(world: World) -> Iterator[Finding]:
     if not tracked:
         return
     others = {path for record in world.steps.values() for path in record.get("outputs") or ()}
-    others |= world.own_files()
+    others |= own_files(world.store)
     entries = {
         path: about
         for path, about in tracked.items()
@@ -240,6 +238,8 @@ def _last_work(world: World) -> int:
 
 def half_restored(world: World) -> Iterator[Finding]:
     """Report a rollback with files that was killed before all of them were in their place."""
+    if RESTORING not in world.row.card:
+        return
     from leftoff.engine.restoring import find_half_restored
 
     found = find_half_restored(world.store, world.row)
@@ -324,7 +324,7 @@ def _dirty(world: World) -> Iterator[Finding]:
     dirty = dirty_paths(world.project) or ()
     new = [path for path in dirty if path not in known and not path.startswith(folders)]
     if new:
-        own = {*world.records.get("file", {}), *world.own_files()}
+        own = {*world.records.get("file", {}), *own_files(world.store)}
         for about in (*world.steps.values(), *world.artifact_records().values()):
             own.update(
                 path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)
@@ -349,6 +349,8 @@ def git_explains(world: World, paths: list[str]) -> str:
 
 def run_git(world: World, *words: str) -> str | None:
     """Return what git prints, None if it fails or is not there."""
+    import subprocess  # slow to import, and most runs never ask git
+
     try:
         done = subprocess.run(
             git_command(world.project, *words),

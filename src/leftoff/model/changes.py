@@ -15,6 +15,7 @@ the key ``$type`` itself is stored as pairs, so that it is not taken for such a 
 from __future__ import annotations
 
 from leftoff.errors import Corrupt, Invalid
+from leftoff.hints import Callable, Iterable
 from leftoff.model.codec import (
     BLOB,
     DICT,
@@ -37,7 +38,6 @@ from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from typing import Any, Protocol
 
     class Scrubber(Protocol):

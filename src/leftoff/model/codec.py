@@ -30,13 +30,12 @@ import sys
 from _operator import itemgetter
 
 from leftoff.errors import Corrupt, Invalid
+from leftoff.hints import Any, Callable, Collection, Iterable, NoReturn
 from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _hashlib import HASH  # slow to load
-    from collections.abc import Callable, Collection, Iterable
-    from typing import Any, NoReturn
 
 Row = tuple[str, bytes, bytes]  # key, hash, stored bytes
 

@@ -12,11 +12,7 @@ methods raise; code of leftoff that must see the marks reads them with ``dict.it
 from __future__ import annotations
 
 from leftoff.errors import Frozen, Redacted
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any, NoReturn
+from leftoff.hints import Any, Iterable, Iterator, NoReturn
 
 
 def _refuse(self: object, *args: object, **named: object) -> NoReturn:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from leftoff.errors import Invalid, Usage
+from leftoff.hints import Any, Mapping
 from leftoff.model.words import EACH
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 MAX_KEY = 4096
 MAX_RUN_ID = 200

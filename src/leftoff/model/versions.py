@@ -3,11 +3,9 @@ the card of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
-
 from leftoff.clock import iso
 from leftoff.errors import Corrupt, LeftoffError
+from leftoff.hints import Any, Callable, Iterable, Iterator, NamedTuple, TypeVar
 from leftoff.model.changes import order_of
 from leftoff.model.codec import BLOB, decode, payload, tagged
 from leftoff.model.ids import ancestors, parent_of, with_item

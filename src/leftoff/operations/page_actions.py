@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.approvals import REJECT, waiting
 from leftoff.engine.attention import URGENT, Glance, glance, need_of, unfinished_runs
-from leftoff.engine.audit_records import Audit
 from leftoff.engine.caller import Caller
 from leftoff.engine.find import Target
 from leftoff.engine.findings import ASK, REFUSE, check_codes
@@ -21,6 +20,7 @@ from leftoff.engine.imported_runs import agree as agree_to_run
 from leftoff.engine.judge import Verdict
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.project import Project
+from leftoff.engine.report_commit import Audit
 from leftoff.engine.restoring import RestorePlan
 from leftoff.engine.resume_answers import Answerer, Answers, take_answers
 from leftoff.engine.resume_request import ResumeRequest

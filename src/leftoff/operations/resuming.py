@@ -14,10 +14,9 @@ from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.continue_run import continue_run
 from leftoff.engine.find import RESUMES, Target
 from leftoff.engine.findings import ASK, REFUSE, Finding
-from leftoff.engine.head_cache import need_run
 from leftoff.engine.judge import CheckProvider, Verdict, judge_run
 from leftoff.engine.opening import Opening
-from leftoff.engine.optimistic_check import Moved, need_unmoved, unmoved_run
+from leftoff.engine.optimistic_check import Moved, need_run, need_unmoved, unmoved_run
 from leftoff.engine.report_commit import report as write_report
 from leftoff.engine.reported_runs import Ending, end_work, start_run, unfinished
 from leftoff.engine.resume_answers import Answerer, Answers, keep_accepted, take_answers

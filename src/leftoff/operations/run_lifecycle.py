@@ -19,7 +19,6 @@ from leftoff.engine.approvals import (
     record_decision,
     waiting,
 )
-from leftoff.engine.audit_records import Audit
 from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Seal, Terms
 from leftoff.engine.find import Deciding, Fit, Target
@@ -28,7 +27,7 @@ from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening
 from leftoff.engine.optimistic_check import unmoved_run, until_unmoved
 from leftoff.engine.project import Project
-from leftoff.engine.report_commit import report
+from leftoff.engine.report_commit import Audit, report
 from leftoff.engine.reported_runs import EndedWork, Ending, SessionDriver, end_work, start_run
 from leftoff.engine.resume_request import ResumeRequest
 from leftoff.engine.run_info import RunInfo

@@ -7,11 +7,19 @@ agents call these verbs by the thousand, so what only some of them need is impor
 
 from __future__ import annotations
 
-from leftoff.engine import put_records as records
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.find import OPEN_TURN, REPORTS, Which, refuse_archived
-from leftoff.engine.head_cache import gone, need_run, need_store
-from leftoff.engine.report_commit import Reported, beat, report
+from leftoff.engine.optimistic_check import gone, need_run, need_store
+from leftoff.engine.report_commit import (
+    Reported,
+    beat,
+    check_record,
+    decides_step,
+    note_record,
+    put_note,
+    put_record,
+    report,
+)
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.engine.step_reports import (
     StepReport,
@@ -23,21 +31,19 @@ from leftoff.engine.step_reports import (
     step_changes,
 )
 from leftoff.errors import NotFound, StoreUnavailable, usage_errors
+from leftoff.hints import Any, Mapping, Sequence
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_step, given_step, parent_of
 from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from leftoff.engine.audit_records import Audit
     from leftoff.engine.caller import Caller
     from leftoff.engine.find import Target
     from leftoff.engine.next_step import NextStep
+    from leftoff.engine.optimistic_check import Find
     from leftoff.engine.project import Project
-    from leftoff.engine.report_commit import Find, Make
+    from leftoff.engine.report_commit import Audit, Make
     from leftoff.engine.tracking import Surroundings
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx, View
@@ -290,11 +296,11 @@ def put_run_record(
     project: Project, caller: Caller, collection: str, key: str, value: Any, *, new: bool = False
 ) -> Reported:
     """Put any record, except leftoff's own and what only a person decides. ``new``: fail if there is one."""
-    records.check_record(collection, key, value, person=caller.person)
+    check_record(collection, key, value, person=caller.person)
     if collection == "step":
         return _put_step(project, caller, key, value, new)
     changes = ChangeSet(project.redactor)
-    usage_errors(lambda: records.put_record(changes, collection, key, value, new=new))
+    usage_errors(lambda: put_record(changes, collection, key, value, new=new))
     return _report_ready(project, caller, changes)
 
 
@@ -309,7 +315,7 @@ def _put_step(project: Project, caller: Caller, key: str, value: Any, new: bool)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         steps = steps_in(project.store, tx, row, changes, at)
-        if not caller.person or records.decides_step(value):
+        if not caller.person or decides_step(value):
             refuse_approval(steps, row.run_id, path)
         usage_errors(lambda: put_step(steps, path, value, new=new))
 
@@ -321,10 +327,10 @@ def add_note(
 ) -> Reported:
     """Add a note, by default on the step that the caller runs. ``resume``: it must be read before the run resumes."""
     at, masked, path = project.now, project.redactor.mask(text), _step_path(project, caller, step)
-    about = usage_errors(lambda: records.note_record(masked, at, path, resume))
+    about = usage_errors(lambda: note_record(masked, at, path, resume))
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        records.put_note(tx, row, changes, about, at)
+        put_note(tx, row, changes, about, at)
 
     return report_run(project, caller, make, at=at)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from leftoff.engine.caller import Caller
@@ -14,11 +13,10 @@ from leftoff.errors import LeftoffError, StoreUnavailable, Usage
 from leftoff.host import this_process
 from leftoff.operations.runs import target
 from leftoff.protocols.import_documents import Importer, documents_under
-from leftoff.protocols.registry import READERS, dialect, dialects
+from leftoff.protocols.registry import dialect, dialects
 from leftoff.store.bundle import check_is_bundle, may_be_bundle
 
 BUNDLES = "leftoff"  # what a bundle has in place of a protocol
-GENERIC = "generic"  # the reader of files that follow no protocol
 
 
 def export_to(project: Project, caller: Caller, ref: str | None, path: str) -> Exported:
@@ -35,30 +33,23 @@ def export_to(project: Project, caller: Caller, ref: str | None, path: str) -> E
 
 class Import(NamedTuple):
     """Files to import. ``dialect``: what they are, if they do not say so. ``strict``: refuse what needs repairs.
-    ``dry``: write nothing. ``agree``: whether to read a file of no protocol in this way."""
+    ``dry``: write nothing."""
 
     paths: list[str]
     dialect: str | None = None
     strict: bool = False
     dry: bool = False
-    agree: Callable[[str, str], bool] | None = None
 
 
 class Imported:
-    """The result, by file. ``agreed``: files of no protocol that the user wants to be read all the same."""
+    """The result, by file."""
 
-    def __init__(self, agree: Callable[[str, str], bool] | None = None) -> None:
+    def __init__(self) -> None:
         self.imported: list[dict[str, Any]] = []
         self.rejected: list[dict[str, Any]] = []
         self.codes: list[int] = []
-        self.agreed: list[str] = []
-        self.agree = agree
 
     def reject(self, path: str, error: LeftoffError) -> None:
-        way = getattr(error, "way", None)  # how the file could be read
-        if way is not None and self.agree is not None and self.agree(path, way):
-            self.agreed.append(path)
-            return
         self.rejected.append({"path": path, "code": error.code, "message": error.message, "hint": error.hint})
         self.codes.append(error.exit_code)
 
@@ -73,7 +64,7 @@ class Imported:
 
 def import_runs(project: Project, request: Import) -> Imported:
     """Import runs, each whole or not at all."""
-    outcome = Imported(request.agree)
+    outcome = Imported()
     project.takes_in_edits = False  # files are imported as it is asked for here, and reported
     bundles, others = _sorted(request, outcome)
     for path in bundles:
@@ -88,9 +79,6 @@ def import_runs(project: Project, request: Import) -> Imported:
             outcome.imported.append(about)
     if others:
         _import_documents(project, request, others, outcome)
-    if outcome.agreed:
-        outcome.agree = None
-        _import_documents(project, request._replace(dialect=GENERIC), outcome.agreed, outcome)
     return outcome
 
 
@@ -134,14 +122,14 @@ def list_dialects(project: Project) -> list[dict[str, Any]]:
     files, followed = documents_under(project.folder), project.settings.section("mirror").get("dialect")
     out = []
     for each in dialects():
-        path, document = each.example or (None, None)
+        path, document = each.example
         about = {
             "name": each.name,
             "about": each.about,
             "mirrored": each.name == followed,
             "files": [os.path.relpath(path, project.folder) for path in files if each.owns(path)],
             "example": {"path": path, "document": document},
-            "starts": each.starts if each.name not in READERS else None,
+            "starts": each.starts,
         }
         out.append(about)
     return out

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from leftoff.engine.find import READS, Target, need_whole, refuse_archived, resolve
-from leftoff.engine.head_cache import gone, need_store
+from leftoff.engine.optimistic_check import gone, need_store
 from leftoff.engine.run_info import RunInfo, list_info, run_info
 from leftoff.engine.step_reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
+from leftoff.hints import Callable, NamedTuple, Sequence
 from leftoff.model.ids import parse_ref, step_readings
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, UNFINISHED
 from leftoff.operations.run_reports import current_row, which_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from leftoff.engine.caller import Caller

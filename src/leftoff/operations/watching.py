@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from leftoff.engine.attempt_logs import AttemptLog, Choice, FoundLogs, find_logs
 from leftoff.engine.caller import Caller
@@ -16,6 +14,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_info import health
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.files import open_plain
+from leftoff.hints import Any, Iterator, NamedTuple, Sequence
 from leftoff.operations.run_reports import current_row, step_named
 from leftoff.operations.runs import target
 from leftoff.store.base import View

@@ -16,8 +16,7 @@ from leftoff.clock import iso
 from leftoff.engine.commit import Seal, Terms
 from leftoff.engine.file_state import hash_file
 from leftoff.engine.imported_runs import redacted_records
-from leftoff.engine.put_records import decides_step
-from leftoff.engine.report_commit import Reported, beat, report
+from leftoff.engine.report_commit import Reported, beat, decides_step, report
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import AS_WRITTEN

@@ -30,8 +30,8 @@ from leftoff.protocols.document_edit import (
     with_hashes,
 )
 from leftoff.protocols.document_text import read_bytes, read_document
-from leftoff.protocols.loose_values import Reject, Rejected, Repairs, rejecting, shown
-from leftoff.protocols.protocol import IMPORTED, Dialect, read, run_named
+from leftoff.protocols.loose_values import Reject, Rejected, Repairs, rejecting
+from leftoff.protocols.protocol import IMPORTED, Dialect, foreign, read, run_named
 from leftoff.protocols.registry import dialects, recognise
 from leftoff.store.base import Store
 from leftoff.store.rows import RunRow
@@ -138,11 +138,7 @@ def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
     units = [Unit(found, paths) for paths in found.group([path])]
     if not units or not found.accepts(document, os.path.abspath(path)):
-        keys = ", ".join(shown(key) for key in list(document)[:5])
-        raise Rejected(
-            found.foreign(path, keys),
-            hint="Nothing of it was imported. `leftoff dialects` shows what the files of each one look like.",
-        )
+        raise foreign(found, document, path)
     return units
 
 
@@ -270,7 +266,7 @@ class Importer:
             return read(dialect, loaded.document, loaded.source, loaded.repairs, known)
         except LeftoffError as error:
             self.reject(loaded.source.path, error)
-        except Exception as error:  # of a package that is not ours
+        except Exception as error:  # no document may stop the import of the others
             log.debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
             why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
             self.reject(loaded.source.path, Rejected(why))

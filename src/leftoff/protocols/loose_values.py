@@ -29,12 +29,6 @@ class Rejected(Invalid):
     default_hint = "Nothing of it was imported. `leftoff dialects` lists what is understood."
 
 
-class Unknown(Rejected):
-    """The document belongs to no protocol. ``way``: what the generic reader would read from it."""
-
-    way: str | None = None
-
-
 class TooNew(Unsupported):
     """The document has a newer format version than this leftoff knows."""
 

@@ -53,7 +53,7 @@ class Dialect:
     #: whether its files show every run except agents' ordinary sessions
     shows_all = True
     #: a short document, and the path of its file
-    example: tuple[str, dict[str, Any]] | None = None
+    example: tuple[str, dict[str, Any]]
     #: fields of its documents; other spellings such as camelCase are read as these
     keys: tuple[str, ...] = ()
     #: further fields by which a document is known
@@ -90,14 +90,6 @@ class Dialect:
     def accepts(self, document: dict[str, Any], path: str) -> bool:
         """Return whether a document can belong to this protocol if the user says so."""
         return self.owns(path) or self.recognise(document, path) > 0
-
-    def foreign(self, path: str, keys: str) -> str:
-        """Return why a document is not accepted. ``keys``: its fields."""
-        return f"{path} is nothing of {self.name}: its keys are {keys}."
-
-    def way(self, document: dict[str, Any]) -> str | None:
-        """Return what the generic reader would read from a document."""
-        return None
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -409,8 +401,14 @@ def same(left: Any, right: Any) -> bool:
 def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> None:
     """Raise if a document has none of the protocol's fields."""
     if dialect.keys and not any(key in document for key in (*dialect.keys, *dialect.marks)):
-        keys = ", ".join(shown(key) for key in list(document)[:5])
-        raise Rejected(dialect.foreign(source.path, keys))
+        raise foreign(dialect, document, source.path)
+
+
+def foreign(dialect: Dialect, document: dict[str, Any], path: str) -> Rejected:
+    """Return the error for a document that does not belong to a protocol."""
+    keys = ", ".join(shown(key) for key in list(document)[:5])
+    hint = "Nothing of it was imported. `leftoff dialects` shows what the files of each one look like."
+    return Rejected(f"{path} is nothing of {dialect.name}: its keys are {keys}.", hint=hint)
 
 
 def filled(document: dict[str, Any], present: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

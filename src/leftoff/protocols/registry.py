@@ -1,7 +1,4 @@
-"""Which protocols there are: those that come with leftoff, and those of installed packages.
-
-A package adds one with an entry point in the group `leftoff.dialects` whose object is a `Dialect`. Entry points are
-only searched if a name is not built in, or if all protocols are wanted: the search reads the whole environment.
+"""Which protocols there are.
 
 Protocols themselves are loaded late: this module is also loaded to see that a project has no files of any.
 """
@@ -20,8 +17,6 @@ if TYPE_CHECKING:
     from leftoff.protocols.protocol import Dialect
 
 BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
-READERS = ("generic",)  # files of these are imported, and never kept in sync
-GROUP = "leftoff.dialects"
 #: of each protocol: if any of its files exist, one of these paths does
 HOMES = {
     "bmad": ("_bmad-output/.runs",),
@@ -36,42 +31,19 @@ _KEYS = ("dialect", "approvals")  # of the section [mirror]
 
 def dialect(name: str) -> Dialect:
     """Return the protocol of that name."""
-    if name in (*BUILT_IN, *READERS):
-        found: Dialect = import_module(f"leftoff.protocols.{name}").DIALECT
-        return found
-    plugins = {each.name: each for each in _plugins()}
-    if name in plugins:
-        return plugins[name]
-    known = ", ".join((*BUILT_IN, *READERS, *plugins))
-    raise Usage(f"There is no dialect {name!r}.", hint=f"Dialects: {known}.")
+    if name not in BUILT_IN:
+        raise Usage(f"There is no dialect {name!r}.", hint=f"Dialects: {', '.join(BUILT_IN)}.")
+    found: Dialect = import_module(f"leftoff.protocols.{name}").DIALECT
+    return found
 
 
 def dialects() -> list[Dialect]:
-    return [dialect(name) for name in (*BUILT_IN, *READERS)] + _plugins()
-
-
-def _plugins() -> list[Dialect]:
-    from importlib.metadata import entry_points
-
-    from leftoff.protocols.protocol import Dialect
-
-    found = []
-    for point in entry_points(group=GROUP):
-        try:
-            loaded = point.load()
-        except Exception as error:  # whatever a package raises when it is loaded
-            raise Usage(
-                f"The dialect {point.name} of an installed package cannot be loaded: {error}",
-                hint="Repair or uninstall that package.",
-            ) from None
-        if isinstance(loaded, Dialect):
-            found.append(loaded)
-    return found
+    return [dialect(name) for name in BUILT_IN]
 
 
 def recognise(document: dict[str, Any], path: str) -> Dialect:
     """Return the protocol that a document most likely belongs to."""
-    from leftoff.protocols.loose_values import Rejected, Unknown, shown
+    from leftoff.protocols.loose_values import Rejected, shown
 
     if "$schema" in document and "properties" in document:
         raise Rejected(f"{path} is a JSON Schema, not a checkpoint.")
@@ -82,12 +54,7 @@ def recognise(document: dict[str, Any], path: str) -> Dialect:
         return found
     keys = ", ".join(shown(key) for key in list(document)[:5])
     hint = "Nothing of it was imported. If it is one of them all the same: --dialect D (`leftoff dialects`)."
-    way = dialect(READERS[0]).way(document)
-    if way is not None:
-        hint = f"Nothing of it was imported. `leftoff import FILE --dialect {READERS[0]}` reads {way}."
-    error = Unknown(f"{path} is none of the dialects that leftoff knows; its keys are {keys}.", hint=hint)
-    error.way = way
-    raise error
+    raise Rejected(f"{path} is none of the dialects that leftoff knows; its keys are {keys}.", hint=hint)
 
 
 def mirrored(project: str, settings: Settings) -> Dialect | None:
@@ -123,11 +90,6 @@ def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
     """Write to leftoff.toml that the project follows a protocol. Return the files that were written."""
     from leftoff.engine.project_files import ProjectFiles, mode_at, replace_at
 
-    if name in READERS:
-        raise Usage(
-            f"Files of {name} are only read, not kept in sync.",
-            hint=f"`leftoff import FILE --dialect {name}`",
-        )
     there = settings.section("mirror").get("dialect")
     if there == name:
         return []

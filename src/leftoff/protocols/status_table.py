@@ -1,23 +1,16 @@
-"""The table "Active Checkpoints" in a page of Markdown: `STATUS.md` of site builders, and the page of `[status] file`.
+"""The table "Active Checkpoints" as Markdown: for `status --markdown`, and in the site builders' page `STATUS.md`.
 
-People write the page. Only that table is leftoff's: in `[status] file` all of its rows, in `STATUS.md` those of known
-tasks. Everything else in the page stays as it is.
+People write the page. Only the rows of known tasks in that table are leftoff's. Everything else in the page stays as it
+is.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-from collections.abc import Callable
 from typing import Any
 
 from leftoff.clock import DAY_MS, ago, millis
-from leftoff.engine.project import Project
-from leftoff.engine.project_files import ProjectFiles, mode_at, read_at, replace_at
 from leftoff.engine.run_info import LIMITS, RunInfo, list_info
-from leftoff.errors import Invalid, LeftoffError
-from leftoff.files import lock_within
 from leftoff.model.words import STEP_STATUS, UNFINISHED
 from leftoff.protocols.document_draft import cell
 from leftoff.store.base import Store
@@ -27,8 +20,7 @@ HEAD = [
     "| Agent | Task | Progress | Last Update | Status |",
     "|-------|------|----------|-------------|--------|",
 ]
-PATIENCE_S = 5.0  # to wait for other processes that write the page
-_TRIES = 5
+_COLUMNS = {"agent", "task"}
 _BAR = re.compile(r"(?<!\\)\|")
 _FENCES = ("```", "~~~")
 _WORDS = {"running": "in_progress", "completed": "complete"}
@@ -61,80 +53,12 @@ def _run_row(run: RunInfo, now: int) -> tuple[str, str, str, str, str]:
     )
 
 
-# -- the page of `[status] file`
-
-
-def update_page(project: Project) -> None:
-    """Update the table in the page that `[status] file` names. A page that cannot be written is only reported."""
-    try:
-        path = project.settings.parsed("status", lambda section: _page_path(project.folder, section))
-        if path is not None and project.store.exists():
-            keep_current(path, lambda: table(project.store, project.now, project.limits), project.folder)
-    except (LeftoffError, OSError) as error:
-        why = f"{error.message} {error.hint}" if isinstance(error, LeftoffError) else str(error)
-        project.say(f"leftoff: the page of `[status] file` is not up to date: {why}")
-
-
-def _page_path(project: str, section: dict[str, Any]) -> str | None:
-    unknown = sorted(key for key in section if key != "file")
-    if unknown:
-        raise Invalid(f'[status] has no key "{unknown[0]}".', path=unknown[0], hint="Known: file.")
-    name = section.get("file")
-    if name is None:
-        return None
-    if not isinstance(name, str) or not name.strip() or "\0" in name:
-        raise Invalid(
-            f"status.file must be a path, not {name!r}.", path="file", hint='For example: file = "STATUS.md"'
-        )
-    return os.path.normpath(os.path.join(project, name))
-
-
-def keep_current(path: str, make: Callable[[], str], project: str = "") -> bool:
-    """Replace the table in a page. Return whether it differed. ``make`` is called while the page's folder is locked.
-
-    Processes that commit at once take turns, so the last one to write has seen what the others did. In the project no
-    link on the way to the page is followed.
-    """
-    root = project if project and path.startswith(os.path.join(project, "")) else os.path.dirname(path)
-    with ProjectFiles(root).open(os.path.relpath(path, root)) as at:
-        if not lock_within(at.folder, fcntl.LOCK_EX, PATIENCE_S):
-            return False  # the next commit tries again
-        for _ in range(_TRIES):
-            mode, seen = mode_at(at), at.lstat()
-            before = (read_at(at) or b"") if seen is not None else b""
-            after = _encoded(replaced(_decoded(before), make().split("\n")))
-            if after == before:
-                return False
-            if _stamp(at.lstat()) == _stamp(seen):  # else somebody wrote the page meanwhile
-                replace_at(at, [after], mode, new=0o666)
-                return True
-    return False
-
-
-def _stamp(info: os.stat_result | None) -> tuple[int, ...]:
-    return (info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode) if info is not None else ()
-
-
-def _decoded(page: bytes) -> str:
-    return page.decode("utf-8", "surrogateescape")
-
-
-def _encoded(page: str) -> bytes:
-    return page.encode("utf-8", "surrogateescape")
-
-
-# -- tables in a page
-
-
-def replaced(page: str, rows: list[str]) -> str:
-    """Return the page with these rows as the first table of the section. A missing section is added at the end."""
-    lines, first, last, end = _find(page, set())
-    return "\n".join([*lines[:first], *(row + end for row in rows), *lines[last:]])
+# -- the table in a page
 
 
 def with_tasks(page: bytes, known: list[dict[str, Any]], now: int) -> bytes:
     """Return the page with a row for each of these tasks. Rows of other tasks, and further columns, stay."""
-    lines, first, last, end = _find(_decoded(page), {"agent", "task"})
+    lines, first, last, end = _find(page.decode("utf-8", "surrogateescape"))
     head = lines[first:last][:2] or [row + end for row in HEAD]
     names = [name.lower() for name in _cells(head[0])]
     there: dict[str, tuple[str, str]] = {}
@@ -156,14 +80,13 @@ def with_tasks(page: bytes, known: list[dict[str, Any]], now: int) -> bytes:
         cells = [*(values.get(name, "") for name in names), *old[len(names) :]]
         head.append(f"| {' | '.join(cells)} |{end}")
     others = [line for line, key in there.items() if key not in ours]
-    return _encoded("\n".join([*lines[:first], *head, *others, *lines[last:]]))
+    return "\n".join([*lines[:first], *head, *others, *lines[last:]]).encode("utf-8", "surrogateescape")
 
 
-def _find(page: str, columns: set[str]) -> tuple[list[str], int, int, str]:
-    """Return the page's lines, where the first table of the section with these columns is, and how lines end.
+def _find(page: str) -> tuple[list[str], int, int, str]:
+    """Return the page's lines, where the section's first table of tasks is, and how lines end.
 
-    If there is none, an empty place for it is made: below the title, or at the end of the section if its other tables
-    stay.
+    If there is none, an empty place for it is made at the end of the section.
     """
     lines = page.split("\n")
     seen, fence = [], ""
@@ -185,12 +108,9 @@ def _find(page: str, columns: set[str]) -> tuple[list[str], int, int, str]:
         last = first
         while last < stop and seen[last].startswith("|"):
             last += 1
-        if last > first and columns <= {name.lower() for name in _cells(seen[first])}:
+        if last > first and _COLUMNS <= {name.lower() for name in _cells(seen[first])}:
             return lines, first, last, end
         first = max(last, first + 1)
-    stop = stop if columns else title + 1
-    while not columns and stop < len(lines) and not lines[stop].strip():
-        stop += 1
     rest = stop < len(lines)
     stop = _trimmed(lines, stop, end)
     lines[stop:stop] = [end, *([end] if rest else [""])]

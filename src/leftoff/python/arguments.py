@@ -7,9 +7,9 @@ parameter that was left out is left out here too, so that one with a default may
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
+from leftoff.hints import Any, NamedTuple
 from leftoff.model.changes import NOTHING, TYPE
 from leftoff.model.codec import encode as stored
 from leftoff.model.codec import sha256, text
@@ -19,6 +19,7 @@ from leftoff.model.typed import readable
 from leftoff.python.value_kinds import OWN_TYPES, class_name, kind_of
 from leftoff.python.values import encode_value, with_marks
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 

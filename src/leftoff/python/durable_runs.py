@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine import find
 from leftoff.engine.caller import CALLER
-from leftoff.engine.commit import save_blobs
+from leftoff.engine.commit import Head, save_blobs
 from leftoff.engine.find import RESUMES, twins
-from leftoff.engine.head_cache import Head
 from leftoff.engine.lease import take
 from leftoff.engine.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.opening import open_run as open_existing

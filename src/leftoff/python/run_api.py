@@ -12,20 +12,19 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.clock import Clock
 from leftoff.engine import find
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import Seal, new_token
-from leftoff.engine.head_cache import Head, gone
-from leftoff.engine.history import Diff, diff
+from leftoff.engine.commit import Head, Seal, new_token
 from leftoff.engine.opening import status_changes
-from leftoff.engine.put_records import note_record, refuse_decision
+from leftoff.engine.optimistic_check import gone
+from leftoff.engine.report_commit import note_record, refuse_decision
 from leftoff.engine.run_info import LIMITS, RunInfo, run_info
 from leftoff.engine.run_reader import Reader, Value, need_version
 from leftoff.engine.tracking import capture, look_around, track_given
 from leftoff.errors import Corrupt, NeedsPerson, NotFound, Redacted, StoreUnavailable
+from leftoff.hints import Any, TypeVar
 from leftoff.model.changes import check_address
 from leftoff.model.frozen import freeze_holed
 from leftoff.model.ids import check_step, parent_of, parse_ref, shown_step
@@ -39,7 +38,9 @@ from leftoff.store.base import Store as StoreOfRuns
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff.engine.history import Diff
     from leftoff.engine.restoring import RestorePlan, Restorer
     from leftoff.python.store_api import Store
 
@@ -231,6 +232,8 @@ class RunView(Readable):
 
     def diff(self, old: str | int | Version, new: str | int | Version | None = None) -> Diff:
         """What changed from ``old`` to ``new`` (left out: to the newest version)."""
+        from leftoff.engine.history import diff
+
         left = self._version(old)
         newest = self._at or self._store.read(lambda view: self._row(view).seq)
         right = self._version(new).seq if new is not None else newest

@@ -12,22 +12,21 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import Any
 
 from leftoff.clock import Clock
 from leftoff.engine import lease
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import CameLate, Guard, Seal, Terms, commit_apart, new_token
-from leftoff.engine.head_cache import Head, gone, need_known
+from leftoff.engine.commit import CameLate, Guard, Head, Seal, Terms, commit_apart, need_known, new_token
 from leftoff.engine.opening import status_changes
+from leftoff.engine.optimistic_check import gone
 from leftoff.engine.redactor import Redactor
-from leftoff.engine.rewound import mark_rewound
+from leftoff.engine.report_commit import mark_rewound
 from leftoff.engine.run_reader import Reader, Value
 from leftoff.engine.step_reports import needs_decision
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
+from leftoff.hints import Any, Callable, Iterable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
 from leftoff.model.frozen import HoledDict, HoledList, freeze, freeze_holed, marks, thaw

@@ -12,18 +12,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from itertools import pairwise
 from time import monotonic
 from traceback import extract_tb, format_list
-from typing import Any, TypeVar
 
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.attempt_logs import python_log
 from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
+from leftoff.hints import Any, Callable, Mapping, TypeVar
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
@@ -453,6 +451,8 @@ class PythonLog:
                 pass
 
     def _make(self) -> int:
+        from leftoff.engine.attempt_logs import python_log
+
         file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
         folder = os.path.dirname(file)
         steps = os.path.dirname(folder)

@@ -6,29 +6,26 @@ import atexit
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from leftoff.clock import SYSTEM
-from leftoff.engine import find, project, settings, store_sweep
+from leftoff.engine import find, project, settings
 from leftoff.engine.caller import CALLER, Caller
 from leftoff.engine.find import READS, RESUMES, Which
 from leftoff.engine.findings import check_codes
-from leftoff.engine.head_cache import need_store
 from leftoff.engine.judge import judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.open_again import go_on, run_or_start
 from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.engine.opening import find as find_run
+from leftoff.engine.optimistic_check import need_store
 from leftoff.engine.resume_answers import Answers, keep_accepted
 from leftoff.engine.resume_request import ResumeRequest, nothing_left
-from leftoff.engine.rewind import ForkRequest, fork_version
 from leftoff.engine.run_info import RunInfo, list_info
-from leftoff.engine.run_states import bring_back, in_trash, trash_run, trashed_to_json
-from leftoff.engine.store_sweep import FsckReport, drop_checkpoints, sweep_store
 from leftoff.errors import CannotResume, LeftoffError, NotFound
+from leftoff.hints import Callable, Iterable, Sequence
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
 from leftoff.python.run_api import Run, RunView
@@ -37,6 +34,7 @@ from leftoff.python.values import encode_variable
 if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.engine.judge import Verdict
+    from leftoff.engine.store_sweep import FsckReport
     from leftoff.host import Process
     from leftoff.model.versions import Version
 
@@ -208,6 +206,8 @@ class Store:
             print(f"leftoff: {line}", file=sys.stderr)
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
+        from leftoff.engine.rewind import ForkRequest, fork_version
+
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
         wanted = ForkRequest(branch, run_id, _encoded(variables), scrubber=self._redactor)
@@ -222,9 +222,8 @@ class Store:
         self._runs.add(run)
 
     def _drove(self, run: Run) -> None:
-        """Forget a run that is no longer driven, and update the status page."""
+        """Forget a run that is no longer driven."""
         self._runs.discard(run)
-        self._project.update_page()
 
     def _look(self) -> None:
         """Read the changes to the files of a protocol first, if the project follows one."""
@@ -282,27 +281,39 @@ class Store:
 
     def fsck(self, *, repair: bool = False) -> FsckReport:
         """Check every byte that can be checked; ``repair`` sets damage aside."""
-        return store_sweep.fsck(self._store, repair=repair)
+        from leftoff.engine.store_sweep import fsck
+
+        return fsck(self._store, repair=repair)
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
         """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
+        from leftoff.engine.store_sweep import drop_checkpoints
+
         return drop_checkpoints(self._store, run_id, drop)
 
     def remove(self, run_id: str) -> None:
         """Move a run to the trash, from where ``undelete`` brings it back."""
+        from leftoff.engine.run_states import trash_run
+
         need_store(self._store, run_id)
         trash_run(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
 
     def trash(self) -> Sequence[dict[str, Any]]:
         """Return the runs that ``undelete`` brings back, the last one first."""
+        from leftoff.engine.run_states import in_trash, trashed_to_json
+
         return [trashed_to_json(each) for each in in_trash(self._store)]
 
     def undelete(self, run_id: str) -> None:
         """Bring back a run from the trash or the archive."""
+        from leftoff.engine.run_states import bring_back
+
         bring_back(self._store, run_id, self._clock.now())
 
     def sweep(self) -> int:
         """Drop the remains of crashes."""
+        from leftoff.engine.store_sweep import sweep_store
+
         return sweep_store(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:

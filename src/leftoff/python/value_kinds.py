@@ -16,18 +16,19 @@ is of one of these kinds.
 from __future__ import annotations
 
 import collections
-import datetime
-import decimal
 import enum
-import pathlib
+import os
 import sys
-import uuid
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from importlib import import_module
 
 from leftoff.errors import Invalid, Unsupported, Usage
+from leftoff.hints import Any, Callable, NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import datetime
 
 HINT = (
     "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
@@ -77,8 +78,11 @@ def kind_of(cls: type) -> Kind | None:
     try:
         return _by_class[cls]
     except KeyError:
-        of_arrays = cls.__module__.partition(".")[0] in _ARRAY_MODULES
-        kind = _by_class[cls] = _array_kind(cls) if of_arrays else _class_kind(cls)
+        package = cls.__module__.partition(".")[0]
+        kind = _LIBRARY.get(package, {}).get(cls.__qualname__)
+        if kind is None:
+            kind = _array_kind(cls) if package in _ARRAY_MODULES else _class_kind(cls)
+        _by_class[cls] = kind
         return kind
 
 
@@ -123,7 +127,7 @@ def _main_name() -> str | None:
     spec = getattr(main, "__spec__", None)
     if spec is not None:
         return str(spec.name)
-    return pathlib.PurePath(getattr(main, "__file__", None) or "").name.removesuffix(".py") or None
+    return os.path.basename(getattr(main, "__file__", None) or "").removesuffix(".py") or None
 
 
 def _find_class(name: str, where: str) -> Any:
@@ -157,10 +161,12 @@ def _take_datetime(value: datetime.datetime) -> Any:
 
 
 def _make_datetime(stored: Any) -> datetime.datetime:
+    from datetime import datetime
+
     if isinstance(stored, str):
-        return datetime.datetime.fromisoformat(stored)
+        return datetime.fromisoformat(stored)
     moment, zone, fold = stored
-    made = datetime.datetime.fromisoformat(moment).replace(fold=fold)
+    made = datetime.fromisoformat(moment).replace(fold=fold)
     if zone is None:
         return made
     from zoneinfo import ZoneInfo
@@ -206,30 +212,57 @@ OWN_TYPES = {
     bytearray: Kind("bytearray", _base64, lambda stored: bytearray(a2b_base64(stored))),
     complex: Kind("complex", str, complex),
     range: Kind("range", lambda value: [value.start, value.stop, value.step], lambda stored: range(*stored)),
-    datetime.datetime: Kind("datetime", _take_datetime, _make_datetime),
-    datetime.date: Kind("date", datetime.date.isoformat, datetime.date.fromisoformat),
-    datetime.time: Kind("time", datetime.time.isoformat, datetime.time.fromisoformat),
-    datetime.timedelta: Kind(
-        "timedelta",
-        lambda value: [value.days, value.seconds, value.microseconds],
-        lambda stored: datetime.timedelta(*stored),
-    ),
     collections.Counter: Kind("counter", Pairs, lambda pairs: collections.Counter(dict(map(tuple, pairs)))),
     collections.OrderedDict: Kind("ordered-dict", Pairs, collections.OrderedDict),
     collections.defaultdict: Kind("default-dict", _take_defaultdict, _make_defaultdict),
     collections.deque: Kind("deque", list, collections.deque),
-    decimal.Decimal: Kind("decimal", str, decimal.Decimal),
-    uuid.UUID: Kind("uuid", str, uuid.UUID),
-    pathlib.PosixPath: Kind("path", str, pathlib.Path),
-    pathlib.WindowsPath: Kind("path", str, pathlib.Path),
-    pathlib.PurePosixPath: Kind("pure-posix-path", str, pathlib.PurePosixPath),
-    pathlib.PureWindowsPath: Kind("pure-windows-path", str, pathlib.PureWindowsPath),
+}
+
+
+def _library_kind(word: str, module: str, maker: str, take: Callable[[Any], Any] = str) -> Kind:
+    """Return the kind of a class of the standard library. Its module is imported when a value is made again."""
+
+    def make(stored: Any) -> Any:
+        found: Any = import_module(module)
+        for part in maker.split("."):
+            found = getattr(found, part)
+        return found(*stored) if word == "timedelta" else found(stored)
+
+    return Kind(word, take, make)
+
+
+def _take_isoformat(value: Any) -> str:
+    return str(value.isoformat())
+
+
+_PATH = _library_kind("path", "pathlib", "Path")
+_LIBRARY = {
+    "datetime": {
+        "datetime": Kind("datetime", _take_datetime, _make_datetime),
+        "date": _library_kind("date", "datetime", "date.fromisoformat", _take_isoformat),
+        "time": _library_kind("time", "datetime", "time.fromisoformat", _take_isoformat),
+        "timedelta": _library_kind(
+            "timedelta",
+            "datetime",
+            "timedelta",
+            lambda value: [value.days, value.seconds, value.microseconds],
+        ),
+    },
+    "decimal": {"Decimal": _library_kind("decimal", "decimal", "Decimal")},
+    "uuid": {"UUID": _library_kind("uuid", "uuid", "UUID")},
+    "pathlib": {
+        "PosixPath": _PATH,
+        "WindowsPath": _PATH,
+        "PurePosixPath": _library_kind("pure-posix-path", "pathlib", "PurePosixPath"),
+        "PureWindowsPath": _library_kind("pure-windows-path", "pathlib", "PureWindowsPath"),
+    },
 }
 # JSON that a record cannot hold as it is: an infinite number, a dict whose keys are not all text.
 DICT = Kind("dict", Pairs, dict)
 FLOAT = Kind("float", repr, float)
 
 _WORDS = {kind.name: kind for kind in (*OWN_TYPES.values(), DICT, FLOAT)}
+_WORDS |= {kind.name: kind for classes in _LIBRARY.values() for kind in classes.values()}
 _by_class: dict[type, Kind | None] = dict(OWN_TYPES)
 _registered: dict[str, Kind] = {}
 _found: set[type] = set()  # classes that are known to be found under their names
@@ -460,10 +493,6 @@ def _array(value: Any) -> list[Any]:
 def _take_frame(value: Any) -> list[Any]:
     columns = [_column(value.iloc[:, number]) for number in range(value.shape[1])]
     return [_index(value.columns), columns, _index(value.index)]
-
-
-def _take_isoformat(value: Any) -> str:
-    return str(value.isoformat())
 
 
 def _column(series: Any) -> list[Any]:

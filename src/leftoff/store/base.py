@@ -29,6 +29,7 @@ from _operator import attrgetter
 
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
+from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.rows import (
@@ -58,9 +59,6 @@ from leftoff.store.rows import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
-
     from leftoff.clock import Clock
     from leftoff.host import Process
     from leftoff.model.versions import Version
@@ -71,6 +69,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]
     Row = tuple[Any, ...]
+    Step = tuple[str, str, int] | tuple[None, None, None]
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
 VALUE_MAX = 1 << 20  # larger ones are blobs
@@ -82,7 +81,7 @@ _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" is between "a/" and "a0"
 _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _LAST_CHARACTER = "\U0010ffff"
 _BLOB_TAG = ord("B")
-_NOT_A_STEP = (None, None, None)
+NOT_A_STEP = (None, None, None)  # the columns that only a step has: status, ord and leaf
 _SEEN = f"r.hidden IN ({ACTIVE}, {ARCHIVED})"
 _by_n = attrgetter("n")
 
@@ -353,6 +352,10 @@ class View:
         """Return whether any step is below this one."""
         return self.one(self.q.has_below, (run, step + _BELOW, step + _NOT_BELOW)) is not None
 
+    def open_steps(self, run: int) -> list[str]:
+        """Return the steps that are running or have failed."""
+        return [row[0] for row in self.rows(self.q.open_steps, (run,))]
+
     def leaf(self, run: int, status: str) -> str | None:
         """Return the first leaf step of that status in declared order."""
         return next(iter(self.leaves(run, status, 1)), None)
@@ -576,22 +579,29 @@ class Tx(View):
 
     # -- records and versions
 
-    def put(self, run: int, record: Record, existed: bool, step: tuple[str, str, int] | None = None) -> None:
-        """Make this the live record; what was there (``existed``) stays readable at older versions. ``step``: status,
-        ord and leaf of a step. A blob that the record refers to must be known and present."""
-        stored = record.stored
-        blob = None
-        if stored[0] == _BLOB_TAG:
-            blob = stored[1:33]
-            if not self.need_blob(blob):
-                message = f"The blob {blob.hex()} that a record refers to is not in the store."
-                raise Corrupt(message, where=blob.hex())
-        self.changed = True
-        self.put_row(run, record, blob, step or _NOT_A_STEP)
-
-    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
-        """Write the row of a record, and the bytes next to it if they are large."""
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        step: Step = NOT_A_STEP,
+    ) -> None:
+        """Make this the live record; what was there stays readable at older versions. ``step``: status, ord and leaf of
+        a step. A blob that the record refers to must be known and present."""
         raise NotImplementedError
+
+    def blob_in(self, stored: bytes) -> bytes | None:
+        """Return the blob that stored bytes refer to, if any, after a look that it is known and present."""
+        if stored[0] != _BLOB_TAG:
+            return None
+        blob = stored[1:33]
+        if not self.need_blob(blob):
+            message = f"The blob {blob.hex()} that a record refers to is not in the store."
+            raise Corrupt(message, where=blob.hex())
+        return blob
 
     def need_blob(self, hash: bytes) -> bool:
         """Return whether a blob is known and present; it stays so until this transaction has ended."""

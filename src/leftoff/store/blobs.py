@@ -15,13 +15,9 @@ import sys
 
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.files import failure, keeps_us_out, open_plain, sync, sync_folder
+from leftoff.hints import Any, BinaryIO, Callable, Iterable, Iterator
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any, BinaryIO
 
 CHUNK = 1 << 18
 LEVEL = 3

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from leftoff.hints import Any
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow
 

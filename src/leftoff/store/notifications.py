@@ -7,12 +7,11 @@ commit, and costs no query to look at. If a store says that something happened, 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+
+from leftoff.hints import Callable, NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from leftoff.store.base import Store, View
 
 NEWEST = 100  # runs that are compared; if more of them moved, all may have

@@ -23,7 +23,7 @@ from leftoff import log
 from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.host import GONE, this_process
 from leftoff.model.words import FINISHED
-from leftoff.store.base import INLINE, Store, Tx, View, listed, read_sql
+from leftoff.store.base import INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
 from leftoff.store.rows import ATTEMPTS, LIMIT_MS, Lease, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import FOLDER, IN_FOLDER, PostgresBlobs
 from leftoff.store.server_connection import Pool, Q, in_ms
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from leftoff.clock import Clock
     from leftoff.model.versions import Version
-    from leftoff.store.base import Row, Save, Stood
+    from leftoff.store.base import Row, Save, Step, Stood
     from leftoff.store.notifications import Watch
-    from leftoff.store.rows import BlobRow, Holder, Record
+    from leftoff.store.rows import BlobRow, Holder
     from leftoff.store.server_connection import Link, Rows, Statement
 
     T = TypeVar("T")
@@ -156,12 +156,14 @@ class _Batch:
         self.values: dict[bytes, bytes] = {}
         self.touched: set[tuple[str, str]] = set()
 
-    def add(self, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
-        data: bytes | None = record.stored
-        if len(record.stored) > INLINE:
-            self.values[record.hash], data = record.stored, None
-        self.touched.add((record.collection, record.key))
-        self.put.append((record.collection, record.key, record.hash, data, blob, *step))
+    def add(
+        self, collection: str, key: str, hash: bytes, stored: bytes, blob: bytes | None, step: Step
+    ) -> None:
+        data: bytes | None = stored
+        if len(stored) > INLINE:
+            self.values[hash], data = stored, None
+        self.touched.add((collection, key))
+        self.put.append((collection, key, hash, data, blob, *step))
 
     def drop(self, collection: str, key: str) -> None:
         self.touched.add((collection, key))
@@ -304,8 +306,19 @@ class PostgresTx(PostgresView, Tx):
 
     # -- records and versions
 
-    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
-        self._batch_of(run, record.seq, record.collection, record.key).add(record, blob, step)
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        step: Step = NOT_A_STEP,
+    ) -> None:
+        self.changed = True
+        blob = self.blob_in(stored)
+        self._batch_of(run, seq, collection, key).add(collection, key, hash, stored, blob, step)
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
         self.changed = True
@@ -410,10 +423,19 @@ class _Draft(Tx):
         self._childless.append(step)
         return False
 
-    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
-        if (record.collection, record.key) in self._batch.touched:
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        step: Step = NOT_A_STEP,
+    ) -> None:
+        if (collection, key) in self._batch.touched:
             raise NeedsLook
-        self._batch.add(record, blob, step)
+        self._batch.add(collection, key, hash, stored, self.blob_in(stored), step)
 
     def need_blob(self, hash: bytes) -> bool:
         return True  # the server looks

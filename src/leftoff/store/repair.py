@@ -356,33 +356,15 @@ class _SqliteRepair:
 
     def _rebuild(self) -> int:
         """Replace the database by a new one with all that could be proved; return the number of its newest commit."""
-        store, folder = self._store, self._new_folder()
-        copy, part = (
-            os.path.join(folder, os.path.basename(store.path)),
-            os.path.join(store.folder, "repair.tmp"),
-        )
+        store, folder, part = self._store, self._new_folder(), os.path.join(self._store.folder, "repair.tmp")
         shutil.rmtree(part, ignore_errors=True)
-        try:
-            for suffix in ("", "-wal"):
-                if os.path.exists(store.path + suffix):
-                    shutil.copyfile(store.path + suffix, copy + suffix)
-                    os.chmod(copy + suffix, 0o600)
-                    sync_file(copy + suffix)
-                    self.quarantined.append(copy + suffix)
-            sync_folder(folder)
-            damaged = _DamagedDatabase(copy)
-        except BaseException:
-            shutil.rmtree(folder)
-            raise
         fresh = type(store)(part, store.clock)
         try:
-            rebuild = _Rebuild(store, damaged)
-            rebuild.account(copy, any(problem.get("older") for problem in self._report.problems))
-            fresh.write(rebuild.write)  # type: ignore[arg-type]
-            fresh.truncate()
-        finally:
-            damaged.close()
-            fresh.close()
+            rebuild = self._write_again(folder, fresh)
+        except BaseException:  # nothing is replaced yet
+            shutil.rmtree(folder)
+            shutil.rmtree(part, ignore_errors=True)
+            raise
         # SQLite would apply a log that is left over to the new database, so it goes first.
         for suffix in ("-wal", "-shm"):
             if os.path.exists(store.path + suffix):
@@ -393,6 +375,28 @@ class _SqliteRepair:
         shutil.rmtree(part)
         self.losses = rebuild.losses
         return rebuild.newest
+
+    def _write_again(self, folder: str, fresh: SqliteStore) -> _Rebuild:
+        """Copy the database into a folder, and write what the copy proves into a new store."""
+        store = self._store
+        copy = os.path.join(folder, os.path.basename(store.path))
+        for suffix in ("", "-wal"):
+            if os.path.exists(store.path + suffix):
+                shutil.copyfile(store.path + suffix, copy + suffix)
+                os.chmod(copy + suffix, 0o600)
+                sync_file(copy + suffix)
+                self.quarantined.append(copy + suffix)
+        sync_folder(folder)
+        damaged = _DamagedDatabase(copy)
+        try:
+            rebuild = _Rebuild(store, damaged)
+            rebuild.account(copy, any(problem.get("older") for problem in self._report.problems))
+            fresh.write(rebuild.write)  # type: ignore[arg-type]
+            fresh.truncate()
+        finally:
+            damaged.close()
+            fresh.close()
+        return rebuild
 
 
 class _DamagedDatabase:
@@ -628,6 +632,13 @@ class _ServerRepair:
 
     def run(self, report: Report) -> None:
         store = self._store
+
+        def refuse(view: Any) -> None:
+            for run in report.runs:
+                for (run_id,) in view.rows("SELECT run_id FROM run WHERE run = $1", (run,)):
+                    _refuse_driven(run_id, view.lease(run))
+
+        store.read(refuse)
         store.write(lambda tx: tx.note(tx.q.make_quarantine))
         if "stray" in report.codes():
             store.write(self._take_strays)

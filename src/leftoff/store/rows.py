@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from _operator import itemgetter
 from time import monotonic
-from typing import NamedTuple
 
 from leftoff.errors import Conflict, Corrupt
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
 from leftoff.model.ids import is_run_id
@@ -15,8 +15,6 @@ from leftoff.model.versions import Version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.clock import Clock
 
 
@@ -28,7 +26,7 @@ ACTIVE, PARTIAL, TRASHED, ARCHIVED = 0, 1, 2, 3
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
 _NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder
-COPYING = "copying"  # noted in a store into which another one is being copied: how far that is
+COPYING = "copying"  # noted in a store into which another one is being copied: by which copy
 
 
 def identity(process: Process | None) -> tuple[str | None, int | None, str | None]:

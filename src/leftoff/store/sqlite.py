@@ -14,22 +14,20 @@ from _weakref import ref
 
 from leftoff import files, log
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
+from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 from leftoff.store import sqlite_connection as connection
-from leftoff.store.base import INLINE, Store, Tx, View, in_sqlite
+from leftoff.store.base import INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite_connection import Q, apsw, check_schema, translate
 from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
-
     from leftoff.clock import Clock
     from leftoff.model.versions import Version
-    from leftoff.store.base import Row, Save
+    from leftoff.store.base import Row, Save, Step
     from leftoff.store.notifications import Watch
-    from leftoff.store.rows import BlobRow, Record
+    from leftoff.store.rows import BlobRow
 
     T = TypeVar("T")
 
@@ -67,15 +65,31 @@ class SqliteTx(SqliteView, Tx):
     def __init__(self, db: apsw.Connection, blobs: Blobs, proved: set[int]) -> None:
         super().__init__(db, proved)
         self._blobs = blobs
-        self.last_n = 0  # the number of the newest commit, if this transaction made one
+        self.n = 0  # the number of the newest commit, if this transaction has seen it
 
-    def put_row(self, run: int, record: Record, blob: bytes | None, step: tuple[Any, ...]) -> None:
-        data: bytes | None = record.stored
-        if len(record.stored) > INLINE:
-            self.execute(Q.put_value, (record.hash, data))
+    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
+        found = self.execute(Q.head_and_n, (run,)).fetchone()
+        if found is None:
+            return None
+        *head, self.n = found
+        return tuple(head)
+
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        step: Step = NOT_A_STEP,
+    ) -> None:
+        self.changed = True
+        data: bytes | None = stored
+        if len(stored) > INLINE:
+            self.execute(Q.put_value, (hash, stored))
             data = None
-        values = (run, record.collection, record.key, record.seq, record.hash, data, blob, *step)
-        self.execute(Q.put_record, values)
+        self.execute(Q.put_record, (run, collection, key, seq, hash, data, self.blob_in(stored), *step))
 
     def need_blob(self, hash: bytes) -> bool:
         """Look again inside the transaction: a prune may have been faster."""
@@ -89,12 +103,13 @@ class SqliteTx(SqliteView, Tx):
     def add_version(self, run: int, version: Version, token: bytes) -> None:
         self.changed = True
         seq, digest, at, counts = version.seq, version.digest, version.at, version.counts
-        head = (run, seq, digest, counts, at, version.checkpoint)
-        self.last_n = self.execute(Q.move_head, head).fetchall()[0][0]
+        n = self.n = (self.n or self.newest()) + 1
+        self.execute(Q.move_head, (run, seq, n, digest, counts, at, version.checkpoint))
         seal = (version.checkpoint, version.trigger, version.step, version.note)
-        self.execute(Q.add_version, (run, seq, self.last_n, token, digest, version.epoch, at, counts, *seal))
+        self.execute(Q.add_version, (run, seq, n, token, digest, version.epoch, at, counts, *seal))
 
     def catch_up(self) -> None:
+        self.n = 0
         self.execute("UPDATE run SET n = max(n, (SELECT coalesce(max(n), 0) FROM version)) WHERE run = 0")
 
     def put_blob(self, row: BlobRow) -> None:
@@ -346,7 +361,7 @@ class SqliteStore(Store):
             self._set_sync(execute, batch)
             execute("BEGIN IMMEDIATE")
             before = db.total_changes()
-            tx.changed, tx.last_n = False, 0
+            tx.changed, tx.n = False, 0
             schema: Any = execute("PRAGMA user_version").fetchall()
             if schema[0][0] != connection.SCHEMA:
                 check_schema(db, self.path, schema[0][0])
@@ -356,7 +371,7 @@ class SqliteStore(Store):
                 share(tx, batch)
             newest = 0
             if not self._relaxed and db.total_changes() != before:
-                newest = tx.last_n or tx.newest()
+                newest = tx.n or tx.newest()
             committing = True
             execute("COMMIT")
             if newest:
@@ -573,7 +588,7 @@ def share(tx: SqliteTx, batch: list[Ticket]) -> None:
         except Exception as error:
             if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
                 raise
-            ticket.error, tx.last_n = error, 0
+            ticket.error, tx.n = error, 0
             tx.execute("ROLLBACK TO one")
         tx.execute("RELEASE one")
 

@@ -26,11 +26,8 @@ else:
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import failure, full, read_only
+from leftoff.hints import Any
 from leftoff.store.base import Queries
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 Q = Queries("sqlite")
 #: the first script makes schema 1, and each later one a schema from the one before it

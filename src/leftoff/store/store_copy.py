@@ -1,9 +1,9 @@
 """Copy rows and blobs from one store to another of any kind: those of one run (`RowCopy`) or all (`copy_store`).
 
 A copy of a whole store keeps ids, numbers and history. It adds the rows of `run` last, in one transaction, so no run is
-visible in the target before that, and none can be started there. The target notes which source was copied, how far and
-by which process. A copy that was interrupted continues from there; if the source has changed since, it starts again.
-While the runs become visible, no process can commit to the source. At the end the target is checked as fsck checks it.
+visible in the target before that, and none can be started there. The target notes which copy is made into it; the next
+one removes what an interrupted copy left. While the runs become visible, no process can commit to the source. At the
+end the target is checked as fsck checks it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import sync_folder, write_private
-from leftoff.model.codec import decode, sha256, text
+from leftoff.model.codec import sha256
 from leftoff.store.base import ALL, INLINE, Tx
 from leftoff.store.rows import (
     ATTEMPTS,
@@ -186,11 +186,10 @@ class WritableTables(Tables):
 
 
 class RowBatch(NamedTuple):
-    """Rows to add in one transaction, the blobs that they refer to, and the key of the last row."""
+    """Rows to add in one transaction, and the blobs that they refer to."""
 
     rows: list[Row]
     blobs: list[BlobRow]
-    key: Row
 
     def add(self, tx: Tx, table: str) -> None:
         for blob in self.blobs:
@@ -211,9 +210,9 @@ class RowCopy:
         self.run = run
         self.blobs: dict[bytes, BlobRow] = {}
 
-    def batches(self, table: str, after: Row | None = None) -> Iterator[RowBatch]:
+    def batches(self, table: str) -> Iterator[RowBatch]:
         """Yield the rows of a table, in the order of their keys."""
-        width = TABLES[table][1]
+        width, after = TABLES[table][1], None
         while rows := Tables(self.view).rows(table, after, ROWS, self.run):
             after = rows[-1][:width]
             some: list[Row] = []
@@ -224,10 +223,10 @@ class RowCopy:
                     size += self._check(table, row, blobs)
                 some.append(row)
                 if size > BATCH_BYTES:
-                    yield RowBatch(some, blobs, row[:width])
+                    yield RowBatch(some, blobs)
                     some, blobs, size = [], [], 0
             if some:
-                yield RowBatch(some, blobs, after)
+                yield RowBatch(some, blobs)
 
     def _check(self, table: str, row: Row, blobs: list[BlobRow]) -> int:
         """Check a record's bytes and save the blob that it refers to; return the number of its bytes."""
@@ -269,7 +268,7 @@ def keep_alive(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
 def copy_store(
     source: Store, target: Store, tell: Tell | None = None, *, others_write: bool = False
 ) -> dict[str, Any]:
-    """Copy everything into ``target``, which is empty or holds an interrupted copy of the same source.
+    """Copy everything into ``target``, which is empty or holds an interrupted copy.
 
     Commits that others make to the source meanwhile are copied, too. ``others_write``: copy one snapshot instead, for a
     backup. Return what was ``copied`` and ``checked``, as counts.
@@ -280,11 +279,11 @@ def copy_store(
         refuse_driven_runs(source, source.clock.now())
     ours = os.urandom(8).hex()
     for _ in range(TRIES):
-        stamp, runs, done = source.read(lambda view: _copy_tables(source, view, target, ours, tell))
-        if _reveal(target, stamp, runs) if others_write else _reveal_held(source, target, stamp, runs):
+        state, runs, counts = source.read(lambda view: _copy_tables(source, view, target, ours, tell))
+        if _reveal(target, ours, runs) if others_write else _reveal_held(source, target, ours, runs, state):
             break
     else:
-        _give_up(target, stamp)
+        _give_up(target, ours)
         raise Conflict(
             f"{source.name} went on while it was copied.",
             hint="Somebody works in it right now. Nothing was kept of the copy; try again when they have finished.",
@@ -293,8 +292,7 @@ def copy_store(
     if found["problems"]:
         problem = found["problems"][0]
         raise Corrupt(f"The copy in {target.name} is not sound: {problem['message']}", where=problem["where"])
-    counts = {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
-    return {"copied": counts, "checked": dict(found["checked"])}
+    return {"copied": {"run": len(runs), **counts}, "checked": dict(found["checked"])}
 
 
 def refuse_driven_runs(source: Store, now: int) -> None:
@@ -318,57 +316,47 @@ def _state(view: View, runs: list[Row]) -> str:
 
 def _copy_tables(
     source: Store, view: View, target: Store, ours: str, tell: Tell | None
-) -> tuple[str, list[Row], dict[str, Any]]:
-    """Copy all but the rows of `run`. Return the stamp of this copy, those rows, and the progress by table."""
-    runs = Tables(view).runs()
-    stamp = f"{_state(view, runs)} {ours}"
-    done = _begin(target, stamp)
-    total = Tables(view).size()
-    rows = RowCopy(source, view, target)
+) -> tuple[str, list[Row], dict[str, int]]:
+    """Copy all but the rows of `run`. Return the source's state, those rows, and the number of rows by table."""
+    runs, total = Tables(view).runs(), Tables(view).size()
+    _begin(target, ours)
+    rows, counts = RowCopy(source, view, target), dict[str, int]()
     for table in COPIED:
-        count, last = done.get(table, (0, None))
-        for batch in rows.batches(table, _key_from(last) if last else None):
-            count += len(batch.rows)
-            done[table] = [count, _key_text(batch.key)]
-            _load(target, stamp, table, batch, text(done))
+        for batch in rows.batches(table):
+            _load(target, ours, table, batch)
+            counts[table] = counts.get(table, 0) + len(batch.rows)
             if tell is not None:
-                tell(table, sum(rows for rows, _ in done.values()), total)
+                tell(table, sum(counts.values()), total)
     _copy_logs(source, view, target)
     _copy_python_logs(source, view, target)
-    return stamp, runs, done
+    return _state(view, runs), runs, counts
 
 
-def _begin(target: Store, stamp: str) -> dict[str, Any]:
-    """Claim the target; return the progress of an interrupted copy: by table the number of rows and the last key."""
+def _begin(target: Store, ours: str) -> None:
+    """Claim the target, and remove what an interrupted copy left."""
 
-    def work(tx: Tx) -> dict[str, Any]:
+    def work(tx: Tx) -> None:
         if WritableTables(tx).runs():
             raise Invalid(
                 f"{target.name} has runs already; a copy goes into a store that is empty.",
                 hint="Choose another place (`?project=NAME` makes one on the same server).",
             )
-        known, _, done = (tx.fact(COPYING) or "").partition("\n")
-        same = known.partition(" ")[0] == stamp.partition(" ")[0]
-        if known and not same:
+        if tx.fact(COPYING) is not None:
             WritableTables(tx).clear()
-        tx.put_fact(COPYING, f"{stamp}\n{done if same else '{}'}")
-        return decode(done) if same else {}
-
-    return target.write(work)
-
-
-def _load(target: Store, stamp: str, table: str, batch: RowBatch, done: str) -> None:
-    """Add a batch and note the progress in one transaction."""
-
-    def work(tx: Tx) -> None:
-        _need_ours(tx, target, stamp)
-        batch.add(tx, table)
-        tx.put_fact(COPYING, f"{stamp}\n{done}")
+        tx.put_fact(COPYING, ours)
 
     target.write(work)
 
 
-def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> bool:
+def _load(target: Store, ours: str, table: str, batch: RowBatch) -> None:
+    def work(tx: Tx) -> None:
+        _need_ours(tx, target, ours)
+        batch.add(tx, table)
+
+    target.write(work)
+
+
+def _reveal_held(source: Store, target: Store, ours: str, runs: list[Row], state: str) -> bool:
     """Make the runs visible while no process can commit to the source; return False if the source has changed.
 
     If this process may not write to the source (a read-only disk, a standby, a read-only role), it only reads it.
@@ -377,25 +365,23 @@ def _reveal_held(source: Store, target: Store, stamp: str, runs: list[Row]) -> b
 
     def work(view: View) -> bool:
         nonlocal revealed
-        if (
-            not revealed
-        ):  # the source may call this again if the server did not confirm the end of the transaction
+        # The source may call this again if the server did not confirm the end of the transaction.
+        if not revealed:
             try:
                 _refuse_driven(view, source.clock.now())
             except Conflict:
-                _give_up(target, stamp)
+                _give_up(target, ours)
                 raise
             tables = WritableTables(view) if isinstance(view, Tx) else Tables(view)
-            same = _state(view, tables.runs()) == stamp.partition(" ")[0]
-            revealed = same and _reveal(target, stamp, runs)
+            revealed = _state(view, tables.runs()) == state and _reveal(target, ours, runs)
         return revealed
 
     return source.write(work) if source.writable() else source.read(work)
 
 
-def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
+def _reveal(target: Store, ours: str, runs: list[Row]) -> bool:
     def work(tx: Tx) -> bool:
-        _need_ours(tx, target, stamp)
+        _need_ours(tx, target, ours)
         WritableTables(tx).add_runs(runs)
         tx.put_fact(COPYING, None)
         return True
@@ -403,31 +389,23 @@ def _reveal(target: Store, stamp: str, runs: list[Row]) -> bool:
     return target.write(work)
 
 
-def _give_up(target: Store, stamp: str) -> None:
+def _give_up(target: Store, ours: str) -> None:
     """Delete what this copy has added, unless another copy has taken over."""
 
     def work(tx: Tx) -> None:
-        _need_ours(tx, target, stamp)
+        _need_ours(tx, target, ours)
         WritableTables(tx).clear()
 
     target.write(work)
 
 
-def _need_ours(tx: Tx, target: Store, stamp: str) -> None:
+def _need_ours(tx: Tx, target: Store, ours: str) -> None:
     """Raise ``Conflict`` if another copy into the target has begun or ended since."""
-    if (tx.fact(COPYING) or "").partition("\n")[0] != stamp or WritableTables(tx).runs():
+    if tx.fact(COPYING) != ours or WritableTables(tx).runs():
         raise Conflict(
             f"Meanwhile, another copy was made into {target.name}.",
             hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",
         )
-
-
-def _key_text(key: Row) -> list[Any]:
-    return [{"hex": part.hex()} if isinstance(part, bytes) else part for part in key]
-
-
-def _key_from(parts: list[Any]) -> Row:
-    return tuple(bytes.fromhex(part["hex"]) if isinstance(part, dict) else part for part in parts)
 
 
 # -- logs

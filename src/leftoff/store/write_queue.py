@@ -18,12 +18,7 @@ from itertools import takewhile
 from leftoff import log
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
+from leftoff.hints import Any, Callable
 
 MOST = 64  # in one transaction
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from leftoff.hints import Any
 
 
 class _Decorator(type(sys)):  # type: ignore[misc]

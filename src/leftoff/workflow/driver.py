@@ -20,15 +20,14 @@ from leftoff.clock import Clock, iso, millis
 from leftoff.engine import lease
 from leftoff.engine.approvals import how
 from leftoff.engine.caller import CALLER
-from leftoff.engine.commit import Guard, Seal, Terms, commit_in, save_blobs
+from leftoff.engine.commit import Guard, Head, Seal, Terms, commit_in, need_known, save_blobs
 from leftoff.engine.git import dirty_paths
 from leftoff.engine.git_head import git_head
-from leftoff.engine.head_cache import Head, need_known, need_run
 from leftoff.engine.opening import Opening, opening_changes, start_in
-from leftoff.engine.optimistic_check import need_unmoved
+from leftoff.engine.optimistic_check import need_run, need_unmoved
 from leftoff.engine.redactor import Redactor
+from leftoff.engine.report_commit import mark_rewound
 from leftoff.engine.rewind import rollback_to
-from leftoff.engine.rewound import mark_rewound
 from leftoff.engine.settings import Redaction
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.engine.tracking import Found

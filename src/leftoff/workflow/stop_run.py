@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from leftoff.engine.commit import Seal, Terms
 from leftoff.engine.git import remember_git
 from leftoff.engine.git_head import git_head
-from leftoff.engine.head_cache import need_run
 from leftoff.engine.lease import describe, free, held, refuse_driven, release, state, take
 from leftoff.engine.opening import status_changes
+from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.report_commit import report
 from leftoff.engine.run_reader import definition_of
 from leftoff.engine.step_lifecycle import put_back, steps_in

@@ -14,10 +14,9 @@ from typing import Any
 from leftoff.clock import iso
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.approvals import is_rejected
-from leftoff.engine.commit import Guard, Seal
+from leftoff.engine.commit import Guard, Head, Seal
 from leftoff.engine.findings import ASK as ASK_LEVEL
 from leftoff.engine.findings import levels_of
-from leftoff.engine.head_cache import Head
 from leftoff.engine.imported_runs import agree, may_run
 from leftoff.engine.judge import Verdict, make_plan
 from leftoff.engine.lease import free

@@ -6,6 +6,12 @@
 SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = $1), 0), run_id FROM run
 WHERE run = $1 AND hidden <> 2
 
+-- name: head_and_n [sqlite]
+-- The same for a writer, with the number of the newest commit: row 0 of the listing is the store itself.
+SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = $1), 0), run_id,
+       (SELECT n FROM run WHERE run = 0)
+FROM run WHERE run = $1 AND hidden <> 2
+
 -- name: hold [postgres]
 -- Lock a run for the rest of the transaction.
 SELECT seq, hidden, status FROM run WHERE run = $1 FOR UPDATE
@@ -73,6 +79,10 @@ SELECT key FROM record WHERE run = $1 AND collection = $2 AND key >= $3 AND key 
 -- name: has_below
 -- Whether any step is below this one.
 SELECT 1 FROM record WHERE run = $1 AND collection = 'step' AND key > $2 AND key < $3 LIMIT 1
+
+-- name: open_steps
+-- The steps that a driver which is gone had begun, or that failed.
+SELECT key FROM record WHERE run = $1 AND collection = 'step' AND status IN ('running', 'failed') ORDER BY key
 
 -- name: leaves
 -- The first leaf steps of a status, in declared order.
@@ -326,10 +336,9 @@ INSERT INTO value (hash, data) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING
 UPDATE record SET leaf = $1 WHERE run = $2 AND collection = 'step' AND key = $3
 
 -- name: move_head [sqlite]
--- A commit moves the head of its run, and takes the store's next number. An archived run is active again.
-UPDATE run SET n = (SELECT n + 1 FROM run WHERE run = 0), seq = iif(run, $2, seq), digest = iif(run, $3, digest),
-       counts = iif(run, $4, counts), updated_at = iif(run, $5, updated_at), checkpoint = iif(run, $6, checkpoint),
-       hidden = iif(hidden = 3, 0, hidden) WHERE run IN (0, $1) RETURNING n
+-- A commit moves the head of its run, and a trigger the number of the store. An archived run is active again.
+UPDATE run SET seq = $2, n = $3, digest = $4, counts = $5, updated_at = $6, checkpoint = $7,
+       hidden = CASE hidden WHEN 3 THEN 0 ELSE hidden END WHERE run = $1
 
 -- name: add_version [sqlite]
 -- One row per commit.

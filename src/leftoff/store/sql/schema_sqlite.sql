@@ -28,6 +28,9 @@ CREATE TABLE run (
 -- The store itself: its `n` is the number of the newest commit.
 INSERT INTO run (run, run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status, hidden)
 VALUES (0, '', 0, 0, x'', '', 0, 0, '', '', '', 1);
+CREATE TRIGGER newest_commit AFTER UPDATE OF n ON run WHEN new.run > 0 BEGIN
+    UPDATE run SET n = new.n WHERE run = 0;
+END;
 
 -- One row per commit. A checkpoint is a version with an id.
 CREATE TABLE version (
