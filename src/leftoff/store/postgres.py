@@ -180,7 +180,7 @@ class _Batch:
 
 
 _PUT = ("c", "k", "hash", "data", "blob", "status", "ord", "leaf")
-_NOTHING = (None, [])
+_NOTHING: tuple[Any, ...] = (None, [])
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:

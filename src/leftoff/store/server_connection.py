@@ -42,7 +42,7 @@ ALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
-OFTEN = 2  # times that a statement is sent before it is prepared
+OFTEN = 5  # times that a statement is sent before it is prepared, which takes a round trip of its own
 MOST = 10  # connections of one store in one process
 _SETTINGS = (
     "SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true), "
