@@ -142,15 +142,15 @@ def pruned(context: Context) -> Iterator[Row]:
         other.stdout.readline()
         store = open_store(str(folder / ".leftoff"))
         began = time.perf_counter()
-        made = plan(store, Config({}).policy, SYSTEM.now(), dialect("crunch").phase_of)
+        removals, _ = plan(store, Config({}).policy, SYSTEM.now(), dialect("crunch").phase_of)
         row = store.read(lambda view: view.find_run("crunch-42"))
         assert row is not None
-        store.prune(row.run, [removal.seq for removal in made.removals if removal.seq is not None])
+        store.prune(row.run, [removal.version.seq for removal in removals if removal.version])
         took = time.perf_counter() - began
         longest = float(other.communicate("\n")[0])
         store.close()
         kept = path.stat().st_size / before
-    about: dict[str, object] = {"checkpoints": number, "removed": len(made.removals)}
+    about: dict[str, object] = {"checkpoints": number, "removed": len(removals)}
     yield Row("checkpoints pruned by crunch's table", took, "s", at_most=5, raw=about)
     yield Row("the longest that another commit waited meanwhile", longest * 1e3, "ms", at_most=100)
     yield Row("of the database is left", kept * 100, "%")

@@ -12,8 +12,17 @@ import leftoff
 from leftoff.errors import Usage
 from tests.api.others import said
 
-WHERE = "import leftoff; print(leftoff.open().project); print(leftoff.open().location)"
 START = "import leftoff; run = leftoff.start('w'); print(run.branch); print(run.info.to_json()['git_branch'])"
+
+
+def where(folder: Path, **env: str) -> list[str]:
+    """The project and the store's place that a program in this folder finds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in env.items():
+            patch.setenv(name, value)
+        with leftoff.open() as store:
+            return [str(store.project), store.location]
 
 
 def git(folder: Path, *words: str) -> None:
@@ -37,7 +46,7 @@ def test_the_current_folder_by_default(tmp_path: Path) -> None:
     """Nothing above it says otherwise."""
     here = tmp_path / "here"
     here.mkdir()
-    assert [str(here), str(here / ".leftoff")] == said(WHERE, here)
+    assert [str(here), str(here / ".leftoff")] == where(here)
 
 
 @pytest.mark.parametrize("mark", [".leftoff", "leftoff.toml"])
@@ -51,14 +60,14 @@ def test_the_nearest_folder_with_a_mark(tmp_path: Path, mark: str) -> None:
             (folder / mark).mkdir()
         else:
             (folder / mark).write_text("")
-    assert [str(inner), str(inner / ".leftoff")] == said(WHERE, deep)
-    assert [str(outer), str(outer / ".leftoff")] == said(WHERE, outer)
+    assert [str(inner), str(inner / ".leftoff")] == where(deep)
+    assert [str(outer), str(outer / ".leftoff")] == where(outer)
 
 
 def test_the_git_root(repository: Path) -> None:
     """Of a repository without a mark."""
     deep = repository / "src" / "deep"
-    assert [str(repository), str(repository / ".leftoff")] == said(WHERE, deep)
+    assert [str(repository), str(repository / ".leftoff")] == where(deep)
 
 
 @pytest.mark.parametrize("mark", [".leftoff", "leftoff.toml"])
@@ -68,10 +77,10 @@ def test_the_search_ends_at_a_git_root(repository: Path, mark: str) -> None:
     (above / mark).mkdir() if mark == ".leftoff" else (above / mark).write_text("")
     plain = above / "plain"
     plain.mkdir()
-    assert [str(repository), str(repository / ".leftoff")] == said(WHERE, repository / "src" / "deep")
-    assert [str(above), str(above / ".leftoff")] == said(WHERE, plain)
+    assert [str(repository), str(repository / ".leftoff")] == where(repository / "src" / "deep")
+    assert [str(above), str(above / ".leftoff")] == where(plain)
     (repository / ".leftoff").mkdir()
-    assert [str(repository), str(repository / ".leftoff")] == said(WHERE, repository / "src" / "deep")
+    assert [str(repository), str(repository / ".leftoff")] == where(repository / "src" / "deep")
 
 
 def test_leftoff_project(tmp_path: Path) -> None:
@@ -79,8 +88,8 @@ def test_leftoff_project(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         (folder / ".leftoff").mkdir(parents=True)
-    assert [str(there), str(there / ".leftoff")] == said(WHERE, here, LEFTOFF_PROJECT=str(there))
-    assert [str(here), str(here / ".leftoff")] == said(WHERE, here, LEFTOFF_PROJECT="")
+    assert [str(there), str(there / ".leftoff")] == where(here, LEFTOFF_PROJECT=str(there))
+    assert [str(here), str(here / ".leftoff")] == where(here, LEFTOFF_PROJECT="")
 
 
 def test_a_project_that_is_not_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +103,10 @@ def test_a_project_that_is_not_there(project: Path, monkeypatch: pytest.MonkeyPa
 def test_leftoff_store(project: Path) -> None:
     """LEFTOFF_STORE goes before leftoff.toml, which goes before the project's own folder."""
     (project / "leftoff.toml").write_text('store = "state"\n')
-    assert [str(project), str(project / "state")] == said(WHERE, project)
+    assert [str(project), str(project / "state")] == where(project)
     elsewhere = project / "elsewhere"
-    assert [str(project), str(elsewhere)] == said(WHERE, project, LEFTOFF_STORE=str(elsewhere))
-    assert [str(project), str(elsewhere)] == said(WHERE, project, LEFTOFF_STORE="elsewhere")
+    assert [str(project), str(elsewhere)] == where(project, LEFTOFF_STORE=str(elsewhere))
+    assert [str(project), str(elsewhere)] == where(project, LEFTOFF_STORE="elsewhere")
 
 
 def test_leftoff_branch(project: Path) -> None:
@@ -125,7 +134,7 @@ def test_a_linked_worktree_uses_the_main_store(repository: Path, tmp_path: Path,
     linked = tmp_path / place
     (repository / ".leftoff").mkdir()
     git(repository, "worktree", "add", str(linked), "-b", "side")
-    assert [str(linked), str(repository / ".leftoff")] == said(WHERE, linked)
+    assert [str(linked), str(repository / ".leftoff")] == where(linked)
     lines = said(
         "import leftoff, pathlib\n"
         "pathlib.Path('a.md').write_text('page')\n"
@@ -144,7 +153,7 @@ def test_a_worktree_with_its_own_store(repository: Path, tmp_path: Path) -> None
     linked = tmp_path / "linked"
     git(repository, "worktree", "add", str(linked), "-b", "side")
     (linked / ".leftoff").mkdir()
-    assert [str(linked), str(linked / ".leftoff")] == said(WHERE, linked)
+    assert [str(linked), str(linked / ".leftoff")] == where(linked)
 
 
 def test_settings_of_the_project_that_a_store_belongs_to(tmp_path: Path) -> None:

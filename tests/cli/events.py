@@ -203,10 +203,11 @@ def main(name: str) -> None:
 
     args = Args(Spec("run", "play"))
     args.json = "--json" in sys.argv
-    began = time.monotonic() - (1e6 if "--fast" in sys.argv else 0)
+    speed = 1e6 if "--fast" in sys.argv else 5 if "--brisk" in sys.argv else 1
+    began = time.monotonic()
     with observer_for(Context(args), PLAYS[name][0]) as watcher:
         for second, event in play(name):
-            while (rest := second - (time.monotonic() - began)) > 0:
+            while (rest := second / speed - (time.monotonic() - began)) > 0:
                 time.sleep(min(rest, watcher.every or rest))
                 watcher.tick()
             if event["event"] != "output" or watcher.wants_output:

@@ -86,7 +86,7 @@ def test_who_says_no_to_resume_leaves_it_there(archived: Path) -> None:
     succeed("archive", "old", cwd=archived)
     (archived / "made").unlink()
     asked = call("resume", "old", "--json", cwd=archived)
-    assert 7 == asked.code and '"event":"end","run":{' in asked.out and stays(archived), str(asked)
+    assert 7 == asked.code and '"event":"end","exit":7,' in asked.out and stays(archived), str(asked)
     assert 7 == call("resume", "old~1", cwd=archived).code and stays(archived)
     for words in (("--only", "nothing"), ("--from-step", "nothing")):
         assert 3 == call("resume", "old", *words, cwd=archived).code and stays(archived), words

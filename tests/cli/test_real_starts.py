@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,10 @@ WORDS = {
 ENDS = {"run": WAITS, "resume": WAITS}
 
 
-def prepare(cwd: Path) -> None:
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with runs in each state that a verb may need, to be copied."""
+    cwd = tmp_path_factory.mktemp("prepared")
     (cwd / "file.txt").write_text("text\n")
     (cwd / "flow.yaml").write_text(FLOW)
     succeed("start", "old", "--run-id", "old", cwd=cwd)
@@ -63,16 +67,15 @@ def prepare(cwd: Path) -> None:
     release(cwd)
     succeed("track", "file.txt", cwd=cwd)
     succeed("save", cwd=cwd)
+    assert WAITS == call("run", "flow.yaml", "--run-id", "flow", "--branch", "side", cwd=cwd).code
+    return cwd
 
 
 # `serve` has a real start of its own, in test_serve.py: it does not end by itself.
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "serve"])
-def test_each_verb(verb: str, tmp_path: Path) -> None:
+def test_each_verb(verb: str, prepared: Path, tmp_path: Path) -> None:
     """It does its work and ends as it should."""
-    prepare(tmp_path)
-    words = WORDS.get(verb, "").split()
-    if "flow" in words:
-        assert WAITS == call("run", "flow.yaml", "--run-id", "flow", "--branch", "side", cwd=tmp_path).code
-    done = spawn(verb, *words, cwd=tmp_path)
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    done = spawn(verb, *WORDS.get(verb, "").split(), cwd=tmp_path)
     assert ENDS.get(verb, 0) == done.code, str(done)
     assert "Traceback" not in done.err

@@ -425,9 +425,7 @@ def test_types_are_seen_through_the_decorators() -> None:
 @pytest.mark.parametrize(
     "order",
     [
-        "import leftoff; d = leftoff.workflow; import leftoff.workflow.durations as m",
         "import leftoff.workflow.durations as m; import leftoff; d = leftoff.workflow",
-        "from leftoff.workflow import durations as m; from leftoff import workflow as d",
         "from leftoff import workflow as d; from leftoff.workflow import durations as m",
         "from leftoff import *; d = workflow; import leftoff.workflow.durations as m",
     ],

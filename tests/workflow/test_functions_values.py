@@ -393,9 +393,9 @@ def test_values_of_any_size(store: leftoff.Store) -> None:
         return out
 
     with pytest.raises(KeyboardInterrupt):
-        flow.run("x" * 2_000_000, store=store)
-    assert "x" * 4_000_000 == flow.resume(store=store)
-    assert [2_000_000, 0] == seen
+        flow.run("x" * 1_100_000, store=store)
+    assert "x" * 2_200_000 == flow.resume(store=store)
+    assert [1_100_000, 0] == seen
 
 
 def flow_of_a_secret(store: leftoff.Store) -> Any:
@@ -502,5 +502,3 @@ if __name__ == "__main__":
 
     shown = said(child, tmp_path / "other", LEFTOFF_STORE=str(tmp_path / ".leftoff"))
     assert ["loaded program", "program"] == shown
-    assert 3 == program(text, tmp_path, "three", "fail").returncode
-    assert "loaded __main__\n__main__\n" == program(text, tmp_path, "three").stdout

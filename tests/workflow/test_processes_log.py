@@ -226,9 +226,9 @@ def test_an_unfinished_line_is_shown_in_time(desk: Desk) -> None:
 
 
 def test_much_output_in_little_memory(alone: None, tmp_path: Path) -> None:
-    """200 MB pass through the shim, all of them, and it stays small."""
+    """50 MB pass through the shim, all of them, and it stays small."""
     script = """
-token = desk.go("/bin/sh", "-c", "yes 0123456789abcdefghijklmnopqrstuvwxyz | head -c 200000000; read x < /dev/null")
+token = desk.go("/bin/sh", "-c", "yes 0123456789abcdefghijklmnopqrstuvwxyz | head -c 50000000; read x < /dev/null")
 pid = desk.processes[token].pid
 exit = desk.end(token)
 import subprocess
@@ -237,7 +237,7 @@ say(exit.code, subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_outp
     with driver(script, tmp_path) as there:
         code, memory = there.hear()
     log = Path(AttemptFolder.of(str(tmp_path), "run-1", "t1").file("log"))
-    assert ("1", 200_000_000) == (code, log.stat().st_size)
+    assert ("1", 50_000_000) == (code, log.stat().st_size)
     assert int(memory) < 40_000
     log.unlink()
 

@@ -183,12 +183,6 @@ def test_a_shim_that_is_free_takes_the_next_job(desk: Desk) -> None:
     assert "/tmp\nnone\n" == desk.log(second)
 
 
-def test_events_wait(desk: Desk) -> None:
-    """events() returns at once with nothing where nothing happened, and is readable by its fileno."""
-    assert [] == desk.launcher.events()
-    assert desk.launcher.fileno() >= 0
-
-
 def test_a_large_job(desk: Desk) -> None:
     """A job of the size that an operating system takes passes whole, also larger than a socket's buffer."""
     words = ["x" * 100_000] * 8
@@ -306,14 +300,6 @@ def test_stop(desk: Desk) -> None:
     groups.terminate(desk.processes[token])
     assert (143, 15, False, True, None) == facts(desk.end(token))
     wait_for(lambda: not groups.alive(desk.processes[token]), "a shim that was asked to end does")
-
-
-def test_stop_a_stubborn_one(desk: Desk) -> None:
-    """SIGKILL follows here, too."""
-    token = desk.go("/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done", grace=0.2)
-    wait_for(lambda: "up" in desk.log(token), "the command is up")
-    groups.terminate(desk.processes[token])
-    assert (137, 9, False, True, None) == facts(desk.end(token))
 
 
 def test_stop_before_the_start(desk: Desk) -> None:

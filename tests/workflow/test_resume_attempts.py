@@ -70,27 +70,6 @@ steps:
     assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
 
 
-def test_a_followed_process_without_its_shim_has_an_end_too(flow: Flow) -> None:
-    """Where the shim was killed but not its command, the command is waited for; how it ended nobody knows."""
-    begun(flow, ONE).kill()
-    kill(flow.processes()[0])
-    driver = flow.resume()
-    driver.until("reattached")
-    flow.file("gate")
-    driver.end(1)
-    assert "killed" == flow.steps()["a"]["error"]["type"]
-    assert 1 == len(flow.starts("a"))
-
-
-def test_a_followed_process_without_its_shim_has_its_timeout_still(flow: Flow) -> None:
-    """The shim would have kept it; now the driver does."""
-    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
-    begun(flow, ONE.replace("- id: a", "- id: a\n    timeout: 2s")).kill()
-    kill(flow.processes()[0])
-    flow.resume().end(1)
-    assert [] == flow.processes()
-
-
 def test_a_followed_process_is_seen_by_the_one_after_next(flow: Flow) -> None:
     """One driver after the other dies; the process is the same all along."""
     begun(flow, ONE).kill()
@@ -151,18 +130,6 @@ def test_restart_ends_what_still_runs(flow: Flow) -> None:
     driver.end(0)
     assert 2 == flow.steps()["a"]["attempt"]
     assert "run" == driver.plan()["a"][0]
-
-
-def test_restart_ends_a_process_that_ignores_the_signal(flow: Flow) -> None:
-    """One that does not heed SIGTERM is killed after the grace; two processes of a step never run at once."""
-    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
-    begun(flow, ONE.replace("echo before", "trap '' TERM; echo before")).kill()
-    before = flow.processes()
-    driver = flow.resume("--restart")
-    flow.started("a", 2)
-    assert not set(before) & set(flow.processes())
-    flow.file("gate")
-    driver.end(0)
 
 
 # -- an exit code was written
@@ -266,16 +233,6 @@ steps:
     driver.end(0)
     assert 3 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
     assert "exit code 1" in driver.plan()["a"][1]
-
-
-def test_a_half_written_exit_code_is_none(flow: Flow) -> None:
-    """An exit that was cut off while it was written is not believed."""
-    begun(flow, ONE).kill_all()
-    (flow.attempt("a") / "exit").write_text('{"code":0,"sig')
-    driver = flow.resume()
-    flow.file("gate")
-    driver.end(0)
-    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
 
 
 # -- neither

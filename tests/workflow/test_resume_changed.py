@@ -140,16 +140,6 @@ def test_accepting_it_goes_on(flow: Flow) -> None:
     assert [1, 2, 1] == starts(flow)
 
 
-def test_yes_goes_on_too(flow: Flow) -> None:
-    """`--yes` answers this question."""
-    changed_first(flow)
-    (flow.folder / "good").unlink()
-    flow.resume("--yes").end(1)
-    flow.file("good")
-    flow.resume().end(0)
-    assert [1, 3, 1] == starts(flow)
-
-
 def test_a_finished_step_that_was_removed_is_asked_about(flow: Flow) -> None:
     """So is one that the definition does not have any more; it stays in the records."""
     half_done(flow)

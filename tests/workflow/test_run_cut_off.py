@@ -111,18 +111,3 @@ def test_secrets_in_questions(tmp_path: Path) -> None:
     ran = run(tmp_path, text, "--var", f"it={token}", code=7)
     assert token not in ran.called.out
     assert [] == files_with(tmp_path / ".leftoff", token)
-
-
-def test_a_check_that_is_killed(tmp_path: Path) -> None:
-    """It is run again: that a check was lost says nothing of the step, which does not run a second time."""
-    run(
-        tmp_path,
-        """
-        name: checked
-        steps:
-          - id: make
-            run: echo made >> starts
-            checks: ["test -e killed || { touch killed; kill -9 $PPID; sleep 5; }"]
-        """,
-    )
-    assert ["made"] == lines(tmp_path, "starts")

@@ -170,13 +170,13 @@ def test_a_phase_has_a_limit_of_its_own(project: Path) -> None:
     assert 2 == most_at_once(project)
 
 
-def test_three_hundred_steps_in_a_chain(project: Path) -> None:
+def test_many_steps_in_a_chain(project: Path) -> None:
     """A long chain keeps its order, and each step has its checkpoint."""
-    steps = "\n".join(f"  - {{id: s{n:03d}, run: echo {n} >> trace}}" for n in range(300))
+    steps = "\n".join(f"  - {{id: s{n:03d}, run: echo {n} >> trace}}" for n in range(40))
     ran = run(project, f"name: long\nsteps:\n{steps}\n")
-    assert [str(n) for n in range(300)] == lines(project, "trace")
-    assert 300 == ran.run["steps"]["completed"]
-    assert [("step_complete", f"s{n:03d}") for n in range(300)] == ran.seals()
+    assert [str(n) for n in range(40)] == lines(project, "trace")
+    assert 40 == ran.run["steps"]["completed"]
+    assert [("step_complete", f"s{n:03d}") for n in range(40)] == ran.seals()
 
 
 def test_a_graph_with_fan_out_and_fan_in(project: Path) -> None:

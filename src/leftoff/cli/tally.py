@@ -11,7 +11,10 @@ steps. Steps of a batch share the places there are, batches follow one another. 
 from __future__ import annotations
 
 from leftoff.hints import Any, Iterable, NamedTuple, Sequence
-from leftoff.workflow.definition import Workflow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.workflow.definition import Workflow
 
 Event = dict[str, Any]
 _STRETCH = (0.05, 20.0)  # how far a few wrong estimates may bend the others

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from leftoff.clock import by_time
 from leftoff.engine.file_state import (
@@ -27,7 +26,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.tracking import MARK
 from leftoff.errors import Corrupt, NotFound, UnsafePath
-from leftoff.hints import Any, Iterable, Mapping
+from leftoff.hints import Any, Iterable, Mapping, NamedTuple
 from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow
 
@@ -181,8 +180,7 @@ class FileThen:
 # -- differences
 
 
-@dataclass
-class FileDiff:
+class FileDiff(NamedTuple):
     """What changed in a file: a unified diff, or why that cannot be shown; and how many lines came and went. ``old``
     and ``new``: what was there, and what is: kind, hash, size."""
 
@@ -196,8 +194,7 @@ class FileDiff:
         return {"diff": self.text, "added": self.added, "removed": self.removed}
 
 
-@dataclass
-class FileSide:
+class FileSide(NamedTuple):
     """One side of a comparison: the records of a version by path or, if ``now``, what is there."""
 
     store: Store
@@ -252,8 +249,7 @@ def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, Fi
             {**content.to_json(), **({"mode": shown_mode(content.mode)} if content.mode is not None else {})}
             for _, content in sides
         ]
-        diff.old, diff.new = shown
-        out[path] = diff
+        out[path] = diff._replace(old=shown[0], new=shown[1])
     return out
 
 

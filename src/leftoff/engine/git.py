@@ -199,7 +199,7 @@ def _git(
 ) -> bytes:
     env = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
     called = git_command(project, "-c", "core.quotePath=false", *words)
-    if not given and (printed := _printed(called, env, seconds)) is not None:
+    if not given and (printed := git_output(called, env, seconds)) is not None:
         return printed
     import subprocess
 
@@ -210,7 +210,7 @@ def _git(
     return done.stdout
 
 
-def _printed(called: list[str], env: dict[str, str], seconds: float | None) -> bytes | None:
+def git_output(called: list[str], env: dict[str, str], seconds: float | None) -> bytes | None:
     """Return what git prints; ``None`` if it fails. Agents' hooks ask git at every turn, and importing
     `subprocess` takes longer than that."""
     end = None if seconds is None else time.monotonic() + seconds

@@ -20,7 +20,6 @@ from leftoff.engine.findings import (
     WAITING,
     WARN,
 )
-from leftoff.engine.issue_tracker import put_issue, take_issue
 from leftoff.engine.optimistic_check import TRIES, is_seen, need_run
 from leftoff.engine.report_commit import report
 from leftoff.engine.tracking import Found, Workspace, capture, capture_paths, known_to
@@ -303,6 +302,8 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
             outputs.append(capture(workspace, full, step=about.get("step"), name=name))
     seen: dict[str, Any] = {}
     if any(finding.code in _OF_ISSUE for finding in kept):
+        from leftoff.engine.issue_tracker import take_issue
+
         branch = world.facts.get("git_branch")
         seen = take_issue(world.settings, world.project, str(world.facts.get("issue") or ""), branch, at)
     cleared = [finding.clears for finding in kept if finding.clears]
@@ -313,7 +314,10 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
         tracked.put(changes, row.seq + 1)
         for got in outputs:
             got.put(changes)
-        put_issue(changes, seen)
+        if seen:
+            from leftoff.engine.issue_tracker import put_issue
+
+            put_issue(changes, seen)
         for collection, key in cleared:
             known = tx.row(row.run, collection, key) is not None
             if known and is_seen(tx, row.run, collection, key, world.row.seq):

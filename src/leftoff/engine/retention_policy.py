@@ -6,11 +6,9 @@ archives by number. Whatever a rule says, a run in progress stays, and so does t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
-from leftoff.hints import Any, Callable
+from leftoff.hints import Any, Callable, Mapping, NamedTuple
 from leftoff.model.versions import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 from leftoff.store.base import Store, View
@@ -25,12 +23,12 @@ _KEYS = ("auto", "keep", "archives", "max_size", "trash")
 TRASH_MS = 30 * DAY_MS
 
 
-@dataclass
 class Keep:
     """How many checkpoints of a trigger are kept: of the run, or of each of its phases."""
 
-    count: int
-    per_phase: bool = False
+    def __init__(self, count: int, per_phase: bool = False) -> None:
+        self.count = count
+        self.per_phase = per_phase
 
     def __str__(self) -> str:
         if self.count == ALL:
@@ -38,26 +36,16 @@ class Keep:
         return f"the last {self.count}" + (" per phase" if self.per_phase else "")
 
 
-class Policy:
+class Policy(NamedTuple):
     """The rules of a project. ``runs``: by status, after how many milliseconds, and what then. ``trash``: how long what
     was removed can be brought back (``None``: until the user empties the trash)."""
 
-    def __init__(
-        self,
-        *,
-        keep: dict[str, Keep] | None = None,
-        runs: dict[str, tuple[int, str]] | None = None,
-        archives: int | None = None,
-        max_bytes: int | None = None,
-        auto: bool = False,
-        trash: int | None = TRASH_MS,
-    ) -> None:
-        self.keep = keep or {}
-        self.runs = runs or {}
-        self.archives = archives
-        self.max_bytes = max_bytes
-        self.auto = auto
-        self.trash = trash
+    keep: Mapping[str, Keep] = {}
+    runs: Mapping[str, tuple[int, str]] = {}
+    archives: int | None = None
+    max_bytes: int | None = None
+    auto: bool = False
+    trash: int | None = TRASH_MS
 
 
 def kept_for(completed: int, failed: int) -> Policy:
@@ -155,51 +143,41 @@ def _bytes(value: Any) -> int:
 # -- what follows
 
 
-class Removal:
-    """One thing that the rules let go, a run or a checkpoint, and why."""
+class Removal(NamedTuple):
+    """One thing that the rules let go, and why: a run, or a checkpoint of it."""
 
-    def __init__(
-        self, kind: str, row: RunRow, why: str, *, action: str = REMOVE, version: Version | None = None
-    ) -> None:
-        self.kind = kind
-        self.row = row
-        self.run = row.run
-        self.run_id = row.run_id
-        self.why = why
-        self.action = action
-        self.seq = version.seq if version is not None else None
-        self.checkpoint = version.id if version is not None else None
+    row: RunRow
+    why: str
+    action: str = REMOVE
+    version: Version | None = None
 
     def to_json(self) -> dict[str, Any]:
-        about = {"kind": self.kind, "run_id": self.run_id, "why": self.why, "action": self.action}
-        return about if self.seq is None else {**about, "seq": self.seq, "checkpoint_id": self.checkpoint}
+        about = {"run_id": self.row.run_id, "why": self.why, "action": self.action}
+        if self.version is None:
+            return {"kind": "run", **about}
+        named = {"seq": self.version.seq, "checkpoint_id": self.version.id}
+        return {"kind": "checkpoint", **about, **named}
 
 
-class Plan:
-    """What would be let go, and how many checkpoints stay."""
+def plan(
+    store: Store, rules: Policy, now: int, phase_of: Callable[[Version], str]
+) -> tuple[list[Removal], int]:
+    """Return what the rules let go of the runs in the store, and how many checkpoints stay. Nothing is changed."""
 
-    def __init__(self) -> None:
-        self.removals: list[Removal] = []
-        self.kept = 0
-
-
-def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], str] | None = None) -> Plan:
-    """Return what the rules say of the runs in the store. Nothing is changed."""
-
-    def look(view: View) -> Plan:
-        made = Plan()
+    def look(view: View) -> tuple[list[Removal], int]:
+        removals, kept = list[Removal](), 0
         for row in view.list_runs({}):
             gone = outlived(row, rules, now)
             if gone is not None:
-                made.removals.append(gone)
+                removals.append(gone)
                 continue
             versions = view.versions(row.run, sealed=True)
-            gone_too = dropped(row, versions, rules, phase_of or phase)
-            made.removals += gone_too
-            made.kept += len(versions) - len(gone_too)
-        return made
+            gone_too = dropped(row, versions, rules, phase_of)
+            removals += gone_too
+            kept += len(versions) - len(gone_too)
+        return removals, kept
 
-    return store.read(look) if store.exists() else Plan()
+    return store.read(look) if store.exists() else ([], 0)
 
 
 def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:
@@ -208,7 +186,7 @@ def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:
     if rule is None or row.status in IN_PROGRESS or now - row.updated_at <= rule[0]:
         return None
     days = rule[0] // DAY_MS
-    return Removal("run", row, f"{row.status} for more than {days} days", action=rule[1])
+    return Removal(row, f"{row.status} for more than {days} days", rule[1])
 
 
 def dropped(
@@ -224,7 +202,7 @@ def dropped(
         group = (version.trigger or "", phase_of(version) if rule.per_phase else "")
         seen[group] = seen.get(group, 0) + 1
         if seen[group] > rule.count and number > 0 and version.seq < row.seq:
-            out.append(Removal("checkpoint", row, f"{version.trigger}: {rule} are kept", version=version))
+            out.append(Removal(row, f"{version.trigger}: {rule} are kept", version=version))
     return out
 
 

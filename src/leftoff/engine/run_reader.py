@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.hints import Any, Iterable, NoReturn
 from leftoff.model.changes import after, blob_about, blob_of, gather, index_key, item_prefix, step_facts
-from leftoff.model.codec import BLOB, DICT, JSON, LIST, MASK, Row, holes, payload, sum_of, term
+from leftoff.model.codec import BLOB, DICT, JSON, LIST, MASK, Row, decode, holes, payload, sum_of, term
 from leftoff.model.typed import readable
 from leftoff.model.versions import Version
 from leftoff.model.words import REPAIRED
@@ -263,6 +263,11 @@ class Reader:
 
     def _value(self, record: Record, items: Iterable[Record] = ()) -> Value:
         """Decode a record. ``items``: those of a variable that is spread."""
+        if record.stored[:1] == JSON:  # as most are
+            try:
+                return Value(decode(record.stored[1:]), [], record.seq)
+            except ValueError:
+                pass  # the error says below where it is
         where = f"{record.collection}/{record.key} of run {self.run_id}"
         newest = record.seq
         try:

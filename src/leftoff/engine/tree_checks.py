@@ -6,7 +6,7 @@ import os
 
 from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path, present
 from leftoff.engine.findings import BRING_BACK, REFUSE, WARN, Finding, some
-from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment
+from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment, git_output
 from leftoff.engine.git_head import is_commit
 from leftoff.engine.lease import ELSEWHERE
 from leftoff.engine.run_reader import DEFINITION
@@ -349,20 +349,11 @@ def git_explains(world: World, paths: list[str]) -> str:
 
 def run_git(world: World, *words: str) -> str | None:
     """Return what git prints, None if it fails or is not there."""
-    import subprocess  # slow to import, and most runs never ask git
-
     try:
-        done = subprocess.run(
-            git_command(world.project, *words),
-            env=git_environment(),
-            capture_output=True,
-            text=True,
-            timeout=GIT_S,
-            errors="replace",
-        )
-    except (OSError, ValueError, subprocess.SubprocessError):  # ValueError: a name with a NUL in it
+        found = git_output(git_command(world.project, *words), git_environment(), GIT_S)
+    except (OSError, ValueError, StoreUnavailable):  # ValueError: a name with a NUL in it
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return found.decode(errors="replace").strip() if found is not None else None
 
 
 # -- the issue that a run works on, compared with the snapshot that the run has of it

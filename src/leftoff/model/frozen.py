@@ -14,6 +14,8 @@ from __future__ import annotations
 from leftoff.errors import Frozen, Redacted
 from leftoff.hints import Any, Iterable, Iterator, NoReturn
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
 
 def _refuse(self: object, *args: object, **named: object) -> NoReturn:
     kind = "list" if isinstance(self, list) else "dict"
@@ -189,7 +191,7 @@ def thaw(value: Any) -> Any:
     if isinstance(value, Mark):
         return MARK
     if isinstance(value, dict):
-        return {key: thaw(item) for key, item in dict.items(value)}
+        return {key: item if type(item) in _PLAIN else thaw(item) for key, item in dict.items(value)}
     if isinstance(value, list):
         return [thaw(item) for item in list.__iter__(value)]
     return value
@@ -212,10 +214,12 @@ def marks(value: Any) -> list[list[Any]]:
     if isinstance(value, Mark):
         return [[]]
     if isinstance(value, dict):
-        return [[key, *path] for key, item in dict.items(value) for path in marks(item)]
-    if isinstance(value, list):
-        return [[index, *path] for index, item in enumerate(list.__iter__(value)) for path in marks(item)]
-    return []
+        entries: Iterable[tuple[Any, Any]] = dict.items(value)
+    elif isinstance(value, list):
+        entries = enumerate(list.__iter__(value))
+    else:
+        return []
+    return [[key, *path] for key, item in entries if type(item) not in _PLAIN for path in marks(item)]
 
 
 def guard(value: Any, name: str) -> Any:

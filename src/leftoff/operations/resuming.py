@@ -6,9 +6,6 @@ run is as it was judged, in the transaction that counts; if it moved, the face j
 
 from __future__ import annotations
 
-from shlex import quote
-from typing import Any, NamedTuple
-
 from leftoff.engine import approvals
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.continue_run import continue_run
@@ -35,22 +32,20 @@ from leftoff.errors import (
     Unsupported,
     Usage,
 )
+from leftoff.hints import Any, Mapping, NamedTuple
 from leftoff.host import user
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
-from leftoff.operations.checkpoints import History
 from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
-from leftoff.protocols.protocol import state_at
 from leftoff.protocols.protocol_checks import dialect_checks, dialect_of, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from leftoff.engine.caller import Caller
     from leftoff.engine.project import Project
     from leftoff.model.changes import ChangeSet
+    from leftoff.operations.checkpoints import History
     from leftoff.operations.workflow_runs import Execution
     from leftoff.protocols.document_draft import State
     from leftoff.protocols.protocol import Dialect
@@ -125,6 +120,8 @@ def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoi
 
 def to_go_back_to(project: Project, caller: Caller, ref: str | None, checkpoint: str | None) -> list[History]:
     """The checkpoints of the run that is meant; where none is named, of every unfinished one of the branch."""
+    from leftoff.operations.checkpoints import History
+
     named = ref is not None or checkpoint or caller.named or caller.run or caller.session
     if not named and project.store.exists():
         where = {"branch": caller.branch, "status": UNFINISHED}
@@ -160,6 +157,8 @@ def subtask_for(project: Project, row: RunRow, name: str) -> tuple[str, dict[str
     step = found.plain.get("step") if isinstance(found.plain, dict) else None
     if isinstance(step, str):
         return step, {}
+    from shlex import quote
+
     path = slug(name)
     how = f"Meet the criterion {name}, then report it: leftoff put criterion {quote(name)} true"
     return path, {path: {"instructions": how}}
@@ -427,6 +426,8 @@ def _greet(project: Project, dialect: Dialect, target: Target) -> tuple[State, R
 
 def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
     """End the steps in flight whose output says how they ended, unless they were reported on since."""
+    from leftoff.protocols.protocol import state_at
+
     store = project.store
     state = store.read(lambda view: state_at(store, view, row, dialect))
     ended = dialect.settled(state, project.folder)

@@ -9,7 +9,7 @@ from leftoff.engine.step_reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
 from leftoff.hints import Callable, NamedTuple, Sequence
 from leftoff.model.ids import parse_ref, step_readings
-from leftoff.model.words import COLLECTIONS, RUN_STATUS, UNFINISHED
+from leftoff.model.words import COLLECTIONS, RESTORING, RUN_STATUS, UNFINISHED
 from leftoff.operations.run_reports import current_row, which_run
 
 TYPE_CHECKING = False
@@ -268,7 +268,6 @@ def status(project: Project, caller: Caller) -> Status:
     """Return where the project stands."""
     from leftoff.engine.git_head import git_branch
     from leftoff.engine.history import latest_checkpoint
-    from leftoff.engine.restoring import find_half_restored
     from leftoff.engine.run_states import in_trash, removal_size
     from leftoff.engine.show import timing
     from leftoff.engine.spool import Spool
@@ -283,7 +282,7 @@ def status(project: Project, caller: Caller) -> Status:
             raise
         why_none = error.message
     timed = [current] if current is not None else runs[:_TIMED]
-    cut_short = {run.run_id: find_half_restored(store, run.row) for run in runs}
+    cut_short = {run.run_id: _half_restored(store, run.row) for run in runs if RESTORING in run.row.card}
     trashed = [each.row for each in in_trash(store)]
     return Status(
         project=project.folder,
@@ -303,6 +302,12 @@ def status(project: Project, caller: Caller) -> Status:
         trash=(len(trashed), removal_size(store, trashed)),
         waiting=len(Spool(project.store_folder).names()),
     )
+
+
+def _half_restored(store: Store, row: RunRow) -> HalfRestored | None:
+    from leftoff.engine.restoring import find_half_restored
+
+    return find_half_restored(store, row)
 
 
 # -- single records

@@ -343,9 +343,10 @@ class Crunch(Dialect):
         known = sync.base.runs.setdefault(row.run_id, {}).setdefault("written", {})
         versions = sync.store.read(lambda view: view.versions(row.run, sealed=True))
         rules = policy(sync.settings.section("retention"), config.policy, auto=True)
-        gone = {each.seq for each in dropped(row, versions, rules, self.phase_of)} if rules.auto else set()
-        if gone:  # the protocol thins out when a checkpoint is made
-            sync.store.prune(row.run, sorted(seq for seq in gone if seq is not None))
+        thinned = dropped(row, versions, rules, self.phase_of) if rules.auto else []
+        if thinned:  # the protocol thins out when a checkpoint is made
+            gone = {each.version.seq for each in thinned if each.version is not None}
+            sync.store.prune(row.run, sorted(gone))
             versions = [version for version in versions if version.seq not in gone]
         there = set()
         for version in reversed(versions):

@@ -61,32 +61,46 @@ class Loaded:
     trigger: str | None = None
 
 
+def _load(path: str) -> Loaded:
+    repairs, data = Repairs(), read_bytes(path)
+    document = read_document(data, path, repairs)
+    source = Source(path, int(os.stat(path).st_mtime * 1000))
+    return Loaded(document, source, repairs, sha256(data).hexdigest())
+
+
 class Unit(NamedTuple):
-    """The files that make up one run."""
+    """The files that make up one run. ``known``: the file that was read to see what it is."""
 
     dialect: Dialect
     paths: list[str]
+    known: Loaded | None = None
 
     def load(self, path: str) -> Loaded:
         """Read one of the files."""
-        repairs, data = Repairs(), read_bytes(path)
-        document = read_document(data, path, repairs)
-        modified = int(os.stat(path).st_mtime * 1000)
-        source = Source(path, modified, **self.dialect.hints(os.path.abspath(path)))
-        return Loaded(document, source, repairs, sha256(data).hexdigest())
+        known = self.known
+        loaded = known if known is not None and known.source.path == path else _load(path)
+        loaded.source.hints = self.dialect.hints(os.path.abspath(path))
+        return loaded
 
 
 def find_units(paths: list[str], wanted: Dialect | None, reject: Reject) -> Iterator[Unit]:
     """Return what files and folders hold, run by run."""
     for path in paths:
-        units: list[Unit] = []
-        with rejecting(path, reject):
-            units = _in_folder(path, wanted, reject) if os.path.isdir(path) else _one_file(path, wanted)
+        units, named = list[Unit](), [path]
+        if os.path.isdir(path):
+            named = []
+            with rejecting(path, reject):
+                units, named = _in_folder(path, wanted)
         yield from units
+        for each in named:
+            units = []
+            with rejecting(each, reject):
+                units = _one_file(each, wanted)
+            yield from units
 
 
-def _in_folder(folder: str, wanted: Dialect | None, reject: Reject) -> list[Unit]:
-    """Return the files that are where a protocol stores them; if there are none, files known by their content."""
+def _in_folder(folder: str, wanted: Dialect | None) -> tuple[list[Unit], list[str]]:
+    """Return the files that are where a protocol stores them; if there are none, files to know by their content."""
     files = documents_under(folder)
     units: list[Unit] = []
     taken: set[str] = set()
@@ -95,7 +109,7 @@ def _in_folder(folder: str, wanted: Dialect | None, reject: Reject) -> list[Unit
         taken.update(own)
         units += [Unit(each, paths) for paths in each.group(own)]
     if taken:
-        return units
+        return units, []
     near = [path for path in files if wanted is not None or os.path.dirname(path) == folder.rstrip("/")]
     if not near:
         here = f"none of the {len(files)} files in it lies where" if files else "nothing in it lies where"
@@ -103,10 +117,7 @@ def _in_folder(folder: str, wanted: Dialect | None, reject: Reject) -> list[Unit
             f"{folder}: {here} a dialect keeps its checkpoints.",
             hint="Name the file itself, or say what it is: --dialect D.",
         )
-    for path in near:
-        with rejecting(path, reject):
-            units += _one_file(path, wanted)
-    return units
+    return [], near
 
 
 def documents_under(folder: str) -> list[str]:
@@ -134,11 +145,11 @@ def _points_to_one_of(path: str, files: set[str]) -> bool:
 def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     """Return a file that the user named. Its content says what it is."""
     path = _pointed(path)
-    document = read_document(read_bytes(path), path, Repairs())
-    found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
-    units = [Unit(found, paths) for paths in found.group([path])]
-    if not units or not found.accepts(document, os.path.abspath(path)):
-        raise foreign(found, document, path)
+    loaded, place = _load(path), os.path.abspath(path)
+    found = wanted if wanted is not None else recognise(loaded.document, place)
+    units = [Unit(found, paths, loaded) for paths in found.group([path])]
+    if not units or not found.accepts(loaded.document, place):
+        raise foreign(found, loaded.document, path)
     return units
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from leftoff.engine import run_states
 from leftoff.engine.project import Project
-from leftoff.engine.retention_policy import ARCHIVE, DEFAULT, REMOVE, Plan, Policy, Removal, plan, policy
+from leftoff.engine.retention_policy import ARCHIVE, DEFAULT, REMOVE, Policy, Removal, phase, plan, policy
 from leftoff.engine.store_sweep import disk_use, given_back, store_size, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
@@ -59,25 +59,26 @@ class Retention:
         self.rules = rules or project.settings.parsed(
             "retention", lambda said: policy(said, base, auto=own is not None)
         )
-        self.plan = Plan()
+        self.removals: list[Removal] = []
+        self.kept = 0  # checkpoints
         self.trash: list[Trashed] = []  # what has been in the trash for long enough
         self.why = ""
 
     def look(self, *, empty: bool = False) -> PruneReport:
         """Return what would be removed. ``empty``: also everything in the trash, whatever its age."""
-        phase_of = self.dialect.phase_of if self.dialect is not None else None
-        self.plan = plan(self.store, self.rules, self.now, phase_of)
+        phase_of = self.dialect.phase_of if self.dialect is not None else phase
+        self.removals, self.kept = plan(self.store, self.rules, self.now, phase_of)
         all_trash = run_states.in_trash(self.store)
         self.trash = all_trash if empty else run_states.due_trash(self.store, self.now, self.rules.trash)
         self.why = "the trash is emptied" if empty else "its time in the trash is over"
         found = PruneReport(True)
-        found.kept = self.plan.kept
+        found.kept = self.kept
         found.freed = run_states.removal_size(self.store, [each.row for each in self.trash])
-        whole = [removal for removal in self.plan.removals if removal.seq is None]
+        whole = [removal for removal in self.removals if removal.version is None]
         archived = sum(removal.action == ARCHIVE for removal in whole)
         found.removed = [
             *(self._from_trash(each) for each in self.trash),
-            *(removal.to_json() for removal in self.plan.removals),
+            *(removal.to_json() for removal in self.removals),
             *(self._old_archive(row) for row in self._old_archives(archived)),
         ]
         gone = {each.row.run for each in self.trash}
@@ -89,7 +90,7 @@ class Retention:
     def carry_out(self) -> PruneReport:
         """Remove what ``look`` found, as far as it has not changed since. Return what was removed."""
         done = PruneReport(False)
-        done.kept = self.plan.kept
+        done.kept = self.kept
         before = disk_use(self.project.store_folder)
         for each in self.trash:
             try:
@@ -98,9 +99,9 @@ class Retention:
                 continue  # another process was faster
             done.removed.append(self._from_trash(each))
         by_run: dict[int, list[int]] = {}
-        for removal in self.plan.removals:
-            if removal.seq is not None:
-                by_run.setdefault(removal.run, []).append(removal.seq)
+        for removal in self.removals:
+            if removal.version is not None:
+                by_run.setdefault(removal.row.run, []).append(removal.version.seq)
             elif not self._archive_or_trash(removal, done):
                 continue
             done.removed.append(removal.to_json())
@@ -123,7 +124,7 @@ class Retention:
         except NotFound:
             return False
         except LeftoffError as error:
-            done.warnings.append(f"{removal.run_id} stays: {error.message}")
+            done.warnings.append(f"{removal.row.run_id} stays: {error.message}")
             return False
         return True
 

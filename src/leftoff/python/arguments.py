@@ -7,6 +7,7 @@ parameter that was left out is left out here too, so that one with a default may
 from __future__ import annotations
 
 from functools import partial
+from types import FunctionType
 
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
 from leftoff.hints import Any, NamedTuple
@@ -17,7 +18,7 @@ from leftoff.model.frozen import mark, thaw
 from leftoff.model.ids import shown_step
 from leftoff.model.typed import readable
 from leftoff.python.value_kinds import OWN_TYPES, class_name, kind_of
-from leftoff.python.values import encode_value, with_marks
+from leftoff.python.values import EXACT, encode_value, with_marks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,11 +123,12 @@ def call_facts(arguments: dict[str, Any], scrubber: Scrubber | None) -> Given:
     secret have its name next to it.
     """
     written = text(arguments, "arguments")
-    exact = _digest(written)
+    digest = exact = _digest(written)
     if scrubber is not None and scrubber.suspicious("args", written):
         arguments = mark(*scrubber.scrub("args", arguments))
         written = text(arguments, "arguments")
-    out: dict[str, Any] = {"digest": _digest(written)}
+        digest = _digest(written)
+    out: dict[str, Any] = {"digest": digest}
     if len(written) > SHOWN or TYPE in written:
         arguments = {name: _short(value) for name, value in arguments.items()}
     if arguments and (len(written) <= SHOWN or len(text(arguments)) <= MOST_SHOWN):
@@ -149,6 +151,8 @@ def given_arguments(
     """Return the ``call_facts`` of a call with arguments of any kind."""
     while isinstance(function, partial):
         function, args, named = function.func, (*function.args, *args), {**function.keywords, **named}
+    if type(function) is FunctionType and not named and len(args) == function.__code__.co_argcount:
+        return counted(dict(zip(function.__code__.co_varnames, args, strict=False)), scrubber)
     try:
         bound = Signature(function, "").bind(args, named)
     except TypeError:  # the call itself raises it, in its step
@@ -164,7 +168,7 @@ def content(item: Any, scrubber: Scrubber | None) -> Given:
 
 def counted(bound: dict[str, Any], scrubber: Scrubber | None) -> Given:
     """Return the ``call_facts`` of arguments. An argument that cannot be recorded counts by its type."""
-    arguments = {name: _countable(value) for name, value in bound.items()}
+    arguments = {name: value if type(value) in EXACT else _countable(value) for name, value in bound.items()}
     try:
         return call_facts(arguments, scrubber)
     except (Invalid, UnicodeEncodeError):

@@ -16,8 +16,6 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +169,23 @@ def stray_scope() -> Scope | None:
     return None
 
 
+class Recording:
+    """Breaks the workflow if a record cannot be written, even if the workflow catches the error."""
+
+    __slots__ = ("_flow",)
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # A value that cannot be stored is only the step's own failure.
+        if isinstance(error, LeftoffError) and (not isinstance(error, BadData) or isinstance(error, Rewound)):
+            self._flow.breaks(error)
+
+
 class Flow:
     """A run of a workflow, as this process executes it."""
 
@@ -191,6 +206,7 @@ class Flow:
         if run.resumed:
             self._index_records()
         self.live: dict[str, Call] = {}  # calls that are being made, by path
+        self.recording = Recording(self)
         self.root = Scope(self, "")
 
     # -- what was recorded
@@ -222,17 +238,6 @@ class Flow:
         if self._broken is None:
             self._broken = error
         return error
-
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Break the workflow if a record cannot be written, even if the workflow catches the error."""
-        try:
-            yield
-        except LeftoffError as error:
-            # A value that cannot be stored is only the step's own failure.
-            if not isinstance(error, BadData) or isinstance(error, Rewound):
-                self.breaks(error)
-            raise
 
     # -- whether the calls follow it
 

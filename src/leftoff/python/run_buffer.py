@@ -60,6 +60,9 @@ UNKNOWN = (
 )
 
 
+_NOTHING_SENT = ChangeSet()
+
+
 class DeferredStarts:
     """The step starts that wait during a burst of quick steps.
 
@@ -172,7 +175,7 @@ class RunBuffer:
         self.starts = DeferredStarts()
         self.pending = ChangeSet(redactor)
         self.blobs: list[BlobRow] = []
-        self._sent = ChangeSet(redactor)  # the changes that a commit is writing now
+        self._sent = _NOTHING_SENT  # the changes that a commit is writing now
         self._unanswered: UnansweredCommit | None = None
         self._secrets = ProcessSecrets()
         self._cells: dict[str, Any] | None = None  # variables as of `_folded`: cells, or committed changes
@@ -342,10 +345,13 @@ class RunBuffer:
 
     def step_records(self) -> dict[str, Entry]:
         """Return every step by its path. Hold the lock while you iterate over them."""
-        with self.lock:  # so that no thread remembers steps that it read before another thread's commit
-            if self._steps is None:
-                self._steps = self._read_steps()
-            return self._steps
+        steps = self._steps
+        if steps is None:
+            with self.lock:  # so that no thread remembers steps that it read before another thread's commit
+                steps = self._steps
+                if steps is None:
+                    steps = self._steps = self._read_steps()
+        return steps
 
     def _read_steps(self) -> dict[str, Entry]:
         def work(view: View, seq: int | None) -> Any:
@@ -365,14 +371,16 @@ class RunBuffer:
         self._steps = None
 
     def step(self, path: str) -> Record | None:
-        with self.lock:
-            found = self.step_records().get(path)
-            return found[0] if found else None
+        found = self.step_records().get(path)
+        return found[0] if found else None
 
     def step_or_new(self, path: str) -> Record:
         """Return a step's record. For a new step it has only its order, after its siblings."""
-        with self.lock:
-            return self.step(path) or {"order": self._next_order(path)}
+        record = self.step(path)
+        if record is None:
+            with self.lock:
+                record = self.step(path) or {"order": self._next_order(path)}
+        return record
 
     def start_step(
         self, path: str, record: Record, above: Iterable[str] = (), *, durable: bool = False
@@ -594,7 +602,8 @@ class RunBuffer:
         token, sent = new_token(), None
         try:  # an interrupt anywhere in here puts the changes back
             with self.lock:
-                failed, settled = self._unanswered, self._settle_unanswered()
+                failed = self._unanswered
+                settled = self._settle_unanswered(failed) if failed is not None else None
                 if not self.pending.changes and (
                     seal is None or (failed and settled and failed.has_seal(seal))
                 ):
@@ -642,13 +651,10 @@ class RunBuffer:
                     sent.changes[address] = newer
             kept = [] if self.blobs is unanswered.blobs else self.blobs
             self.pending, self.blobs, self._unanswered = sent, unanswered.blobs + kept, unanswered
-            self._sent = ChangeSet(self.redactor)
+            self._sent = _NOTHING_SENT
 
-    def _settle_unanswered(self) -> Version | None:
+    def _settle_unanswered(self, unanswered: UnansweredCommit) -> Version | None:
         """Find out whether the failed commit was made. If so, do not write its changes again."""
-        unanswered = self._unanswered
-        if unanswered is None:
-            return None
         version = unanswered.ask(self.store, self.run)
         self._unanswered = None
         if version is not None:
@@ -669,7 +675,7 @@ class RunBuffer:
             cells, self._cells = self._cells, None
             if adopt is not None:
                 adopt()
-            self._sent = ChangeSet(self.redactor)
+            self._sent = _NOTHING_SENT
             ours = version is None or version.seq == self._folded + 1
             if not ours:
                 self.forget_steps()

@@ -140,12 +140,11 @@ class RunSteps:
 
     def _named(self, path: str) -> Entry | None:
         """Return the step of that path, or of that name as people read it."""
-        with self.buffer.lock:
-            known = self.buffer.step_records()
-            found = known.get(path)
-            if found is None and ("[" in path or "\\" in path):
-                found = next(filter(None, map(known.get, step_readings(path))), None)
-            return found
+        known = self.buffer.step_records()
+        found = known.get(path)
+        if found is None and ("[" in path or "\\" in path):
+            found = next(filter(None, map(known.get, step_readings(path))), None)
+        return found
 
     def result(self, path: str) -> Any:
         """Return a copy of what a finished step returned."""

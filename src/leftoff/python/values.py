@@ -35,7 +35,7 @@ from leftoff.python.value_kinds import (
 )
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
-_EXACT = _PLAIN - {float}
+EXACT = _PLAIN - {float}
 _INFINITE = (float("inf"), float("-inf"))
 _DICTS = frozenset((dict, FrozenDict))
 _LISTS = frozenset((list, FrozenList))
@@ -49,7 +49,7 @@ _HINT = (
 def encode_value(value: Any, name: str) -> Any:
     """Return the value as JSON, or the value itself if it is JSON. ``name`` starts the path in an error."""
     kind = type(value)
-    if kind in _EXACT or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH)):
+    if kind in EXACT or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH)):
         return value
     return _encode(value, name, MAX_DEPTH)
 
@@ -63,7 +63,7 @@ def encode_variable(value: Any, name: str, base: Any = None) -> Any:
         return Encoded(with_marks(value, name))
     out, known = list(value), len(base)
     for i, item in enumerate(out):
-        if type(item) not in _EXACT and not (i < known and item is base[i]):
+        if type(item) not in EXACT and not (i < known and item is base[i]):
             out[i] = with_marks(item, f"{name}[{i}]")
     return Encoded(out)
 
