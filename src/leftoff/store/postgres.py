@@ -23,7 +23,7 @@ from leftoff import log
 from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.host import GONE, this_process
 from leftoff.model.words import FINISHED
-from leftoff.store.base import INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
+from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
 from leftoff.store.rows import ATTEMPTS, LIMIT_MS, Lease, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import FOLDER, IN_FOLDER, PostgresBlobs
 from leftoff.store.server_connection import Pool, Q, in_ms
@@ -317,7 +317,7 @@ class PostgresTx(PostgresView, Tx):
         step: Step = NOT_A_STEP,
     ) -> None:
         self.changed = True
-        blob = self.blob_in(stored)
+        blob = self.blob_in(stored) if stored[0] == BLOB_TAG else None
         self._batch_of(run, seq, collection, key).add(collection, key, hash, stored, blob, step)
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
@@ -435,7 +435,8 @@ class _Draft(Tx):
     ) -> None:
         if (collection, key) in self._batch.touched:
             raise NeedsLook
-        self._batch.add(collection, key, hash, stored, self.blob_in(stored), step)
+        blob = self.blob_in(stored) if stored[0] == BLOB_TAG else None
+        self._batch.add(collection, key, hash, stored, blob, step)
 
     def need_blob(self, hash: bytes) -> bool:
         return True  # the server looks

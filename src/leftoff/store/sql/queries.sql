@@ -8,9 +8,8 @@ WHERE run = $1 AND hidden <> 2
 
 -- name: head_and_n [sqlite]
 -- The same for a writer, with the number of the newest commit: row 0 of the listing is the store itself.
-SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = $1), 0), run_id,
-       (SELECT n FROM run WHERE run = 0)
-FROM run WHERE run = $1 AND hidden <> 2
+SELECT seq,digest,counts,coalesce((SELECT epoch FROM lease WHERE run=$1),0),run_id,(SELECT n FROM run WHERE run=0)
+FROM run WHERE run=$1 AND hidden<>2
 
 -- name: hold [postgres]
 -- Lock a run for the rest of the transaction.
@@ -312,11 +311,10 @@ UPDATE run SET hidden = $1 WHERE run = $2
 UPDATE run SET hidden = 0 WHERE run = $1 AND hidden = 3
 
 -- name: put_record [sqlite]
--- Make this the live record of its key. A trigger keeps what was there.
-INSERT INTO record (run, collection, key, seq, hash, data, blob, status, ord, leaf)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-ON CONFLICT (run, collection, key) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, data = excluded.data,
-    blob = excluded.blob, status = excluded.status, ord = excluded.ord, leaf = excluded.leaf
+-- Make this the live record of its key. A trigger keeps what was there. Every commit runs these three statements, and
+-- looking up a prepared statement costs time with each letter: so they name no column that they need not name.
+INSERT INTO record VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)
+ON CONFLICT DO UPDATE SET seq=$4,hash=$5,data=$6,blob=$7,status=$8,ord=$9,leaf=$10
 
 -- name: supersede [sqlite]
 -- Keep what is about to be dropped, readable at the versions that saw it.
@@ -337,13 +335,11 @@ UPDATE record SET leaf = $1 WHERE run = $2 AND collection = 'step' AND key = $3
 
 -- name: move_head [sqlite]
 -- A commit moves the head of its run, and a trigger the number of the store. An archived run is active again.
-UPDATE run SET seq = $2, n = $3, digest = $4, counts = $5, updated_at = $6, checkpoint = $7,
-       hidden = CASE hidden WHEN 3 THEN 0 ELSE hidden END WHERE run = $1
+UPDATE run SET seq=$2,n=$3,digest=$4,counts=$5,updated_at=$6,checkpoint=$7,hidden=iif(hidden=3,0,hidden) WHERE run=$1
 
 -- name: add_version [sqlite]
 -- One row per commit.
-INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+INSERT INTO version VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)
 
 -- name: add_version [postgres]
 -- One row per commit, which moves the head of its run.
