@@ -106,7 +106,13 @@ class LifeRules(Ground):
             with pytest.raises(CannotResume):
                 self.store.resume(run.id)
             return
-        real = self.store.resume(run.id if version is None else f"{run.id}@{version.seq}")
+        ref = run.id if version is None else f"{run.id}@{version.seq}"
+        accept = []
+        if world.is_blocked((version or run.head).state):
+            with pytest.raises(CannotResume):
+                self.store.resume(ref)
+            accept = ["blocked.errors"]
+        real = self.store.resume(ref, accept=accept)
         handle = self.adopt(run, real, run.take())
         if version is not None and version is not run.head:
             self.rolled_back(run, version)

@@ -284,6 +284,17 @@ def forked(source: Run, version: Version, branch: str, now: str, variables: dict
     return state
 
 
+def is_blocked(state: State) -> bool:
+    """Return whether a program must accept that a step is blocked before the run continues."""
+    status = state["run", "status"].value
+    paused = status == "paused" and any(
+        record.value["status"] == "blocked"
+        for (collection, _), record in state.items()
+        if collection == "step"
+    )
+    return status == "blocked" or paused
+
+
 def resumed(state: State) -> State:
     """A run that goes on: running, and what was in flight or failed is to be done."""
     out = dict(state)

@@ -32,9 +32,7 @@ from leftoff.hints import Any, Callable, Collection, Iterator, Mapping
 from leftoff.model.ids import check_run_id
 from leftoff.operations import resuming
 from leftoff.operations import workflow_runs as execution
-from leftoff.operations.checkpoints import brief_run, show
 from leftoff.operations.resuming import Resumed
-from leftoff.operations.run_lifecycle import decide_step, questions_of
 from leftoff.operations.runs import info_of
 from leftoff.operations.workflow_runs import Execution, RunRequest
 from leftoff.protocols.registry import mirrored
@@ -83,6 +81,8 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
             f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
             hint="`leftoff run FILE --resume` continues it, `leftoff run FILE --fresh` starts over.",
         )
+    from leftoff.operations.checkpoints import show
+
     return _ask_about_run(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
 
 
@@ -158,6 +158,8 @@ def _show_end(ctx: Context, done: Resumed) -> int:
 
 
 def _show_brief(ctx: Context, row: RunRow) -> int:
+    from leftoff.operations.checkpoints import brief_run
+
     text = brief_run(ctx.project, ctx.caller, row.run_id)["text"]
     if ctx.args.json:
         emit_end(ctx, row, brief=text)
@@ -276,6 +278,8 @@ def _decide(ctx: Context, runner: Driver) -> bool:
     """Ask the person at the terminal what only a person decides; whether anything is decided, or asked anew."""
     if ctx.away is not None or not ctx.can_ask():
         return False
+    from leftoff.operations.run_lifecycle import decide_step, questions_of
+
     moved = False
     for path, asked in questions_of(ctx.project, runner.run, runner.run_id).items():
         options = [*asked.offered, REJECT]

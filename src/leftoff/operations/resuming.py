@@ -37,7 +37,6 @@ from leftoff.host import user
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
-from leftoff.operations.checkpoints import History
 from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
 from leftoff.protocols.protocol_checks import dialect_checks, dialect_of, state_of
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from leftoff.engine.caller import Caller
     from leftoff.engine.project import Project
     from leftoff.model.changes import ChangeSet
+    from leftoff.operations.checkpoints import History
     from leftoff.operations.workflow_runs import Execution
     from leftoff.protocols.document_draft import State
     from leftoff.protocols.protocol import Dialect
@@ -120,6 +120,8 @@ def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoi
 
 def to_go_back_to(project: Project, caller: Caller, ref: str | None, checkpoint: str | None) -> list[History]:
     """The checkpoints of the run that is meant; where none is named, of every unfinished one of the branch."""
+    from leftoff.operations.checkpoints import History
+
     named = ref is not None or checkpoint or caller.named or caller.run or caller.session
     if not named and project.store.exists():
         where = {"branch": caller.branch, "status": UNFINISHED}

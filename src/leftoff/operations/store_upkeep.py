@@ -22,12 +22,14 @@ from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.words import in_words
 from leftoff.operations.run_reports import record_audit
 from leftoff.operations.runs import info_of, target
-from leftoff.protocols.project_retention import PruneReport, prune_daily
-from leftoff.protocols.protocol import Dialect
 from leftoff.protocols.registry import dialect as dialect_named
 from leftoff.protocols.registry import set_dialect
 from leftoff.store.rows import RunRow
-from leftoff.store.store_copy import copy_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.protocols.project_retention import PruneReport
+    from leftoff.protocols.protocol import Dialect
 
 # -- init
 
@@ -165,6 +167,8 @@ def copy_all(
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:
+        from leftoff.store.store_copy import copy_store
+
         done = copy_store(old, new, tell)
     finally:
         old.close()
@@ -179,6 +183,8 @@ def prune_by_itself(project: Project) -> None:
     """Apply retention once a day if the project wants that. Never call it from verbs that agents call often."""
     if not (project.settings.section("retention") or project.settings.section("mirror")):
         return
+    from leftoff.protocols.project_retention import prune_daily
+
     try:
         prune_daily(project)
     except (LeftoffError, OSError) as error:
@@ -187,6 +193,8 @@ def prune_by_itself(project: Project) -> None:
 
 def withdraw_files(project: Project, *, dry: bool = False) -> PruneReport:
     """Remove the protocol's files from the project. The store keeps everything."""
+    from leftoff.protocols.project_retention import PruneReport
+
     follower = project.store.follower
     if follower is None:
         raise NotFound(

@@ -15,7 +15,6 @@ from leftoff.engine.commit import Seal, Terms
 from leftoff.engine.find import Deciding, Fit, Target, twins
 from leftoff.engine.findings import ASK, REFUSE, Finding, levels_of
 from leftoff.engine.git_head import git_branch
-from leftoff.engine.issue_tracker import take_issue
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, is_taken
 from leftoff.engine.optimistic_check import unmoved_run
@@ -236,6 +235,8 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
     redactor = settings.redactor(exact=tuple(value for value in secrets.values() if value))
 
     def seen() -> dict[str, Any]:
+        from leftoff.engine.issue_tracker import take_issue
+
         return take_issue(settings, project.folder, issue, git_branch(project.folder), project.now)
 
     return Setting(
