@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -457,3 +458,27 @@ def test_compare_and_set_of_what_waits(run: leftoff.Run) -> None:
     run.variables["v"] = 1
     with pytest.raises(Invalid, match="commit"):
         run.compare_and_set("v", 1, 2)
+
+
+def test_a_commit_of_two_variables_is_at_most_eight_statements(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BEGIN and COMMIT included, on SQLite: statements are what a commit on a fast disk costs."""
+    statements: list[str] = []
+
+    def note(cursor: apsw.Cursor, sql: str, values: object) -> bool:
+        statements.append(sql)
+        return True
+
+    def trace(db: apsw.Connection) -> None:
+        db.set_exec_trace(note)
+
+    monkeypatch.setattr(apsw, "connection_hooks", [trace])
+    with leftoff.open(store_path) as store, store.start("work") as run:
+        run.variables.update(a=1, b="x" * 200)
+        run.commit()
+        statements.clear()
+        run.variables.update(a=2, b="y" * 200)
+        run.commit()
+        assert "COMMIT" == statements[-1]
+        assert 8 >= len(statements), statements

@@ -53,11 +53,18 @@ class Crowd:
         self.held = threading.Event()
         self.release = threading.Event()
 
-    def start(self, name: str, work: Callable[[Tx], Any] | None = None, trace: Any = None) -> None:
+    def start(
+        self,
+        name: str,
+        work: Callable[[Tx], Any] | None = None,
+        trace: Any = None,
+        *,
+        durable: bool = True,
+    ) -> None:
         def run() -> None:
             sys.settrace(trace)
             try:
-                self.store.write(work or add(name))
+                self.store.write(work or add(name), durable=durable)
                 self.ended[name] = None
             except BaseException as error:
                 self.ended[name] = error
@@ -74,7 +81,7 @@ class Crowd:
             self.held.set()
             assert self.release.wait(PATIENCE)
 
-        self.start("holder", work)
+        self.start("holder", work, durable=False)  # so the one after it has to switch syncs on again
         assert self.held.wait(PATIENCE)
 
     def wait_for_queue(self, length: int) -> None:
@@ -323,6 +330,7 @@ def struck_in(store: SqliteStore, scene: Callable[[str, Strike], Crowd]) -> set[
     while True:
         nth += 1
         strike = Strike(nth)
+        store.write(lambda tx: None, durable=False)  # as the holder above
         crowd = scene(f"struck {nth}", strike)
         everyone_can_write(store, f"{nth} {strike.where}")
         if strike.left > 0:

@@ -339,8 +339,13 @@ def save_blobs(store: Store, changes: ChangeSet) -> tuple[ChangeSet, list[BlobRo
     Those that were given keep their bytes: they are read from there until the commit is durable, and it may be tried
     again.
     """
-    large = [address for address, change in changes.changes.items() if change.is_large(VALUE_MAX)]
     saved: list[BlobRow] = []
+    large = [
+        address
+        for address, change in changes.changes.items()
+        if (len(change.stored) > VALUE_MAX or change.kind == APPEND or change.spread is not None)
+        and change.is_large(VALUE_MAX)
+    ]
     if not large:
         return changes, saved
 
@@ -435,7 +440,10 @@ class Apply:
         return new
 
     def _put(self, collection: str, key: str, stored: bytes, step: tuple[str, int] | None = None) -> None:
-        old = self._row(collection, key)
+        address = (collection, key)
+        old: Any = self._head.rows.get(address, _UNKNOWN)
+        if old is _UNKNOWN or address in self.fresh:
+            old = self._row(collection, key)
         hash = sha256(stored).digest()
         before = 0
         if old is not None:

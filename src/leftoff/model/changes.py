@@ -325,7 +325,8 @@ class ChangeSet:
         the run. Its entries are recognised by identity if they come back unchanged. ``known``: the hashes of
         the entries that are stored now; an entry that has the same one was looked at for secrets before.
         """
-        key = self.name(key)
+        if self._scrubber is not None and type(key) is str:
+            key = self._scrubber.name(key)
         if collection == "variable":
             change = self._variable(key, value, base, known)
         else:
@@ -341,8 +342,9 @@ class ChangeSet:
         kind = type(value)
         if kind is str or kind is int or kind is bool or value is None or kind is float:
             change = Change(PUT, "variable", key, self._stored(key, value, key))
-            change.value = value if change.stored[0] == _JSON_TAG else NOTHING
-            if change.value is NOTHING:
+            if change.stored[0] == _JSON_TAG:
+                change.value = value
+            else:
                 change.secret = value
             return change
         value = value.json if kind is Encoded else escaped(value)

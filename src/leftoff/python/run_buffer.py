@@ -254,11 +254,13 @@ class RunBuffer:
                 if type(cell) is Cell and not self._secrets.has(name):
                     base = cell.known()
                 known = self.head.items.get(name)
-            value = encode_variable(value, name, base)
+            if type(value) is not str:
+                value = encode_variable(value, name, base)
             change = self.pending.put("variable", name, value, base=base, known=known)
             if change.spread is not None and base is not None:
                 change.spread.seq = self.head.seq
-            self._secrets.keep(change)
+            if change.secret is not NOTHING or self._secrets.kept:
+                self._secrets.keep(change)
 
     def unassign(self, name: str) -> None:
         with self.lock:
@@ -596,7 +598,7 @@ class RunBuffer:
         One thread commits at a time. It commits the changes of all threads that wait.
         """
         with self.committing:
-            return self._commit_now(seal, durable, [("step", path) for path in only])
+            return self._commit_now(seal, durable, [("step", path) for path in only] if only else [])
 
     def _commit_now(self, seal: Seal | None, durable: bool, only: list[tuple[str, str]]) -> Version | None:
         token, sent = new_token(), None

@@ -80,7 +80,7 @@ SMALL = 1000  # records of a run that are added up before anything is read from 
 _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" is between "a/" and "a0"
 _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _LAST_CHARACTER = "\U0010ffff"
-_BLOB_TAG = ord("B")
+BLOB_TAG = ord("B")  # the first byte of stored bytes that refer to a blob
 NOT_A_STEP = (None, None, None)  # the columns that only a step has: status, ord and leaf
 _SEEN = f"r.hidden IN ({ACTIVE}, {ARCHIVED})"
 _by_n = attrgetter("n")
@@ -593,10 +593,8 @@ class Tx(View):
         a step. A blob that the record refers to must be known and present."""
         raise NotImplementedError
 
-    def blob_in(self, stored: bytes) -> bytes | None:
-        """Return the blob that stored bytes refer to, if any, after a look that it is known and present."""
-        if stored[0] != _BLOB_TAG:
-            return None
+    def blob_in(self, stored: bytes) -> bytes:
+        """Return the blob that stored bytes refer to, after a look that it is known and present."""
         blob = stored[1:33]
         if not self.need_blob(blob):
             message = f"The blob {blob.hex()} that a record refers to is not in the store."

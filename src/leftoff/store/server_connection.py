@@ -42,6 +42,7 @@ ALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
+OFTEN = 5  # times that a statement is sent before it is prepared, which takes a round trip of its own
 MOST = 10  # connections of one store in one process
 _SETTINGS = (
     "SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true), "
@@ -127,6 +128,11 @@ class Link:
                 pgconn.consume_input()
             if pgconn.get_result() is None:
                 return
+
+    def met(self, pid: int) -> None:
+        """Take in which process of the server answers. Prepare statements if it is the one that was connected to: then
+        no pooler is between."""
+        self.conn.prepare_threshold = OFTEN if pid == self.conn.info.backend_pid else None
 
     def is_shared(self) -> bool:
         """Return whether others use the same session of the server: a process cannot listen in it."""

@@ -16,7 +16,7 @@ from leftoff import files, log
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 from leftoff.store import sqlite_connection as connection
-from leftoff.store.base import INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
+from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite_connection import Q, apsw, check_schema, translate
 from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_done
@@ -71,8 +71,8 @@ class SqliteTx(SqliteView, Tx):
         found = self.execute(Q.head_and_n, (run,)).fetchone()
         if found is None:
             return None
-        *head, self.n = found
-        return tuple(head)
+        self.n = found[5]
+        return found[:5]  # type: ignore[no-any-return]
 
     def put(
         self,
@@ -89,7 +89,8 @@ class SqliteTx(SqliteView, Tx):
         if len(stored) > INLINE:
             self.execute(Q.put_value, (hash, stored))
             data = None
-        self.execute(Q.put_record, (run, collection, key, seq, hash, data, self.blob_in(stored), *step))
+        blob = self.blob_in(stored) if stored[0] == BLOB_TAG else None
+        self.execute(Q.put_record, (run, collection, key, seq, hash, data, blob, *step))
 
     def need_blob(self, hash: bytes) -> bool:
         """Look again inside the transaction: a prune may have been faster."""
@@ -324,7 +325,11 @@ class SqliteStore(Store):
 
                 refuse_network(self.folder)
         try:
-            self._take_turn(batch)
+            try:
+                self.turn.take(self.patience)
+            except StoreUnavailable as error:
+                all_done(batch, error)  # nobody waits once more for what all of them have waited for
+                raise
             if not self._ready:
                 self._create()
             self._transact(self._writer or self._new_writer(), batch)
@@ -336,13 +341,6 @@ class SqliteStore(Store):
                 raise
         if self._log.pages >= CHECKPOINT_PAGES and self._writer is not None:
             self._log.move_home(self._writer.db)
-
-    def _take_turn(self, batch: list[Ticket]) -> None:
-        try:
-            self.turn.take(self.patience)
-        except StoreUnavailable as error:
-            all_done(batch, error)  # nobody waits once more for what all of them have waited for
-            raise
 
     def _new_writer(self) -> SqliteTx:
         db = self.take()
@@ -358,9 +356,9 @@ class SqliteStore(Store):
         execute, db = tx.execute, tx.db
         committing = False
         try:
-            self._set_sync(execute, batch)
+            if self._relaxed or not batch[0].durable:
+                self._set_sync(execute, batch)
             execute("BEGIN IMMEDIATE")
-            before = db.total_changes()
             tx.changed, tx.n = False, 0
             schema: Any = execute("PRAGMA user_version").fetchall()
             if schema[0][0] != connection.SCHEMA:
@@ -369,9 +367,8 @@ class SqliteStore(Store):
                 batch[0].result, batch[0].error = batch[0].fn(tx), None
             else:
                 share(tx, batch)
-            newest = 0
-            if not self._relaxed and db.total_changes() != before:
-                newest = tx.n or tx.newest()
+            # A transaction that changed nothing syncs nothing, so it says nothing of those before it.
+            newest = (tx.n or tx.newest()) if tx.changed and not self._relaxed else 0
             committing = True
             execute("COMMIT")
             if newest:
@@ -385,7 +382,7 @@ class SqliteStore(Store):
             raise
 
     def _set_sync(self, execute: Callable[[str], Any], batch: list[Ticket]) -> None:
-        """Whether this transaction is synced: unless all of it may wait. Interrupted, the next one looks again."""
+        """Set whether this transaction is synced: unless all of it may wait. If interrupted, the next one sets it."""
         if self._relaxed < RELAXED and not any([ticket.durable for ticket in batch]):
             self._relaxed += 1
             if self._relaxed == 1:
@@ -582,13 +579,14 @@ class SqliteStore(Store):
 def share(tx: SqliteTx, batch: list[Ticket]) -> None:
     """Do several commits in one transaction, each in a savepoint: one that fails takes no other with it."""
     for ticket in batch:
+        changed = tx.changed
         tx.execute("SAVEPOINT one")
         try:
             ticket.result, ticket.error = ticket.fn(tx), None
         except Exception as error:
             if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
                 raise
-            ticket.error, tx.n = error, 0
+            ticket.error, tx.n, tx.changed = error, 0, changed
             tx.execute("ROLLBACK TO one")
         tx.execute("RELEASE one")
 

@@ -26,16 +26,15 @@ MOST = 64  # in one transaction
 class Ticket:
     """A piece of work and, afterwards, its outcome."""
 
-    __slots__ = ("done", "durable", "error", "fn", "gate", "gone", "result")
+    result: Any = None
+    error: BaseException | None = None
+    done = False  # durable, or refused for good
+    gone = False  # its thread waits no longer
+    gate: Any = None  # held until the work is done or the lead is passed on
 
     def __init__(self, fn: Any, durable: bool) -> None:
         self.fn = fn  # of the transaction; None: only to lead
         self.durable = durable
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.done = False  # durable, or refused for good
-        self.gone = False  # its thread waits no longer
-        self.gate: Any = None  # held until the work is done or the lead is passed on
 
 
 class WriteQueue:

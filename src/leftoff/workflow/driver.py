@@ -276,21 +276,21 @@ class Driver:
 
     def write(self, entries: list[Entry], *, durable: bool) -> list[Version | None]:
         """Commit each entry in order, in one transaction. Return the versions, None where nothing changed."""
-        at = self.clock.now()
+        at, began = self.clock.now(), self._head.at
 
-        def work(tx: Tx) -> list[Any]:
+        def work(tx: Tx) -> list[Version | None]:
+            if self._head.at != began:  # it was rolled back, and is tried again
+                self._head = Head(self.run, self.run_id, *began)
             return [self._commit(tx, entry, at) for entry in entries]
 
-        done = self._known(lambda: self.store.write(work, durable=durable))
-        for result in done:
-            if result is not None:
-                version, since, apply = result
-                if since != self._head.seq:
-                    self.foreign = self.shared = True
-                self._head.adopt(since, version.seq, apply.digest, apply)
-        return [result[0] if result is not None else None for result in done]
+        try:
+            return self._known(lambda: self.store.write(work, durable=durable))
+        except BaseException:
+            self._head = Head(self.run, self.run_id, *began)
+            raise
 
-    def _commit(self, tx: Tx, entry: Entry, at: int) -> Any:
+    def _commit(self, tx: Tx, entry: Entry, at: int) -> Version | None:
+        """Write an entry. The next one of the transaction builds on what this one has learned of the rows."""
         page = Page(self.state, self.redactor, tx, at)
         seal = entry.write(page)
         if entry.also is not None:
@@ -299,7 +299,15 @@ class Driver:
         if seal is not None and seal.note:
             seal.note = self.redactor.mask(seal.note)
         changes, large = save_blobs(self.store, page.changes)
-        return commit_in(tx, self._head, changes, Terms(at, self._guard, seal=seal, blobs=page.blobs + large))
+        head, terms = self._head, Terms(at, self._guard, seal=seal, blobs=page.blobs + large)
+        done = commit_in(tx, head, changes, terms)
+        if done is None:
+            return None
+        version, since, apply = done
+        if since != head.seq:
+            self.foreign = self.shared = True
+        head.adopt(since, version.seq, apply.digest, apply)
+        return version
 
     def _known(self, work: Callable[[], T]) -> T:
         """Do something with the store. If the store lacks what it acknowledged to us, mark the run."""

@@ -8,9 +8,8 @@ WHERE run = $1 AND hidden <> 2
 
 -- name: head_and_n [sqlite]
 -- The same for a writer, with the number of the newest commit: row 0 of the listing is the store itself.
-SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = $1), 0), run_id,
-       (SELECT n FROM run WHERE run = 0)
-FROM run WHERE run = $1 AND hidden <> 2
+SELECT seq,digest,counts,coalesce((SELECT epoch FROM lease WHERE run=$1),0),run_id,(SELECT n FROM run WHERE run=0)
+FROM run WHERE run=$1 AND hidden<>2
 
 -- name: hold [postgres]
 -- Lock a run for the rest of the transaction.
@@ -312,11 +311,10 @@ UPDATE run SET hidden = $1 WHERE run = $2
 UPDATE run SET hidden = 0 WHERE run = $1 AND hidden = 3
 
 -- name: put_record [sqlite]
--- Make this the live record of its key. A trigger keeps what was there.
-INSERT INTO record (run, collection, key, seq, hash, data, blob, status, ord, leaf)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-ON CONFLICT (run, collection, key) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, data = excluded.data,
-    blob = excluded.blob, status = excluded.status, ord = excluded.ord, leaf = excluded.leaf
+-- Make this the live record of its key. A trigger keeps what was there. Every commit runs these three statements, and
+-- looking up a prepared statement costs time with each letter: so they name no column that they need not name.
+INSERT INTO record VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)
+ON CONFLICT DO UPDATE SET seq=$4,hash=$5,data=$6,blob=$7,status=$8,ord=$9,leaf=$10
 
 -- name: supersede [sqlite]
 -- Keep what is about to be dropped, readable at the versions that saw it.
@@ -326,11 +324,6 @@ SELECT run, collection, key, $2, seq, hash, data, blob FROM record WHERE run = $
 -- name: drop_record
 -- The key has no live record any more.
 DELETE FROM record WHERE run = $1 AND collection = $2 AND key = $3
-
--- name: put_rows [postgres]
--- Make these the live records of their keys, end others, and keep what was there.
-SELECT put_rows_1($1, $2, $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::text[], $9::text[],
-                  $10::integer[], $11::text[], $12::text[], $13::bytea[], $14::bytea[])
 
 -- name: put_value
 -- Larger bytes, once each.
@@ -342,13 +335,11 @@ UPDATE record SET leaf = $1 WHERE run = $2 AND collection = 'step' AND key = $3
 
 -- name: move_head [sqlite]
 -- A commit moves the head of its run, and a trigger the number of the store. An archived run is active again.
-UPDATE run SET seq = $2, n = $3, digest = $4, counts = $5, updated_at = $6, checkpoint = $7,
-       hidden = CASE hidden WHEN 3 THEN 0 ELSE hidden END WHERE run = $1
+UPDATE run SET seq=$2,n=$3,digest=$4,counts=$5,updated_at=$6,checkpoint=$7,hidden=iif(hidden=3,0,hidden) WHERE run=$1
 
 -- name: add_version [sqlite]
 -- One row per commit.
-INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+INSERT INTO version VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)
 
 -- name: add_version [postgres]
 -- One row per commit, which moves the head of its run.
@@ -359,14 +350,6 @@ WITH m AS (
 )
 INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
 VALUES ($1, $2, (SELECT n FROM m), $3, $4, $5, $6, $7, $8, $9, $10, $11)
-
--- name: commit_run [postgres]
--- A whole commit in one statement: see `commit_run_1` in the schema.
-SELECT * FROM {schema}.commit_run_1(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::text[], $15::bytea[], $16::text[], $17::text[],
-    $18::bytea[], $19::text[], $20::text[], $21::integer[], $22::text[], $23::text[], $24::bytea[], $25::bytea[],
-    $26::bytea[], $27::text[], $28::text[], $29::integer[], $30::text[], $31::text[], $32::bytea[], $33::bytea[]
-)
 
 -- name: add_alias
 -- Another name for a checkpoint.
@@ -512,11 +495,16 @@ SELECT hash, size, stored, encoding FROM blob WHERE hash > $1 ORDER BY hash LIMI
 -- Some of all blobs that are known.
 SELECT hash, size, stored, encoding FROM blob WHERE known AND hash > $1 ORDER BY hash LIMIT $2
 
--- name: drop_value_if_unused
+-- name: drop_value_if_unused [sqlite]
 -- Forget bytes that no record, live or superseded, has.
 DELETE FROM value WHERE hash = $1
 AND NOT EXISTS (SELECT 1 FROM record r WHERE r.hash = $1 AND r.data IS NULL)
 AND NOT EXISTS (SELECT 1 FROM past p WHERE p.hash = $1 AND p.data IS NULL) RETURNING length(data)
+
+-- name: drop_value_if_unused [postgres]
+-- Forget bytes that no record, live or superseded, has.
+DELETE FROM value WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM record r WHERE r.outside = $1)
+AND NOT EXISTS (SELECT 1 FROM past p WHERE p.outside = $1) RETURNING length(data)
 
 -- name: drop_blob_if_unused [sqlite]
 -- Forget a blob that no record, live or superseded, refers to.
@@ -533,10 +521,15 @@ AND NOT EXISTS (SELECT 1 FROM past p WHERE p.blob = $1) RETURNING stored
 -- A transaction that is about to refer to one of these is waited for.
 SELECT hash FROM value WHERE hash = ANY($1::bytea[]) ORDER BY hash FOR UPDATE
 
--- name: stray_values
+-- name: stray_values [sqlite]
 -- Values that nothing refers to, left by a prune that was cut short.
 SELECT hash FROM value v WHERE NOT EXISTS (SELECT 1 FROM record r WHERE r.hash = v.hash AND r.data IS NULL)
 AND NOT EXISTS (SELECT 1 FROM past p WHERE p.hash = v.hash AND p.data IS NULL)
+
+-- name: stray_values [postgres]
+-- Values that nothing refers to, left by a prune that was cut short.
+SELECT hash FROM value v WHERE NOT EXISTS (SELECT 1 FROM record r WHERE r.outside = v.hash)
+AND NOT EXISTS (SELECT 1 FROM past p WHERE p.outside = v.hash)
 
 -- name: stray_blobs [sqlite]
 -- Blobs that nothing refers to.
