@@ -14,7 +14,7 @@ from leftoff.model.words import TRIGGERS
 from tests.api.test_steps import statuses
 
 BIG = [{"i": i, "text": "x" * 100} for i in range(100)]
-HUGE = "y" * 1_500_000
+HUGE = "y" * 1_050_000  # stored as a file
 
 
 @pytest.fixture
@@ -55,10 +55,9 @@ def test_a_checkpoint_inside_a_step_says_so(run: leftoff.Run) -> None:
         assert "other" == run.checkpoint(step="other").step
 
 
-@pytest.mark.parametrize("trigger", TRIGGERS)
-def test_triggers(run: leftoff.Run, trigger: str) -> None:
+def test_triggers(run: leftoff.Run) -> None:
     """Every word there is."""
-    assert trigger == run.checkpoint(trigger=trigger).trigger
+    assert [*TRIGGERS] == [run.checkpoint(trigger=trigger).trigger for trigger in TRIGGERS]
 
 
 def test_no_trigger(run: leftoff.Run) -> None:

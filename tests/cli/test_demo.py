@@ -37,19 +37,15 @@ def test_tells_the_truth(project: Path) -> None:
     assert ("", []) == (result.err, list(project.iterdir()))
 
 
-def test_as_a_document(project: Path) -> None:
-    """With --json, one document and nothing else."""
-    facts = succeed("demo", "--json", cwd=project, TMPDIR=str(project)).json
+def test_as_a_document_it_touches_no_project_of_yours(project: Path) -> None:
+    """With --json, one document and nothing else. Neither the store here nor the one in the environment is used."""
+    run = succeed("start", "mine", cwd=project).out.strip()
+    elsewhere = project / "elsewhere"
+    env = {"LEFTOFF_STORE": str(elsewhere), "LEFTOFF_RUN": run, "LEFTOFF_SESSION": "s"}
+    facts = succeed("demo", "--json", cwd=project, **env).json
     assert facts["ok"] and "completed" == facts["status"]
     assert ["fetch", "clean", "analyse", "analyse", "draft", "publish"] == facts["ran"]
     assert ["fetch", "clean", "analyse", "draft", "publish"] == [c["step"] for c in facts["checkpoints"]]
-
-
-def test_touches_no_project_of_yours(project: Path) -> None:
-    """Neither the store here nor the one that the environment names."""
-    run = succeed("start", "mine", cwd=project).out.strip()
-    elsewhere = project / "elsewhere"
-    succeed("demo", cwd=project, LEFTOFF_STORE=str(elsewhere), LEFTOFF_RUN=run, LEFTOFF_SESSION="s")
     assert not elsewhere.exists()
     assert [run] == [r["run_id"] for r in succeed("ls", "--all", "--json", cwd=project).json["runs"]]
 

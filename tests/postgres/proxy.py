@@ -51,8 +51,9 @@ class Proxy:
 
     def fault(self, when: str, statement: str, link: _Link) -> bool:
         with self._lock:
-            if (when, statement) in self._faults:
-                self._faults.remove((when, statement))
+            wanted = "commit_run_1(" if "commit_run_1(" in statement else statement  # whatever it is given
+            if (when, wanted) in self._faults:
+                self._faults.remove((when, wanted))
                 link.late = link.late or when == "late"
                 return True
         return False

@@ -13,39 +13,9 @@ from leftoff.model import typed
 from leftoff.model.codec import text
 
 SAME = [
-    "1.10",
-    "1e5",
-    "1E5",
-    "007",
-    "1_000",
-    "+1",
-    "-0",
-    ".5",
-    "5.",
-    "1e400",
-    " 5",
-    "5 ",
-    "0x10",
-    "NaN",
-    "Infinity",
-]
-SAME += [
-    "True",
-    "None",
-    " true",
-    "nul",
-    '"quoted"',
-    "[1",
-    '{"a"',
-    "{a: 1}",
-    "[1] x",
-    "",
-    "-",
-    "٣",
-    "9" * 5000,
-    "@",
-    "x",
-]
+    "1.10", "1e5", "1E5", "007", "1_000", "+1", "-0", ".5", "5.", "1e400", " 5", "5 ", "0x10", "NaN", "Infinity",
+    "True", "None", " true", "nul", '"quoted"', "[1", '{"a"', "{a: 1}", "[1] x", "", "-", "٣", "9" * 5000, "@", "x",
+]  # fmt: skip
 JSON: dict[str, Any] = {
     "10": 10,
     "0": 0,

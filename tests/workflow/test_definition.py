@@ -364,12 +364,12 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
         load(str(path))
 
 
-def test_ten_thousand_steps() -> None:
+def test_many_steps() -> None:
     """A long file is read in full; a chain is as long as it is."""
-    text = "steps:\n" + "".join(f"  - {{id: s{n}, run: echo {n}}}\n" for n in range(10_000))
+    text = "steps:\n" + "".join(f"  - {{id: s{n}, run: echo {n}}}\n" for n in range(2_000))
     workflow = parse(text, "f")
-    assert 10_000 == len(list(workflow.leaves()))
-    assert ("s9998",) == workflow.steps[-1].needs
+    assert 2_000 == len(list(workflow.leaves()))
+    assert ("s1998",) == workflow.steps[-1].needs
 
 
 def test_review_gives_doubts(tmp_path: Path) -> None:

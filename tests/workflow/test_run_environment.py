@@ -72,20 +72,23 @@ def test_a_folder_that_is_not_there_fails_the_step(project: Path) -> None:
 
 
 SHELLS = [
-    ("bash", "false; echo ok > out"),
-    ("[bash, -ec]", "echo ok > out"),
-    ("sh -e", "echo ok > out"),
-    ("python3", "open('out', 'w').write('ok')"),
-    ("[python3, -c]", "open('out', 'w').write('ok')"),
-    ("perl", "open(F, '>', 'out'); print F 'ok';"),
+    ("bash", "false; echo ok"),
+    ("[bash, -ec]", "echo ok"),
+    ("sh -e", "echo ok"),
+    ("python3", "print('ok', end='')"),
+    ("[python3, -c]", "print('ok', end='')"),
+    ("perl", "print 'ok';"),
 ]
 
 
-@pytest.mark.parametrize(("shell", "script"), SHELLS, ids=[shell for shell, _ in SHELLS])
-def test_the_shell_can_be_another_one(project: Path, shell: str, script: str) -> None:
+def test_the_shell_can_be_another_one(project: Path) -> None:
     """`shell:` says who reads the script: a name, a name with options, or the whole command line."""
-    run(project, f"name: shell\nsteps:\n  - id: a\n    shell: {shell}\n    run: {script!r}\n")
-    assert ["ok"] == lines(project, "out")
+    steps = "".join(
+        f"  - id: s{n}\n    shell: {shell}\n    run: {script!r}\n" for n, (shell, script) in enumerate(SHELLS)
+    )
+    ran = run(project, f"name: shell\nsteps:\n{steps}")
+    for n, (shell, _) in enumerate(SHELLS):
+        assert "ok" == succeed("logs", ran.id, f"s{n}", cwd=project).out.strip(), shell
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["bash", "sh"])

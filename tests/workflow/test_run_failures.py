@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.workflow.flows import lines, path_with_leftoff, run, write
+from tests.workflow.flows import lines, path_with_leftoff, run
 
 QUICK = '[run]\ngrace = "0.3s"\n'
 
@@ -296,22 +294,23 @@ def test_a_step_says_itself_that_it_is_skipped_or_what_it_found(project: Path) -
     assert [("step_skipped", "skips")] == ran.told("step_skipped")
 
 
-@pytest.mark.parametrize(
-    ("script", "kind", "said"),
-    [
-        ("kill -SEGV $$", "signal", "SIGSEGV"),
-        ("exit 255", "exit", "255"),
-        ("no-such-command-at-all", "exit", "command not found"),
-        ("false | true", "exit", "1"),
-        ("false; echo not here", "exit", "1"),
-        ("echo $undefined_is_fine; exit 5", "exit", "5"),
-    ],
-)
-def test_how_a_command_failed_is_said(project: Path, script: str, kind: str, said: str) -> None:
+ENDS = [
+    ("kill -SEGV $$", "signal", "SIGSEGV"),
+    ("exit 255", "exit", "255"),
+    ("no-such-command-at-all", "exit", "command not found"),
+    ("false | true", "exit", "1"),
+    ("false; echo not here", "exit", "1"),
+    ("echo $undefined_is_fine; exit 5", "exit", "5"),
+]
+
+
+def test_how_a_command_failed_is_said(project: Path) -> None:
     """A signal, an exit code, a command that is not there; a failure inside a pipe or before the end counts."""
-    write(project, "name: ends\nsteps:\n  - id: bad\n    run: " + repr(script) + "\n")
-    error = run(project, code=1).steps()["bad"]["error"]
-    assert kind == error["type"] and said in error["message"] + error.get("tail", "")
+    bad = "".join(f"  - {{id: s{n}, run: {script!r}}}\n" for n, (script, _, _) in enumerate(ENDS))
+    steps = run(project, f"name: ends\ndefaults: {{on_failure: continue}}\nsteps:\n{bad}", code=1).steps()
+    for n, (script, kind, said) in enumerate(ENDS):
+        error = steps[f"s{n}"]["error"]
+        assert kind == error["type"] and said in error["message"] + error.get("tail", ""), script
 
 
 def test_what_a_failed_step_left_running_is_ended(project: Path) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.cli.command import call, succeed
 from tests.workflow.flows import lines, run
 
@@ -26,50 +24,47 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("[a, b, c]", ["a", "b", "c"]),
-        ("['{{ first }}', b]", ["one", "b"]),
-        ("names", ["one", "two"]),
-        ('"{{ names }}"', ["one", "two"]),
-        ('"{{ names | reverse | list }}"', ["two", "one"]),
-        ("{variable: names}", ["one", "two"]),
-        ('{glob: "in/*.txt"}', ["in/a b.txt", "in/b.txt"]),
-        ('{glob: "in/**/*.md"}', ["in/deep/er/c.md"]),
-        ('{lines: "list-{{ first }}"}', ["eins", "  zwei ", "drei"]),
-        ("{command: \"printf '%s\\\\n' {{ first }} 'x y' ''\"}", ["one", "x y"]),
-        ("[]", []),
-        ('{glob: "nothing/*", allow_empty: true}', []),
-        ('{command: "true"}', []),
-    ],
-)
-def test_items_come_from(project: Path, source: str, expected: list[str]) -> None:
+SOURCES = {
+    "[a, b, c]": ["a", "b", "c"],
+    "['{{ first }}', b]": ["one", "b"],
+    "names": ["one", "two"],
+    '"{{ names }}"': ["one", "two"],
+    '"{{ names | reverse | list }}"': ["two", "one"],
+    "{variable: names}": ["one", "two"],
+    '{glob: "in/*.txt"}': ["in/a b.txt", "in/b.txt"],
+    '{glob: "in/**/*.md"}': ["in/deep/er/c.md"],
+    '{lines: "list-{{ first }}"}': ["eins", "  zwei ", "drei"],
+    "{command: \"printf '%s\\\\n' {{ first }} 'x y' ''\"}": ["one", "x y"],
+    "[]": [],
+    '{glob: "nothing/*", allow_empty: true}': [],
+    '{command: "true"}': [],
+}
+
+
+def test_items_come_from(project: Path) -> None:
     """A list, a variable, an expression, files, lines or a command: in that order, and no item is no error."""
     (project / "in/deep/er").mkdir(parents=True)
     for name in ("in/b.txt", "in/a b.txt", "in/deep/er/c.md"):
         (project / name).touch()
     (project / "list-one").write_text("eins\n\n  zwei \r\ndrei")
-    ran = run(
-        project,
+    steps = "".join(
         f"""
-        name: fan
-        vars: {{first: one, names: [one, two]}}
-        max_parallel: 1
-        steps:
-          - id: each
-            foreach: {source}
-            as: it
-            run: printf '%s\\n' {{{{ it }}}} >> trace
-          - {{id: after, run: "echo {{{{ completed('each') }}}} > after"}}
-        """,
+  - id: each{n}
+    foreach: {source}
+    as: it
+    run: printf '%s\\n' {{{{ it }}}} >> trace{n}
+  - {{id: after{n}, run: "echo {{{{ completed('each{n}') }}}} > after{n}"}}"""
+        for n, source in enumerate(SOURCES)
     )
-    assert expected == lines(project, "trace")
-    assert [str(len(expected))] == lines(project, "after")
-    assert [{"step": "each", "items": len(expected)}] == [
-        {key: event[key] for key in ("step", "items")} for event in ran.of("foreach")
-    ]
-    assert "completed" == ran.statuses()["each"]
+    head = "name: fan\nvars: {first: one, names: [one, two]}\nmax_parallel: 1\nsteps:"
+    ran = run(project, head + steps + "\n")
+    statuses = ran.statuses()
+    for n, (source, expected) in enumerate(SOURCES.items()):
+        assert expected == lines(project, f"trace{n}"), source
+        assert [str(len(expected))] == lines(project, f"after{n}"), source
+        assert "completed" == statuses[f"each{n}"], source
+    found = [(event["step"], event["items"]) for event in ran.of("foreach")]
+    assert [(f"each{n}", len(expected)) for n, expected in enumerate(SOURCES.values())] == found
 
 
 def test_a_mapping_gives_its_keys_and_values(project: Path) -> None:
@@ -163,31 +158,28 @@ def test_a_file_whose_name_is_no_text(project: Path) -> None:
     assert not (project / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("number", "a list is needed"),
-        ("{lines: no-such-file}", "no-such-file"),
-        ("{command: exit 4}", "exit code 4"),
-        ("{command: \"printf '\\\\377'\"}", "UTF-8"),
-    ],
-)
-def test_items_that_cannot_be_found_fail_the_step(project: Path, source: str, said: str) -> None:
+def test_items_that_cannot_be_found_fail_the_step(project: Path) -> None:
     """No list, no file, a command that fails: the step fails, says so, and nothing after it runs."""
     ran = run(
         project,
-        f"""
+        r"""
         name: fan
-        vars: {{number: 5}}
+        vars: {number: 5}
+        defaults: {on_failure: ask}
         steps:
-          - {{id: each, foreach: {source}, run: touch ran}}
-          - {{id: after, run: touch after}}
+          - {id: list, foreach: number, run: touch ran}
+          - {id: file, needs: [], foreach: {lines: no-such-file}, run: touch ran}
+          - {id: command, needs: [], foreach: {command: exit 4}, run: touch ran}
+          - {id: text, needs: [], foreach: {command: "printf '\\377'"}, run: touch ran}
+          - {id: after, needs: [list], run: touch ran}
         """,
         code=1,
     )
-    assert {"each": "failed", "after": "pending"} == ran.statuses()
-    assert said in ran.steps()["each"]["error"]["message"]
-    assert not (project / "ran").exists() and not (project / "after").exists()
+    steps = ran.steps()
+    said = {"list": "a list is needed", "file": "no-such-file", "command": "exit code 4", "text": "UTF-8"}
+    assert {**dict.fromkeys(said, "failed"), "after": "pending"} == ran.statuses()
+    assert [] == [step for step, words in said.items() if words not in steps[step]["error"]["message"]]
+    assert not (project / "ran").exists()
 
 
 def test_the_command_of_a_foreach_is_tried_again(project: Path) -> None:

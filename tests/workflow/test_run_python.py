@@ -81,25 +81,25 @@ def test_what_it_returns_is_its_result(tools: Path) -> None:
     assert ["ad'a! 10 5"] == lines(tools, "seen")
 
 
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        ("tools.index:fails", "ValueError: the data is wrong"),
-        ("tools.index:bad", "JSON"),
-        ("tools.index:no_such", "no_such"),
-        ("tools.no_such:build", "no_such"),
-        ("tools.index:not_callable", "not_callable"),
-        ("tools.index:leaves", "exit code 3"),
-        ("broken:build", "no_such_module_at_all"),
-    ],
-)
-def test_how_it_fails_is_said(tools: Path, function: str, said: str) -> None:
+FAILS = {
+    "tools.index:fails": "ValueError: the data is wrong",
+    "tools.index:bad": "JSON",
+    "tools.index:no_such": "no_such",
+    "tools.no_such:build": "no_such",
+    "tools.index:not_callable": "not_callable",
+    "tools.index:leaves": "exit code 3",
+    "broken:build": "no_such_module_at_all",
+}
+
+
+def test_how_it_fails_is_said(tools: Path) -> None:
     """What is raised, not there, or returned and not JSON: the step fails, and its last lines say why."""
-    ran = run(tools, f'name: python\nsteps: [{{id: a, python: "{function}"}}]\n', code=1)
-    record = ran.steps()["a"]
-    error = record["error"]
-    assert said in error["message"] + error.get("tail", ""), error
-    assert record["result"] is None
+    steps = "".join(f'  - {{id: s{n}, python: "{function}"}}\n' for n, function in enumerate(FAILS))
+    ran = run(tools, f"name: python\ndefaults: {{on_failure: continue}}\nsteps:\n{steps}", code=1)
+    for record, said in zip(ran.steps().values(), FAILS.values(), strict=True):
+        error = record["error"]
+        assert said in error["message"] + error.get("tail", ""), error
+        assert record["result"] is None
 
 
 def test_large_arguments(tools: Path) -> None:

@@ -99,10 +99,11 @@ class PostgresView(View):
         before, self._pending = self._pending, []
         if not self.began:
             self.began = True
-            facts = f"SELECT {self.own_number}, {_FACTS}"
+            facts = f"SELECT {self.own_number}, {_FACTS}, pg_backend_pid()"
             before = [(self.begin, ()), self.link.settings(self.store.patience), (facts, ()), *before]
             found = self.link.ask([*before, *statements])
-            self.xid, schema, store_id = found[2][0]
+            self.xid, schema, store_id, pid = found[2][0]
+            self.link.met(pid)
             self.store.know(schema, store_id, writes=self.begin is _BEGIN_WRITE)
         else:
             found = self.link.ask([*before, *statements])
@@ -168,18 +169,31 @@ class _Batch:
         self.touched.add((collection, key))
         self.dropped.append((collection, key))
 
-    def columns(self) -> list[list[Any]]:
-        """Return the arrays that ``put_rows_1`` takes after run and version."""
-        return [
-            *_columns(self.put, 8),
-            *_columns(self.dropped, 2),
-            list(self.values),
-            list(self.values.values()),
-        ]
+    def arrays(self) -> dict[str, list[Any]]:
+        """Return the parameters of ``put_rows_1`` after run and version."""
+        return {
+            **_columns(_PUT, self.put),
+            **_columns(("dropped_c", "dropped_k"), self.dropped),
+            "value_hash": list(self.values),
+            "value": list(self.values.values()),
+        }
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    return [[row[i] for row in rows] for i in range(width)]
+_PUT = ("c", "k", "hash", "data", "blob", "status", "ord", "leaf")
+_NOTHING: tuple[Any, ...] = (None, [])
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """Return rows as arrays by name, but those that are NULL in each row."""
+    columns = zip(names, zip(*rows, strict=True), strict=bool(rows))
+    return {name: list(values) for name, values in columns if values.count(None) < len(rows)}
+
+
+def _call_of(function: str, given: dict[str, Any]) -> Statement:
+    """Return the call of a function of the schema. What has nothing to say is left out: that is quicker to send."""
+    said = {name: value for name, value in given.items() if value not in _NOTHING}
+    names = ", ".join([f"p_{name} => ${i}" for i, name in enumerate(said, 1)])
+    return f"SELECT {function}({names})", list(said.values())
 
 
 class PostgresTx(PostgresView, Tx):
@@ -323,7 +337,8 @@ class PostgresTx(PostgresView, Tx):
         batch, self._batch = self._batch, None
         if batch is not None:
             self._wrote = True
-            self._pending.append((Q.put_rows, (*batch.place, *batch.columns())))
+            run, seq = batch.place
+            self._pending.append(_call_of("put_rows_1", {"run": run, "seq": seq, **batch.arrays()}))
 
     def need_blob(self, hash: bytes) -> bool:
         """Look inside the transaction, and hold it: a prune may have been faster."""
@@ -387,7 +402,7 @@ class _Draft(Tx):
         super().__init__(set())
         self._stood = stood
         self._batch = _Batch(stood.run, stood.seq + 1)
-        self._assumed: list[tuple[str, str, None]] = []
+        self._absent: list[tuple[str, str]] = []
         self._childless: list[str] = []
         self._leaves: list[tuple[str, int]] = []
         self._names: list[str] = []
@@ -402,7 +417,7 @@ class _Draft(Tx):
         return stood.seq, stood.digest, stood.counts, stood.epoch or 0, stood.run_id
 
     def row(self, run: int, collection: str, key: str) -> None:
-        self._assumed.append((collection, key, None))
+        self._absent.append((collection, key))
 
     def has_below(self, run: int, step: str) -> bool:
         self._childless.append(step)
@@ -448,19 +463,21 @@ class _Draft(Tx):
         """The run, the version that it is to follow, and its token."""
         return self._stood.run, self._stood.seq, self._stood.token
 
-    def values(self, patience: float) -> list[Any]:
-        """Return the parameters of ``commit_run_1``."""
+    def call(self, schema: str, patience: float) -> Statement:
+        """Return the call of ``commit_run_1``."""
         stood, version = self._stood, self.made
         assert version is not None
-        return [
-            *(stood.run, stood.seq, stood.digest, stood.epoch, in_ms(patience), stood.token),
-            *(version.digest, version.at, version.counts, version.checkpoint, version.trigger),
-            *(version.step, version.note, self._names, self._blobs),
-            *_columns(self._assumed, 3),
-            self._childless,
-            *_columns(self._leaves, 2),
-            *self._batch.columns(),
-        ]
+        given = {
+            **{"run": stood.run, "since": stood.seq, "stood": stood.digest, "guard": stood.epoch},
+            **{"patience": in_ms(patience), "token": stood.token, "digest": version.digest, "at": version.at},
+            **{"counts": version.counts, "checkpoint": version.checkpoint, "trigger": version.trigger},
+            **{"step": version.step, "note": version.note, "aliases": self._names, "blobs": self._blobs},
+            **_columns(("absent_c", "absent_k"), self._absent),
+            "childless": self._childless,
+            **_columns(("leaf_k", "leaf_is"), self._leaves),
+            **self._batch.arrays(),
+        }
+        return _call_of(f"{schema}.commit_run_1", given)
 
 
 class PostgresStore(Store):
@@ -671,26 +688,29 @@ class PostgresStore(Store):
 
     def _call(self, draft: _Draft) -> bool:
         """Send a commit; return whether it was made. It may be sent again if its answer is lost: its token tells."""
-        sql = Q.commit_run.replace("{schema}", self.place.quoted)
-        sent = 0
+        call = draft.call(self.place.quoted, self.patience)
+        lost = False  # whether it was sent, and its answer was lost
 
         def work(link: Link) -> Rows:
-            nonlocal sent
-            sent += 1
-            return link.ask([(sql, draft.values(self.patience))])[0]
+            nonlocal lost
+            try:
+                return link.ask([call])[0]
+            except psycopg.Error as error:
+                lost = lost or is_lost(error)
+                raise
 
         try:
-            found = self.on_link(work)
+            heard = self.on_link(work)[0][0]
+            if heard is None and lost:  # the first one may have been made, and pruned since
+                run, seq, token = draft.place
+                return self.write(lambda tx: tx.applied(run, seq, token)) is not None
         except StoreUnavailable as error:
-            if sent:
+            if lost:
                 raise unheard(self.place, error) from None
             raise
-        if found and found[0][2] and draft.made is not None:
+        if heard and draft.made is not None:
             self.tell([f"{draft.made.seq} {draft.made.run_id}"])
-        if not found and sent > 1:  # the first one may have been made, and pruned since
-            run, seq, token = draft.place
-            return self.write(lambda tx: tx.applied(run, seq, token)) is not None
-        return bool(found)
+        return heard is not None
 
     def tell(self, runs: list[str]) -> None:
         """Notify those who listen of these runs; of many, that something happened."""

@@ -15,6 +15,7 @@ import select
 import threading
 
 import psycopg
+from psycopg.types.array import ListBinaryDumper
 
 from leftoff import log
 from leftoff.errors import StoreUnavailable, Unsupported
@@ -25,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from psycopg.adapt import PyFormat
 
     from leftoff.store.server_location import Place
 
@@ -42,6 +45,7 @@ ALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
+OFTEN = 5  # times that a statement is sent before it is prepared, which takes a round trip of its own
 MOST = 10  # connections of one store in one process
 _SETTINGS = (
     "SELECT set_config('search_path', $1, true), set_config('lock_timeout', $2, true), "
@@ -56,6 +60,14 @@ _NUL = "␀"
 logging.getLogger("psycopg").addFilter(lambda record: "terminating" not in record.getMessage())
 
 
+class _Arrays(ListBinaryDumper):
+    """Lists of values of one type. psycopg itself sends them as quoted text, and looks at each value three times."""
+
+    def _find_list_element(self, L: list[Any], format: PyFormat) -> Any:
+        first = next((value for value in L if value is not None), None)
+        return super()._find_list_element(L, format) if type(first) is int else first
+
+
 class Link:
     """One connection to the server."""
 
@@ -64,6 +76,7 @@ class Link:
         self.place = place
         self.pid = os.getpid()
         self.conn = _connected(place.conninfo)
+        self.conn.adapters.register_dumper(list, _Arrays)
         self._refuse_unfit()
         self._owes = False  # whether the end of a transaction was sent that nobody has waited for
 
@@ -127,6 +140,11 @@ class Link:
                 pgconn.consume_input()
             if pgconn.get_result() is None:
                 return
+
+    def met(self, pid: int) -> None:
+        """Take in which process of the server answers. Prepare statements if it is the one that was connected to: then
+        no pooler is between."""
+        self.conn.prepare_threshold = OFTEN if pid == self.conn.info.backend_pid else None
 
     def is_shared(self) -> bool:
         """Return whether others use the same session of the server: a process cannot listen in it."""

@@ -325,11 +325,6 @@ SELECT run, collection, key, $2, seq, hash, data, blob FROM record WHERE run = $
 -- The key has no live record any more.
 DELETE FROM record WHERE run = $1 AND collection = $2 AND key = $3
 
--- name: put_rows [postgres]
--- Make these the live records of their keys, end others, and keep what was there.
-SELECT put_rows_1($1, $2, $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::text[], $9::text[],
-                  $10::integer[], $11::text[], $12::text[], $13::bytea[], $14::bytea[])
-
 -- name: put_value
 -- Larger bytes, once each.
 INSERT INTO value (hash, data) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING
@@ -355,14 +350,6 @@ WITH m AS (
 )
 INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
 VALUES ($1, $2, (SELECT n FROM m), $3, $4, $5, $6, $7, $8, $9, $10, $11)
-
--- name: commit_run [postgres]
--- A whole commit in one statement: see `commit_run_1` in the schema.
-SELECT * FROM {schema}.commit_run_1(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14::text[], $15::bytea[], $16::text[], $17::text[],
-    $18::bytea[], $19::text[], $20::text[], $21::integer[], $22::text[], $23::text[], $24::bytea[], $25::bytea[],
-    $26::bytea[], $27::text[], $28::text[], $29::integer[], $30::text[], $31::text[], $32::bytea[], $33::bytea[]
-)
 
 -- name: add_alias
 -- Another name for a checkpoint.
@@ -508,11 +495,16 @@ SELECT hash, size, stored, encoding FROM blob WHERE hash > $1 ORDER BY hash LIMI
 -- Some of all blobs that are known.
 SELECT hash, size, stored, encoding FROM blob WHERE known AND hash > $1 ORDER BY hash LIMIT $2
 
--- name: drop_value_if_unused
+-- name: drop_value_if_unused [sqlite]
 -- Forget bytes that no record, live or superseded, has.
 DELETE FROM value WHERE hash = $1
 AND NOT EXISTS (SELECT 1 FROM record r WHERE r.hash = $1 AND r.data IS NULL)
 AND NOT EXISTS (SELECT 1 FROM past p WHERE p.hash = $1 AND p.data IS NULL) RETURNING length(data)
+
+-- name: drop_value_if_unused [postgres]
+-- Forget bytes that no record, live or superseded, has.
+DELETE FROM value WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM record r WHERE r.outside = $1)
+AND NOT EXISTS (SELECT 1 FROM past p WHERE p.outside = $1) RETURNING length(data)
 
 -- name: drop_blob_if_unused [sqlite]
 -- Forget a blob that no record, live or superseded, refers to.
@@ -529,10 +521,15 @@ AND NOT EXISTS (SELECT 1 FROM past p WHERE p.blob = $1) RETURNING stored
 -- A transaction that is about to refer to one of these is waited for.
 SELECT hash FROM value WHERE hash = ANY($1::bytea[]) ORDER BY hash FOR UPDATE
 
--- name: stray_values
+-- name: stray_values [sqlite]
 -- Values that nothing refers to, left by a prune that was cut short.
 SELECT hash FROM value v WHERE NOT EXISTS (SELECT 1 FROM record r WHERE r.hash = v.hash AND r.data IS NULL)
 AND NOT EXISTS (SELECT 1 FROM past p WHERE p.hash = v.hash AND p.data IS NULL)
+
+-- name: stray_values [postgres]
+-- Values that nothing refers to, left by a prune that was cut short.
+SELECT hash FROM value v WHERE NOT EXISTS (SELECT 1 FROM record r WHERE r.outside = v.hash)
+AND NOT EXISTS (SELECT 1 FROM past p WHERE p.outside = v.hash)
 
 -- name: stray_blobs [sqlite]
 -- Blobs that nothing refers to.

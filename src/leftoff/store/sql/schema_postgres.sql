@@ -111,7 +111,7 @@ CREATE TABLE record (
     leaf       integer,
     PRIMARY KEY (run, collection, key)
 ) WITH (fillfactor = 80);
-CREATE INDEX record_value ON record (hash) WHERE data IS NULL;
+CREATE INDEX record_value ON record (outside) WHERE outside IS NOT NULL;
 CREATE INDEX record_blob ON record (blob) WHERE blob IS NOT NULL;
 CREATE INDEX record_leaf ON record (run, status, ord) WHERE leaf = 1;
 
@@ -127,7 +127,7 @@ CREATE TABLE past (
     blob       bytea REFERENCES blob,
     PRIMARY KEY (run, collection, key, until)
 );
-CREATE INDEX past_value ON past (hash) WHERE data IS NULL;
+CREATE INDEX past_value ON past (outside) WHERE outside IS NOT NULL;
 CREATE INDEX past_blob ON past (blob) WHERE blob IS NOT NULL;
 
 -- `heard` is the server's own clock: who is silent is not for the clocks of machines to say.
@@ -163,96 +163,115 @@ CREATE TABLE attempt (
 );
 CREATE INDEX attempt_printed ON attempt (printed) WHERE printed IS NOT NULL;
 
--- Write records of one version: put some, drop some, and keep what was there. `outside` in `record` and `past` makes the
--- server wait for a prune that is about to drop the same value.
+-- Write records of one version: put some, drop some, and keep what was there. An array that has nothing to say may be
+-- left out. `outside` in `record` and `past` makes the server wait for a prune that is about to drop the same value.
 CREATE FUNCTION put_rows_1(
-    p_run bigint, p_seq bigint, p_c text[], p_k text[], p_hash bytea[], p_data bytea[], p_blob bytea[], p_status text[],
-    p_ord text[], p_leaf integer[], p_dropped_c text[], p_dropped_k text[], p_value_hash bytea[], p_value bytea[]
+    p_run bigint, p_seq bigint, p_c text[] DEFAULT NULL, p_k text[] DEFAULT NULL, p_hash bytea[] DEFAULT NULL,
+    p_data bytea[] DEFAULT NULL, p_blob bytea[] DEFAULT NULL, p_status text[] DEFAULT NULL, p_ord text[] DEFAULT NULL,
+    p_leaf integer[] DEFAULT NULL, p_dropped_c text[] DEFAULT NULL, p_dropped_k text[] DEFAULT NULL,
+    p_value_hash bytea[] DEFAULT NULL, p_value bytea[] DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF cardinality(p_value) > 0 THEN
+    IF p_value IS NOT NULL THEN
         INSERT INTO value (hash, data) SELECT t.h, t.d FROM unnest(p_value_hash, p_value) AS t(h, d) ORDER BY t.h
         ON CONFLICT (hash) DO NOTHING;
     END IF;
-    INSERT INTO past (run, collection, key, until, seq, hash, data, blob)
-    SELECT r.run, r.collection, r.key, p_seq, r.seq, r.hash, r.data, r.blob
-    FROM unnest(p_c || p_dropped_c, p_k || p_dropped_k) AS t(c, k)
-    JOIN record r ON r.run = p_run AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C"
-    WHERE r.seq <> p_seq;
-    IF cardinality(p_dropped_k) > 0 THEN
-        DELETE FROM record r USING unnest(p_dropped_c, p_dropped_k) AS t(c, k)
-        WHERE r.run = p_run AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C";
-    END IF;
+    WITH superseded AS (
+        INSERT INTO past (run, collection, key, until, seq, hash, data, blob)
+        SELECT p_run, t.c, t.k, p_seq, r.seq, r.hash, r.data, r.blob
+        FROM unnest(p_c || p_dropped_c, p_k || p_dropped_k) AS t(c, k) CROSS JOIN LATERAL (
+            SELECT * FROM record WHERE run = p_run AND collection = t.c AND key = t.k AND seq <> p_seq OFFSET 0
+        ) r
+    )
     INSERT INTO record (run, seq, collection, key, hash, data, blob, status, ord, leaf)
     SELECT p_run, p_seq, t.* FROM unnest(p_c, p_k, p_hash, p_data, p_blob, p_status, p_ord, p_leaf) AS t
     ON CONFLICT (run, collection, key) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, data = excluded.data,
         blob = excluded.blob, status = excluded.status, ord = excluded.ord, leaf = excluded.leaf;
+    IF p_dropped_k IS NOT NULL THEN
+        FOR i IN 1 .. cardinality(p_dropped_k) LOOP
+            DELETE FROM record WHERE run = p_run AND collection = p_dropped_c[i] AND key = p_dropped_k[i];
+        END LOOP;
+    END IF;
 END $$;
 
--- A whole commit, made by a driver that knows where its run stands: one statement, one round trip. `assumed` are hashes
--- of live records (NULL: there is none) that the driver has not looked up, `childless` steps that it takes to have none
--- below. Returns the number of the commit, the epoch, and whether anyone listens; also if the same commit was made
--- before. Returns nothing, and changes nothing, if anything is not as the driver took it to be: the driver then looks.
+-- A whole commit, made by a driver that knows where its run stands: one statement, one round trip. `absent` are records
+-- that the driver takes not to be there, without a look, and `childless` steps that it takes to have none below. Returns
+-- whether anyone listens; also if the same commit was made before. Returns NULL, and changes nothing, if anything is not
+-- as the driver took it to be: the driver then looks.
 CREATE FUNCTION commit_run_1(
-    p_run bigint, p_since bigint, p_stood bytea, p_guard bigint, p_patience text, p_token bytea, p_digest bytea,
-    p_at bigint, p_counts text, p_checkpoint text, p_trigger text, p_step text, p_note text, p_aliases text[],
-    p_blobs bytea[], p_assumed_c text[], p_assumed_k text[], p_assumed bytea[], p_childless text[], p_leaf_k text[],
-    p_leaf_is integer[], p_c text[], p_k text[], p_hash bytea[], p_data bytea[], p_blob bytea[], p_status text[],
-    p_ord text[], p_leaf integer[], p_dropped_c text[], p_dropped_k text[], p_value_hash bytea[], p_value bytea[]
-) RETURNS TABLE (o_n bigint, o_epoch bigint, o_heard boolean) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+    p_run bigint, p_since bigint, p_stood bytea, p_patience text, p_token bytea, p_digest bytea, p_at bigint,
+    p_counts text, p_guard bigint DEFAULT NULL, p_checkpoint text DEFAULT NULL, p_trigger text DEFAULT NULL,
+    p_step text DEFAULT NULL, p_note text DEFAULT NULL, p_aliases text[] DEFAULT NULL, p_blobs bytea[] DEFAULT NULL,
+    p_absent_c text[] DEFAULT NULL, p_absent_k text[] DEFAULT NULL, p_childless text[] DEFAULT NULL,
+    p_leaf_k text[] DEFAULT NULL, p_leaf_is integer[] DEFAULT NULL, p_c text[] DEFAULT NULL, p_k text[] DEFAULT NULL,
+    p_hash bytea[] DEFAULT NULL, p_data bytea[] DEFAULT NULL, p_blob bytea[] DEFAULT NULL,
+    p_status text[] DEFAULT NULL, p_ord text[] DEFAULT NULL, p_leaf integer[] DEFAULT NULL,
+    p_dropped_c text[] DEFAULT NULL, p_dropped_k text[] DEFAULT NULL, p_value_hash bytea[] DEFAULT NULL,
+    p_value bytea[] DEFAULT NULL
+) RETURNS boolean LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
+-- A commit of a few variables takes four statements: the two that look, and one each for the records and the version.
+-- All are planned once, so each says itself that it looks records up by their keys: OFFSET 0, a loop, a subselect.
 DECLARE
     head record;
+    now record;
 BEGIN
-    PERFORM set_config('lock_timeout', p_patience, true);
+    p_patience := set_config('lock_timeout', p_patience, true);
     SELECT seq, digest, hidden INTO head FROM run WHERE run = p_run FOR UPDATE;
-    SELECT v.n, v.epoch INTO o_n, o_epoch FROM version v
-    WHERE v.run = p_run AND v.seq = p_since + 1 AND v.token = p_token;
-    IF FOUND THEN
-        o_heard := true;
-        RETURN NEXT;
-        RETURN;
+    -- A statement of its own: it must see a lease that was taken while the one before waited.
+    SELECT coalesce((SELECT epoch FROM lease WHERE run = p_run), 0) AS epoch,
+           (SELECT value FROM meta WHERE name = 'schema') AS schema INTO now;
+    IF head.seq IS DISTINCT FROM p_since OR head.digest <> p_stood OR head.hidden = 2 OR now.epoch <> p_guard
+       OR now.schema <> '1' THEN
+        PERFORM 1 FROM version WHERE run = p_run AND seq = p_since + 1 AND token = p_token;
+        RETURN CASE WHEN FOUND THEN true END;
     END IF;
-    SELECT coalesce(max(l.epoch), 0) INTO o_epoch FROM lease l WHERE l.run = p_run;
-    IF head.seq IS DISTINCT FROM p_since OR head.digest <> p_stood OR head.hidden = 2 OR o_epoch <> p_guard
-       OR (SELECT value FROM meta WHERE name = 'schema') <> '1' THEN
-        RETURN;
+    IF num_nonnulls(p_absent_k, p_childless, p_blob, p_blobs) > 0 THEN
+        IF p_absent_k IS NOT NULL THEN
+            PERFORM 1 FROM unnest(p_absent_c, p_absent_k) AS t(c, k)
+            WHERE (SELECT true FROM record WHERE run = p_run AND collection = t.c AND key = t.k);
+            IF FOUND THEN
+                RETURN NULL;
+            END IF;
+        END IF;
+        IF p_childless IS NOT NULL THEN
+            PERFORM 1 FROM unnest(p_childless) AS t(k) WHERE (
+                SELECT true FROM record
+                WHERE run = p_run AND collection = 'step' AND key > t.k || '/' AND key < t.k || '0' LIMIT 1
+            );
+            IF FOUND THEN
+                RETURN NULL;
+            END IF;
+        END IF;
+        IF p_blob IS NOT NULL THEN
+            PERFORM 1 FROM blob WHERE hash = ANY(p_blob) ORDER BY hash FOR KEY SHARE;
+            PERFORM 1 FROM unnest(p_blob) AS t(h) WHERE t.h IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM blob b WHERE b.hash = t.h AND (b.known OR t.h = ANY(p_blobs)));
+            IF FOUND THEN
+                RETURN NULL;
+            END IF;
+        END IF;
+        IF p_blobs IS NOT NULL THEN
+            UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = ANY(p_blobs) AND NOT known;
+        END IF;
     END IF;
-    IF cardinality(p_assumed_k) > 0 AND EXISTS (
-        SELECT 1 FROM unnest(p_assumed_c, p_assumed_k, p_assumed) AS t(c, k, h)
-        LEFT JOIN record r ON r.run = p_run AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C"
-        WHERE r.hash IS DISTINCT FROM t.h
-    ) THEN
-        RETURN;
-    END IF;
-    IF cardinality(p_childless) > 0 AND EXISTS (
-        SELECT 1 FROM unnest(p_childless) AS t(k) JOIN record r ON r.run = p_run AND r.collection = 'step'
-        AND r.key > (t.k || '/') COLLATE "C" AND r.key < (t.k || '0') COLLATE "C"
-    ) THEN
-        RETURN;
-    END IF;
-    PERFORM 1 FROM blob b WHERE b.hash = ANY(p_blob) ORDER BY b.hash FOR KEY SHARE;
-    IF EXISTS (
-        SELECT 1 FROM unnest(p_blob) AS t(h) WHERE t.h IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM blob b WHERE b.hash = t.h AND (b.known OR t.h = ANY(p_blobs)))
-    ) THEN
-        RETURN;
-    END IF;
-    UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = ANY(p_blobs) AND NOT known;
     PERFORM put_rows_1(p_run, p_since + 1, p_c, p_k, p_hash, p_data, p_blob, p_status, p_ord, p_leaf, p_dropped_c,
                        p_dropped_k, p_value_hash, p_value);
-    IF cardinality(p_leaf_k) > 0 THEN
-        UPDATE record r SET leaf = t.l FROM unnest(p_leaf_k, p_leaf_is) AS t(k, l)
-        WHERE r.run = p_run AND r.collection = 'step' AND r.key = t.k COLLATE "C";
+    IF p_leaf_k IS NOT NULL THEN
+        FOR i IN 1 .. cardinality(p_leaf_k) LOOP
+            UPDATE record SET leaf = p_leaf_is[i] WHERE run = p_run AND collection = 'step' AND key = p_leaf_k[i];
+        END LOOP;
     END IF;
-    UPDATE run SET n = nextval('commit_number'), seq = p_since + 1, digest = p_digest, counts = p_counts,
-                   updated_at = p_at, checkpoint = p_checkpoint, hidden = CASE hidden WHEN 3 THEN 0 ELSE hidden END
-    WHERE run = p_run RETURNING n INTO o_n;
+    WITH moved AS (
+        UPDATE run SET n = nextval('commit_number'), seq = p_since + 1, digest = p_digest, counts = p_counts,
+                       updated_at = p_at, checkpoint = p_checkpoint, hidden = CASE hidden WHEN 3 THEN 0 ELSE hidden END
+        WHERE run = p_run RETURNING n
+    )
     INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
-    VALUES (p_run, p_since + 1, o_n, p_token, p_digest, o_epoch, p_at, p_counts, p_checkpoint, p_trigger, p_step, p_note);
-    IF cardinality(p_aliases) > 0 THEN
+    SELECT p_run, p_since + 1, n, p_token, p_digest, now.epoch, p_at, p_counts, p_checkpoint, p_trigger, p_step, p_note
+    FROM moved;
+    IF p_aliases IS NOT NULL THEN
         INSERT INTO alias (name, run, seq) SELECT a, p_run, p_since + 1 FROM unnest(p_aliases) AS a ON CONFLICT DO NOTHING;
     END IF;
-    o_heard := NOT (CASE WHEN pg_try_advisory_lock(hashtextextended(current_schema(), 1))
-                    THEN pg_advisory_unlock(hashtextextended(current_schema(), 1)) ELSE false END);
-    RETURN NEXT;
+    RETURN NOT CASE WHEN pg_try_advisory_lock(hashtextextended(current_schema(), 1))
+                    THEN pg_advisory_unlock(hashtextextended(current_schema(), 1)) ELSE false END;
 END $$;
