@@ -88,7 +88,7 @@ def test_steps_of_python_code(store: Store, proxy: Proxy) -> None:
 
 @pytest.mark.parametrize(
     ("words", "most"),
-    [("set n=7", 20), ("step start b", 24), ("note hello", 20), ("step done a", 28), ("save", 28)],
+    [("set n=7", 6), ("step start b", 9), ("note hello", 7), ("step done a", 10), ("save", 7)],
 )
 def test_a_report(proxy: Proxy, store: Store, name: str, project: Path, words: str, most: int) -> None:
     """From a process that knows nothing: is there a store, which run is meant, hold and look at it, write. What seals
@@ -113,7 +113,7 @@ def test_a_checkpoint_with_tracked_files(proxy: Proxy, store: Store, name: str, 
     counted = Counted(proxy)
     proxy.statements.clear()
     assert 0 == call("save", cwd=project, LEFTOFF_STORE=proxy.url(name)).code
-    assert 28 >= counted.so_far, "\n".join(s[:150] for s in proxy.statements)
+    assert 7 >= counted.so_far, "\n".join(s[:150] for s in proxy.statements)
 
 
 def test_a_listing_of_the_archive(store: Store, proxy: Proxy) -> None:

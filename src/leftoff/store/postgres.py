@@ -689,24 +689,27 @@ class PostgresStore(Store):
     def _call(self, draft: _Draft) -> bool:
         """Send a commit; return whether it was made. It may be sent again if its answer is lost: its token tells."""
         call = draft.call(self.place.quoted, self.patience)
-        sent = 0
+        lost = False  # whether it was sent, and its answer was lost
 
         def work(link: Link) -> Rows:
-            nonlocal sent
-            sent += 1
-            return link.ask([call])[0]
+            nonlocal lost
+            try:
+                return link.ask([call])[0]
+            except psycopg.Error as error:
+                lost = lost or is_lost(error)
+                raise
 
         try:
             heard = self.on_link(work)[0][0]
+            if heard is None and lost:  # the first one may have been made, and pruned since
+                run, seq, token = draft.place
+                return self.write(lambda tx: tx.applied(run, seq, token)) is not None
         except StoreUnavailable as error:
-            if sent:
+            if lost:
                 raise unheard(self.place, error) from None
             raise
         if heard and draft.made is not None:
             self.tell([f"{draft.made.seq} {draft.made.run_id}"])
-        if heard is None and sent > 1:  # the first one may have been made, and pruned since
-            run, seq, token = draft.place
-            return self.write(lambda tx: tx.applied(run, seq, token)) is not None
         return heard is not None
 
     def tell(self, runs: list[str]) -> None:

@@ -15,6 +15,7 @@ import select
 import threading
 
 import psycopg
+from psycopg.types.array import ListBinaryDumper
 
 from leftoff import log
 from leftoff.errors import StoreUnavailable, Unsupported
@@ -25,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from psycopg.adapt import PyFormat
 
     from leftoff.store.server_location import Place
 
@@ -57,6 +60,14 @@ _NUL = "␀"
 logging.getLogger("psycopg").addFilter(lambda record: "terminating" not in record.getMessage())
 
 
+class _Arrays(ListBinaryDumper):
+    """Lists of values of one type. psycopg itself sends them as quoted text, and looks at each value three times."""
+
+    def _find_list_element(self, L: list[Any], format: PyFormat) -> Any:
+        first = next((value for value in L if value is not None), None)
+        return super()._find_list_element(L, format) if type(first) is int else first
+
+
 class Link:
     """One connection to the server."""
 
@@ -65,6 +76,7 @@ class Link:
         self.place = place
         self.pid = os.getpid()
         self.conn = _connected(place.conninfo)
+        self.conn.adapters.register_dumper(list, _Arrays)
         self._refuse_unfit()
         self._owes = False  # whether the end of a transaction was sent that nobody has waited for
 

@@ -125,7 +125,7 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
         return _unavailable(message.format(where=place.name, text=text), hint, code not in _NOT_TO_BE_RETRIED)
     if code in ("XX001", "XX002"):
         return Corrupt(f"{place.name} is damaged: {text}", where=place.name)
-    if code in ("42P01", "42703", "3F000"):
+    if code in ("42P01", "42703", "42883", "3F000"):
         return Unsupported(
             f"{place.name} has another layout than this leftoff knows: {text}",
             hint="`leftoff store migrate` brings an older one up to date, for all who use it.",
