@@ -49,6 +49,7 @@ lint: $(VENV)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python tools/messages.py --check
+	@$(BIN)/python tools/prose.py
 
 layers: $(VENV)
 	@report=$$($(BIN)/lint-imports) || { echo "$$report"; exit 1; }; echo "$$report" | tail -n 1

@@ -16,9 +16,10 @@ def seq_of(cwd: Path) -> int:
     return int(succeed("ls", "--json", cwd=cwd).json["runs"][0]["head"]["seq"])
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
+def test_types(tmp_path: Path) -> None:
+    """A value is JSON where it prints back as it was typed, and text otherwise; := says that it is JSON."""
+    started(tmp_path)
+    words: list[tuple[str, object]] = [
         ("tag=1.10", "1.10"),
         ("sha=1e5", "1e5"),
         ("zip=007", "007"),
@@ -37,16 +38,13 @@ def seq_of(cwd: Path) -> int:
         ("name=Ada Lovelace", "Ada Lovelace"),
         ("u=grüße 🌿", "grüße 🌿"),
         ("lines=a\nb", "a\nb"),
-    ],
-)
-def test_types(word: str, expected: object, tmp_path: Path) -> None:
-    """A value is JSON where it prints back as it was typed, and text otherwise; := says that it is JSON."""
-    started(tmp_path)
-    done = succeed("set", word, cwd=tmp_path)
-    assert ("", "") == (done.out, done.err)
-    key = word.partition("=")[0].rstrip(":")
-    found = succeed("get", key, "--json", cwd=tmp_path).json
-    assert (expected, type(expected)) == (found, type(found))
+    ]
+    for word, expected in words:
+        done = succeed("set", word, cwd=tmp_path)
+        assert ("", "") == (done.out, done.err)
+        key = word.partition("=")[0].rstrip(":")
+        found = succeed("get", key, "--json", cwd=tmp_path).json
+        assert (expected, type(expected)) == (found, type(found))
 
 
 def test_several_are_one_commit(tmp_path: Path) -> None:
@@ -95,9 +93,11 @@ def test_a_long_list_is_kept_whole(tmp_path: Path) -> None:
     assert list(range(5000)) == succeed("get", "v", cwd=tmp_path).json
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+    """A wrong word says what is wrong and what to do, and leaves the run as it is, the right words too."""
+    started(tmp_path)
+    words: tuple[str | bytes, ...]
+    for words, code, says in (
         ((), 2, "needs K=V"),
         (("novalue",), 2, "is not K=V"),
         (("=1",), 2, "is not K=V"),
@@ -114,17 +114,11 @@ def test_a_long_list_is_kept_whole(tmp_path: Path) -> None:
         (("a=1", "--nope"), 2, "no option --nope"),
         (("a=1", "--run", "nobody"), 3, "nobody"),
         (("a=1", "--branch", "other"), 3, "release-"),
-    ],
-)
-def test_what_is_wrong_is_said_and_nothing_is_written(
-    words: tuple[str | bytes, ...], code: int, says: str, tmp_path: Path
-) -> None:
-    """A wrong word says what is wrong and what to do, and leaves the run as it is, the right words too."""
-    started(tmp_path)
-    done = call("set", *words, cwd=tmp_path)
-    assert (code, "") == (done.code, done.out)
-    assert says in done.err and done.err.count("\n") >= 2 and "Traceback" not in done.err
-    assert 1 == seq_of(tmp_path)
+    ):
+        done = call("set", *words, cwd=tmp_path)
+        assert (code, "") == (done.code, done.out)
+        assert says in done.err and done.err.count("\n") >= 2 and "Traceback" not in done.err
+        assert 1 == seq_of(tmp_path)
 
 
 def test_bytes_in_a_file_that_are_no_text(tmp_path: Path) -> None:

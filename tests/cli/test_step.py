@@ -210,9 +210,11 @@ def test_secrets_in_what_is_said_are_masked(tmp_path: Path) -> None:
     assert "login failed" in step_of(tmp_path, "a")["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_what_is_wrong(tmp_path: Path) -> None:
+    """What is wrong is said, with what to do, and nothing is written."""
+    started(tmp_path, "flow", "--steps", "a")
+    words: tuple[str | bytes, ...]
+    for words, code, says in (
         ((), 2, "needs start|done|fail|block|skip STEP"),
         (("done",), 2, "needs"),
         (("finish", "a"), 2, "cannot be 'finish'"),
@@ -230,15 +232,11 @@ def test_secrets_in_what_is_said_are_masked(tmp_path: Path) -> None:
         (("done", b"\xff\xfe"), 2, "not UTF-8"),
         (("fail", "a", "--error", b"\xff"), 2, "not UTF-8"),
         (("done", "x" * 5000), 2, "too long"),
-    ],
-)
-def test_what_is_wrong(words: tuple[str | bytes, ...], code: int, says: str, tmp_path: Path) -> None:
-    """What is wrong is said, with what to do, and nothing is written."""
-    started(tmp_path, "flow", "--steps", "a")
-    done = call("step", *words, cwd=tmp_path)
-    assert (code, "") == (done.code, done.out)
-    assert says in done.err and 2 <= done.err.count("\n") and "Traceback" not in done.err
-    assert 1 == run_of(tmp_path)["head"]["seq"]
+    ):
+        done = call("step", *words, cwd=tmp_path)
+        assert (code, "") == (done.code, done.out)
+        assert says in done.err and 2 <= done.err.count("\n") and "Traceback" not in done.err
+        assert 1 == run_of(tmp_path)["head"]["seq"]
 
 
 def test_an_empty_note_is_none(project: Path) -> None:

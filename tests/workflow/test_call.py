@@ -122,13 +122,11 @@ def one_line(done: Called, code: int) -> str:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("tools.indx:add", ["no module 'tools.indx'"]),
         ("nowhere.index:add", ["no module 'nowhere'", "nowhere.index:add"]),
         ("tools.index:ad", ["has no 'ad'", "Is 'add' meant?"]),
         ("tools.index:Builder.bild", ["has no 'bild'", "Is 'build' meant?"]),
         ("tools.index:VALUE", ["is a int, which cannot be called"]),
         ("tools.index", ["names no function", "tools.index:build"]),
-        (":add", ["names no function"]),
         ("a b", ["names no function"]),
     ],
 )

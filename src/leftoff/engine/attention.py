@@ -136,6 +136,7 @@ def _last_words(store: Store, reader: Reader) -> str:
 # -- what changed
 
 MEMORY_FILE = "supervise.json"
+_NEWEST = 1000  # runs that are looked at although they may be finished: what ended since the last look is among them
 KEYS = ("command", "url", "every", "restart", "limit", "backoff")
 _SAYS = {
     "quiet": "has shown no sign of life for a while",
@@ -182,7 +183,9 @@ def look_for_changes(store: Store, memory: Memory, now: int, limits: tuple[int, 
     """Return what changed since the last look. Update the memory without saving it."""
     if not store.exists():
         return []
-    infos = [_expired(store, each, now, limits) for each in list_info(store, now, limits)]
+    parts: tuple[dict[str, Any], ...] = ({"limit": _NEWEST}, {"status": UNFINISHED})
+    found = {each.run_id: each for part in parts for each in list_info(store, now, limits, **part)}
+    infos = [_expired(store, each, now, limits) for each in found.values()]
     first = not memory.runs
     changes: list[RunChange] = []
     for each in infos:

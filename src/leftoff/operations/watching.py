@@ -48,8 +48,12 @@ class Changes:
             left = EVERY_S if end is None else max(0.0, end - time.monotonic())
             news = self._watch.wait(min(EVERY_S, left))
             if news:
-                self._look()
-                return news
+                self._behind = True
+                if (
+                    time.monotonic() - self._looked < EVERY_S
+                ):  # many commits a second are no reason for as many looks
+                    return news
+                return News({**dict.fromkeys(self._aged(), UNCHANGED), **news.runs}, news.others)
             aged = self._aged()
             if aged or (end is not None and time.monotonic() >= end):
                 return News(dict.fromkeys(aged, UNCHANGED))
@@ -73,6 +77,7 @@ class Changes:
             return view.list_runs({"status": ["running"]}, MOST), dict(view.leases())
 
         store = self._project.store
+        self._looked, self._behind = time.monotonic(), False
         self._running, self._leases = store.read(look) if store.exists() else ([], {})
         self._states = self._states_now()
 
@@ -86,8 +91,8 @@ class Changes:
         return states
 
     def _aged(self) -> list[str]:
-        """Return the runs whose state differs from the last look, though there was no commit."""
-        if self._states_now() == self._states:
+        """Return the runs whose state differs from the last look. Without a commit since, look only if one may."""
+        if not self._behind and self._states_now() == self._states:
             return []
         before = self._states
         self._look()  # the store does not report beats: perhaps there was one

@@ -1,8 +1,9 @@
 """Connections to a PostgreSQL server, and what is said on them.
 
-No statement is prepared and no session is changed: what a transaction needs is set inside of it. So a pooler may stand
-between, and give each transaction to another session of the server. Statements that are asked together travel together,
-in psycopg's pipeline, and are waited for once.
+No session is changed: what a transaction needs is set inside of it. So a pooler may stand between, and give each
+transaction to another session of the server. Statements that are sent often are prepared, but only if the process of
+the server that answers is the one that was connected to: then no pooler is between. Statements that are asked together
+travel together, in psycopg's pipeline, and are waited for once.
 
 The pool has no threads of its own (a driver forks before it starts any, and a command lives for a moment).
 """
