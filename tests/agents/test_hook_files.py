@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -252,22 +251,6 @@ def test_an_ignored_file_that_was_there_comes_back(repository: Path) -> None:
     assert before == tree(repository)
 
 
-def test_what_another_session_did_is_not_undone(repository: Path) -> None:
-    """Two sessions in one folder: rolling back one leaves the files that the other one says it changed."""
-    one, two = Session(repository, "one"), Session(repository, "two")
-    for session in (one, two):
-        session.fire("UserPromptSubmit", prompt="x")
-    one.writes("told.txt", "of one\n")
-    two.writes("untold.txt", "of two\n")
-    for session in (one, two):
-        session.fire("Stop")
-    runs = {run["session_id"]: run["run_id"] for run in succeed("ls", "--json", cwd=repository).json["runs"]}
-    done = succeed("rollback", f"{runs['one']}@2", "--files", "--yes", cwd=repository)
-    assert "told.txt\n" == (repository / "told.txt").read_text()
-    assert "of two\n" == (repository / "untold.txt").read_text()
-    assert f"run {runs['two']} changed it" in done.err
-
-
 def test_the_word_resume_keeps_what_is_there(repository: Path) -> None:
     """The prompt that takes a run up is a prompt like any other: what the user did before it is captured."""
     first = Session(repository, "first")
@@ -334,21 +317,6 @@ def test_the_content_before_an_edit_does_not_wait_for_the_store(folder: Path) ->
 def spooled(cwd: Path) -> list[Path]:
     """The events that wait."""
     return sorted((cwd / ".leftoff/spool").glob("[0-9]*"))
-
-
-def test_a_change_after_the_prompt_belongs_to_the_turn(repository: Path) -> None:
-    """The prompt is recorded only after the agent has changed a file: that is not what was there at the prompt."""
-    session = Spawned(repository)
-    session.fire("UserPromptSubmit", prompt="x")
-    session.fire("Stop")
-    with locked(repository) as holder:
-        session.fire("UserPromptSubmit", prompt="y")
-        time.sleep(0.05)  # the clock of files is some milliseconds late
-        sed(repository, "untold.txt")
-        holder.communicate("")
-    session.fire("Stop")
-    turns = succeed("show", "latest", "--json", cwd=repository).json["records"]["turn"]
-    assert ("y", ["untold.txt"]) == (turns["000002"]["prompt"], turns["000002"]["files"])
 
 
 def test_the_end_of_a_turn_comes_after_its_beginning(repository: Path) -> None:

@@ -378,25 +378,6 @@ def test_a_waiting_end_is_recorded_before_a_run_is_offered(repository: Path, liv
     assert [] == runs(repository)  # the turn only talked
 
 
-def test_a_run_whose_end_cannot_be_recorded_yet_is_not_offered(
-    repository: Path, living: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another one is; and whoever says "resume" gets it anyway."""
-    later = Living(repository, "later")
-    for one in (living, later):
-        one.fire("UserPromptSubmit", prompt=f"Asked of {one.name}")
-    with locked(repository / ".leftoff/spool/lock"):
-        later.fire("PostToolUseFailure", **FAILED)
-    for one in (living, later):
-        one.kill()
-    other = Session(repository, "other")
-    with away(monkeypatch):
-        told = other.context("SessionStart", source="startup")
-    assert told is not None and "Asked of dead" in told
-    told = other.context("SessionStart", source="startup")
-    assert told is not None and "Asked of later" in told
-
-
 def test_a_prompt_whose_hook_was_killed_before_it_answered(repository: Path, living: Living) -> None:
     """The turn is recorded; the run that was to be resumed stays as it was."""
     living.fire("UserPromptSubmit", prompt="Write the guide")

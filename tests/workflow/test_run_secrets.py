@@ -171,5 +171,5 @@ def test_a_tracked_file_with_a_secret_in_it_is_not_copied(project: Path) -> None
     }
     done = succeed("rollback", f"{ran.id}~1", "--files", "--yes", cwd=project)
     assert (["one"], 2) == (lines(project, "fine.txt"), len(lines(project, "mine.txt")))
-    assert "keep    mine.txt  (it may hold secrets" in done.err
+    assert "keep    mine.txt  (its content was not kept" in done.err
     assert [] == files_with(project / ".leftoff", SECRET)

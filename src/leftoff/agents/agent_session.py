@@ -12,7 +12,6 @@ from leftoff.engine import sessions
 from leftoff.engine.caller import Caller
 from leftoff.engine.find import is_spent
 from leftoff.engine.git_head import git_head, main_worktree, upward
-from leftoff.engine.lease import NOBODY
 from leftoff.engine.opening import Opening
 from leftoff.engine.project import (
     Project,
@@ -23,19 +22,16 @@ from leftoff.engine.project import (
     store_location,
 )
 from leftoff.engine.sessions import Who
-from leftoff.engine.spool import Spool
 from leftoff.engine.tracking import Peeked, Workspace
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.hints import NamedTuple
 from leftoff.host import Process
-from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # slow to import
     from leftoff.engine.judge import Verdict
 
-_LOOKS = 50  # times that the store is read for a run to offer, while other sessions come and go
 _LONGEST = 2000  # characters of a text that is stored
 
 
@@ -43,9 +39,8 @@ class AgentSession:
     """A session of an agent in a project, for the length of one event.
 
     ``driven``: the agent does a step of a run that a runner drives. ``anywhere``: its hooks are called in every folder,
-    and must not make a store in each. ``deadline``: when the answer is due, by the monotonic clock. ``until``: when the
-    agent continued after the event, in nanoseconds; ``None`` if it still waits. ``peeked``: the files that the agent is
-    about to edit, as they were. ``head``: the commit that was checked out.
+    and must not make a store in each. ``deadline``: when the answer is due, by the monotonic clock. ``peeked``:
+    the files that the agent is about to edit, as they were. ``head``: the commit that was checked out.
     """
 
     def __init__(self, project: Project, who: Who, branch: str, *, driven: bool, anywhere: bool) -> None:
@@ -55,7 +50,6 @@ class AgentSession:
         self.driven = driven
         self.anywhere = anywhere
         self.deadline = time.monotonic()
-        self.until: int | None = None
         self.peeked: list[Peeked] = []
         self.head: str | None = None
 
@@ -175,37 +169,10 @@ def begin(session: AgentSession, *, again: bool = True) -> SessionRun:
     return SessionRun(row, offered, fault=fault)
 
 
-def _offered(session: AgentSession, *, anyway: bool = False) -> RunRow | None:
-    """Return the newest run that no session works on: its agent is gone, then no event of its session waits in the
-    spool, then it is still open and nobody has taken it.
-
-    In that order nothing is missed: an agent lives until its last event is in the spool, and the event is there until
-    it is in the store. ``anyway``: the user asked for the run, so waiting events do not hold it back.
-    """
-    spool, without = Spool(session.project.store_folder), set[str]()
-    for _ in range(_LOOKS):
-        found = _free(session, without)
-        if found is None or not found[0].session or found[0].session == session.who.session:
-            return found[0] if found is not None else None
-        row, epoch = found
-        if row.session in spool.sessions() and not anyway:
-            without.add(row.session)
-            continue
-        again = _free(session, without)
-        if again is not None and (again[0].run, again[1]) == (row.run, epoch):
-            return again[0]
-    return None
-
-
-def _free(session: AgentSession, without: set[str]) -> tuple[RunRow, int] | None:
-    """Return the newest run that nobody works on, and the epoch of its last driver. ``without``: sessions to skip."""
+def _offered(session: AgentSession) -> RunRow | None:
+    """Return the newest run that has something left to do and that nobody works on."""
     project = session.project
-
-    def look(view: View) -> tuple[RunRow, int] | None:
-        row = sessions.offered_run(view, session.branch, project.at, without)
-        return (row, (view.lease(row.run) or NOBODY).epoch) if row is not None else None
-
-    return project.store.read(look)
+    return project.store.read(lambda view: sessions.offered_run(view, session.branch, project.at))
 
 
 def resume(session: AgentSession) -> SessionRun:
@@ -221,7 +188,7 @@ def _resume(session: AgentSession) -> SessionRun:
     if session.driven or not store.exists():
         return SessionRun()
     own = store.read(lambda view: sessions.told_run(view, who))
-    free = _offered(session, anyway=True) if own is None or is_spent(own) else None
+    free = _offered(session) if own is None or is_spent(own) else None
     report = _verified(session, free) if free is not None else None
     if report is not None and report.verdict == "refuse":
         return SessionRun(offered=free, report=report)

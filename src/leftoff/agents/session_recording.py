@@ -12,12 +12,11 @@ from leftoff.agents.agent_session import AgentSession
 from leftoff.agents.hook_events import HookEvent
 from leftoff.clock import iso
 from leftoff.engine import sessions
-from leftoff.engine.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn, Unclaimed, whose
+from leftoff.engine.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn
 from leftoff.engine.commit import Seal
 from leftoff.engine.find import OPEN_TURN, SESSION
 from leftoff.engine.git import remember_git
 from leftoff.engine.run_reader import Reader
-from leftoff.engine.spool import Spool
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.engine.todo_lists import ListItem, put_list, put_task
 from leftoff.engine.tracking import (
@@ -79,9 +78,9 @@ def _begin_work(session: AgentSession, title: str = "") -> None:
     ):
         return
     try:
-        _commit_start(session, title, changed_in_turn(session.workspace, None, None) if row is None else None)
+        _commit_start(session, title, changed_in_turn(session.workspace, None) if row is None else None)
     except (Corrupt, StoreUnavailable):  # the content from the prompt is not there any more
-        _commit_start(session, title, changed_in_turn(session.workspace, row, None))
+        _commit_start(session, title, changed_in_turn(session.workspace, row))
 
 
 def _commit_start(session: AgentSession, title: str, found: Found | None) -> None:
@@ -105,16 +104,10 @@ def _turn(session: AgentSession, tx: Tx, row: RunRow, changes: ChangeSet) -> Age
 
 
 class _Changed(NamedTuple):
-    """The files that are not as they were committed, and which of them the run knew differently. ``names``: those that
-    the turn changed. ``unclaimed``: those that another session may have changed."""
+    """The files that are not as they were committed. ``names``: those that the run knew differently."""
 
     found: Found | None
     names: list[str]
-    unclaimed: Unclaimed | None = None
-
-    @property
-    def any(self) -> bool:
-        return bool(self.names or self.unclaimed)
 
     @property
     def blobs(self) -> list[BlobRow]:
@@ -126,19 +119,15 @@ class _Changed(NamedTuple):
             self.found.put(changes, row.seq + 1)
 
 
-def _changed_files(session: AgentSession, row: RunRow | None, until: int | None = None) -> _Changed:
-    """Look at the files; outside of git, at those that the run knows. ``until``: leave out what was changed later."""
-    found = changed_in_turn(session.workspace, row, until)
+def _changed_files(session: AgentSession, row: RunRow | None) -> _Changed:
+    """Look at the files; outside of git, at those that the run knows."""
+    found = changed_in_turn(session.workspace, row)
     if found is None or row is None:
         return _Changed(found, [])
-    project = session.project
-    known = known_to(project.store, row)
-    names = [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
-    if not names:
-        return _Changed(found, [])
-    # Read the spool before the turns: what is recorded meanwhile is in the turns.
-    busy, own = Spool(project.store_folder).sessions(), session.who.session
-    return project.store.read(lambda view: _Changed(found, *whose(project, own, view, row, names, busy)))
+    known = known_to(session.project.store, row)
+    return _Changed(
+        found, [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
+    )
 
 
 def _prompt(session: AgentSession, event: HookEvent) -> None:
@@ -150,8 +139,8 @@ def _prompt(session: AgentSession, event: HookEvent) -> None:
         return
     is_notification = event.prompt.startswith("<task-notification>")
     row, asked, head = session.row, session.fit(event.prompt), session.git_head
-    changed = _changed_files(session, row, session.until)
-    if row is not None and changed.any and row.card.get(OPEN_TURN):
+    changed = _changed_files(session, row)
+    if row is not None and changed.names and row.card.get(OPEN_TURN):
         _begin_work(session)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
@@ -164,7 +153,7 @@ def _prompt(session: AgentSession, event: HookEvent) -> None:
         if turn.is_running and is_notification:
             return
         if turn.record is None or turn.record.get("status") != COMPLETED:
-            turn.changed(changed.names, changed.unclaimed)
+            turn.changed(changed.names)
         turn.open(session.who, asked, event.text("transcript_path"), head)
 
     opening = None if session.driven else session.opening(" ".join(asked.split())[:_TITLE] or None)
@@ -213,7 +202,7 @@ def _end_turn(
     if row is None:
         return
     changed, words, head = _changed_files(session, row), session.fit(said), session.git_head
-    if changed.any or error is not None:
+    if changed.names or error is not None:
         _begin_work(session)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -222,12 +211,12 @@ def _end_turn(
         changed.put(session, tx, row, changes)
         if error is not None:
             changes.put("error", _ERROR, error)
-        turn.changed(changed.names, changed.unclaimed)
+        turn.changed(changed.names)
         if busy:
             turn.say(words)
         else:
             turn.end(status, words, error, head)
-        if is_quiet and not changed.any and error is None:
+        if is_quiet and not changed.names and error is None:
             return None
         remember_git(head, row, changes)
         return seal
@@ -255,14 +244,14 @@ def _session_end(session: AgentSession, event: HookEvent) -> None:
     row, changed = session.row, _Changed(None, [])
     if row is not None and row.card.get(OPEN_TURN):
         changed = _changed_files(session, row)
-        if changed.any:
+        if changed.names:
             _begin_work(session)
 
     def last(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         turn = _turn(session, tx, row, changes)
         if turn.is_running:
             changed.put(session, tx, row, changes)
-            turn.changed(changed.names, changed.unclaimed)
+            turn.changed(changed.names)
             turn.end(INTERRUPTED)
 
     why = session.fit(event.text("reason")) or "the session ended"

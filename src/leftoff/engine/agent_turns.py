@@ -17,10 +17,9 @@ from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import status_changes
 from leftoff.engine.report_commit import report_in
 from leftoff.engine.run_reader import Reader
-from leftoff.engine.spool import Spool
-from leftoff.engine.tracking import changed_by_others, own_files
+from leftoff.engine.tracking import own_files
 from leftoff.errors import Conflict
-from leftoff.hints import Any, NamedTuple
+from leftoff.hints import Any
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.versions import counts_of
@@ -36,15 +35,7 @@ if TYPE_CHECKING:
 RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
 _MOST_FILES = 200  # names that are stored of a turn; the rest are counted
 _MOST_FAILURES = 20
-_OTHERS = 200  # runs that are read for other sessions that are at work
 _LAST = "\U0010ffff"  # after every key
-
-
-class Unclaimed(NamedTuple):
-    """Files that changed in a turn while so many other sessions were at work, and that no session reported."""
-
-    paths: list[str]
-    others: int
 
 
 class AgentTurn:
@@ -128,28 +119,17 @@ class AgentTurn:
             self.record["said"] = words
             self._changes.put("turn", self.key, self.record)
 
-    def changed(self, paths: list[str], unclaimed: Unclaimed | None = None) -> None:
-        """Add files that were changed in the turn."""
-        if self.record is None:
-            return
-        added = self._add("files", paths)
-        if unclaimed is not None and self._add("unclaimed", unclaimed.paths):
-            self.record["others"] = max(unclaimed.others, self.record.get("others", 0))
-            added = True
-        if added:
-            self._changes.put("turn", self.key, self.record)
-
-    def _add(self, name: str, paths: list[str]) -> bool:
-        """Add paths to a list of the turn, as far as there is room. Return whether any was new."""
-        assert self.record is not None
-        known = self.record.get(name) or []
+    def changed(self, paths: list[str]) -> None:
+        """Add files that were changed in the turn. Those for which there is no room are counted."""
+        known = (self.record or {}).get("files") or []
         fresh = [path for path in dict.fromkeys(paths) if path not in known]
+        if self.record is None or not fresh:
+            return
         room = max(_MOST_FILES - len(known), 0)
-        if fresh[:room]:
-            self.record[name] = [*known, *fresh[:room]]
+        self.record["files"] = [*known, *fresh[:room]]
         if fresh[room:]:
-            self.record[f"more_{name}"] = self.record.get(f"more_{name}", 0) + len(fresh[room:])
-        return bool(fresh)
+            self.record["more_files"] = self.record.get("more_files", 0) + len(fresh[room:])
+        self._changes.put("turn", self.key, self.record)
 
     def failed(self, command: str, error: str) -> None:
         """Add a command that failed in the turn. Of many, the last are stored."""
@@ -203,7 +183,7 @@ def _need_talk(store: Store, row: RunRow, view: View) -> None:
     """Raise ``Conflict`` if a run has anything but talk, or is not completed any more."""
     reader, there = Reader(store, view, row.run, row.run_id), view.run_row(row.run)
     is_talk = not set(reader.collections()) - {"run", "turn", "file", "context"} and all(
-        turn.get("status") == COMPLETED and not any(map(turn.get, ("files", "unclaimed", "failed")))
+        turn.get("status") == COMPLETED and not (turn.get("files") or turn.get("failed"))
         for turn in reader.plain("turn").values()
     )
     if there is None or there.status != "completed" or not is_talk:
@@ -262,73 +242,12 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
 # -- files that changed in a turn, and that no hook event has reported
 
 
-def whose(
-    project: Project, own: str, view: View, row: RunRow, names: list[str], busy: set[str]
-) -> tuple[list[str], Unclaimed | None]:
-    """Return the changed files that are the turn's, and those that another session may have changed.
-
-    The turn's are those that its agent reported, and all if no other session was at work since the turn began. A file
-    that another session reported is neither. ``own``: the session of the turn. ``busy``: sessions that had an event
-    waiting after the files were looked at.
-    """
-    value = Reader(project.store, view, row.run, row.run_id).value("turn", row.card.get(OPEN_TURN) or "")
-    turn = value.plain if value is not None and isinstance(value.plain, dict) else {}
-    began = view.version(row.run, turn["seq"]) if isinstance(turn.get("seq"), int) else None
-    since = began.at if began is not None else row.updated_at
-    doubtful = [name for name in names if name not in (turn.get("files") or ())]
-    others = _turns_of_others(project, view, row, since) if doubtful else []
-    number = len(others) + len(busy - {str(other.get("session")) for other in others} - {own})
-    if not doubtful or not number:
-        return names, None
-    claimed = {path for other in others for path in other.get("files") or ()}
-    claimed |= changed_by_others(view, row.run, doubtful, since).keys()
-    free = [name for name in doubtful if name not in claimed]
-    unclaimed = Unclaimed(free, number) if free else None
-    return [name for name in names if name not in doubtful], unclaimed
-
-
-def _turns_of_others(project: Project, view: View, row: RunRow, since: int) -> list[dict[str, Any]]:
-    """Return the turns of other sessions that are running, or ended after a moment.
-
-    A run without turns is a workflow's. Most often the agent itself has started it in its shell.
-    """
-    found = []
-    for other in view.list_runs({}, _OTHERS):
-        if other.run == row.run or (other.session and other.session == row.session):
-            continue
-        if other.updated_at < since:
-            is_open = other.status in UNFINISHED
-            if not is_open or lease_state(view.lease(other.run), project.at) not in (ALIVE, "unknown"):
-                continue
-        key, turn = _last_turn(Reader(project.store, view, other.run, other.run_id))
-        if turn and turn.get("status") != RUNNING:
-            ended = view.record(other.run, "turn", key)
-            version = view.version(other.run, ended.seq) if ended is not None else None
-            if version is None or version.at < since:
-                continue
-        if turn:
-            found.append(turn)
-    return found
-
-
-def _last_turn(reader: Reader) -> tuple[str, dict[str, Any]]:
-    """Return the key and the record of a run's last turn; both empty if it has none."""
-    key = reader.view.last_key(reader.run, "turn", "", _LAST) or ""
-    value = reader.value("turn", key)
-    return key, value.plain if value is not None and isinstance(value.plain, dict) else {}
-
-
 def add_unreported(
-    project: Project, row: RunRow, turn: dict[str, Any], files: list[dict[str, Any]], seconds: float
+    project: Project, turn: dict[str, Any], files: list[dict[str, Any]], seconds: float
 ) -> None:
-    """Add to the last turn of a run, as it was read, what a shell changed in it: no event has reported that. Nothing is
-    stored. ``files``: those that the run knows. ``seconds``: how long git may take."""
+    """Add to the last turn of a run, as it was read, the files that git calls changed and that no event has reported.
+    Nothing is stored. ``files``: those that the run knows. ``seconds``: how long git may take."""
     known = {about.get("path") for about in files} | own_files(project.store)
     seen, dirty = look_at_files(project.folder, files), uncommitted(project.folder, seconds) or []
     names = [*(path for path in dirty if path not in known), *seen.changed, *seen.gone]
-    busy = Spool(project.store_folder).sessions()
-    own, free = project.store.read(lambda view: whose(project, row.session or "", view, row, names, busy))
-    turn["files"] = list(dict.fromkeys([*(turn.get("files") or ()), *own]))
-    if free is not None:
-        turn["unclaimed"] = list(dict.fromkeys([*(turn.get("unclaimed") or ()), *free.paths]))
-        turn["others"] = free.others
+    turn["files"] = list(dict.fromkeys([*(turn.get("files") or ()), *names]))

@@ -365,18 +365,11 @@ def _outcome(turn: dict[str, Any], health: str) -> str:
 
 
 def _changed_files(turn: dict[str, Any]) -> str:
-    """Name the files that a turn changed, and those that changed in it without a known author."""
-    shown = {}
-    for name in ("files", "unclaimed"):
-        files = [word(path) for path in turn.get(name) or []]
-        more = len(files[_IN_A_LINE:]) + int(turn.get(f"more_{name}") or 0)
-        shown[name] = ", ".join(files[:_IN_A_LINE]) + (f" and {more} more" if more else "")
-    others = int(turn.get("others") or 1)
-    were = f"{others} others were" if others > 1 else "another was"
-    return (f"; changed {shown['files']}" if shown["files"] else "") + (
-        f"; changed while {were} at work, nobody said by whom: {shown['unclaimed']}"
-        if shown["unclaimed"]
-        else ""
+    """Name the files that a turn changed."""
+    files = [word(path) for path in turn.get("files") or []]
+    more = len(files[_IN_A_LINE:]) + int(turn.get("more_files") or 0)
+    return (
+        f"; changed {', '.join(files[:_IN_A_LINE])}" + (f" and {more} more" if more else "") if files else ""
     )
 
 

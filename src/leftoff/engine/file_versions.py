@@ -20,7 +20,6 @@ from leftoff.engine.file_state import (
 )
 from leftoff.engine.find import Target
 from leftoff.engine.git import repository
-from leftoff.engine.history import went_back_to
 from leftoff.engine.project_files import check_path, place, read_at
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
@@ -99,24 +98,14 @@ def manifest(reader: Reader, *collections: str) -> tuple[dict[str, dict[str, Any
     return out, outside
 
 
-def complete_at(view: View, reader: Reader, run: int, seq: int) -> str | None:
+def complete_at(reader: Reader, seq: int) -> str | None:
     """Return the commit of a version that has all dirty files; empty before the first commit, ``None`` if it has not.
 
-    The mark names the version that it was made for: later versions inherit it, and it means nothing there. A rollback
-    equals the version that it went back to.
+    The mark names the version that it was made for: later versions inherit it, and it means nothing there.
     """
-    mark = reader.plain("context").get(MARK)
-    if not isinstance(mark, dict) or mark.get("complete") is not True:
+    mark = reader.record("context", MARK)
+    if mark.get("complete") is not True or mark.get("seq") != seq:
         return None
-    while mark.get("seq") != seq:
-        version = view.version(run, seq)
-        if version is None or version.trigger != "rollback":
-            return None
-        sealed = {one.id: one.seq for one in view.versions(run, sealed=True, before=seq)}
-        before = went_back_to(version, sealed)
-        if before is None:
-            return None
-        seq = before
     head = mark.get("head")
     return head if isinstance(head, str) and head.isalnum() else ""
 
@@ -135,7 +124,7 @@ class FileThen:
     def _find(self, view: View, target: Target) -> tuple[dict[str, Any] | None, str | None]:
         reader = Reader(self.store, view, target.row.run, target.row.run_id, target.seq)
         found = manifest(reader)[0].get(self.path) or reader.plain("artifact").get(self.path)
-        commit = complete_at(view, reader, target.row.run, target.seq)
+        commit = complete_at(reader, target.seq)
         return (found if isinstance(found, dict) else None), commit
 
     def _from_git(self, project: str, commit: str | None) -> dict[str, Any]:

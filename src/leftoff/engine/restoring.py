@@ -69,12 +69,9 @@ from leftoff.engine.report_commit import report_in
 from leftoff.engine.run_reader import Reader, met
 from leftoff.engine.tracking import (
     BEFORE,
-    BY_GIT,
-    WITHHELD,
     FileTracker,
     Found,
     Workspace,
-    changed_by_others,
     dirty_state,
     known_to,
     own_files,
@@ -113,8 +110,8 @@ class PlanEntry:
     changed: bool = False  # what is there was never recorded
     lost: bool = False  # it should be as it was, and cannot be
 
-    def kept(self, why: str, *, lost: bool = True) -> PlanEntry:
-        self.action, self.why, self.lost = KEEP, why, lost
+    def kept(self, why: str) -> PlanEntry:
+        self.action, self.why, self.lost = KEEP, why, True
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -214,16 +211,11 @@ class RestorePlan:
             for key, about in new.plain("context").items()
             if key.startswith(BEFORE) and isinstance(about, dict)
         }
-        turns = [turn for turn in new.plain("turn").values() if isinstance(turn, dict)]
-        claimed = {path for turn in turns for path in turn.get("files") or ()}
-        self.unclaimed = {path for turn in turns for path in turn.get("unclaimed") or ()} - claimed
         self.made = {about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)}
-        known = [*self.then.items(), *self.newest.items()]
-        self.withheld = {path for path, about in known if about.get(WITHHELD) is True}
         dirty = old.plain("context").get(DIRTY)
         self.dirty = dirty if isinstance(dirty, list) else []
-        self.commit = complete_at(view, old, run, seq)
-        self.complete_now = complete_at(view, new, run, newest.seq) is not None
+        self.commit = complete_at(old, seq)
+        self.complete_now = complete_at(new, newest.seq) is not None
         self.blobs = {  # hashes of the content that the store has
             about.get("hash")
             for path, about in (*self.then.items(), *self.first.items())
@@ -249,7 +241,6 @@ class RestorePlan:
                 gone.add(path)
         if self.only is None:
             entries += [PlanEntry(path, KEEP, "it is outside the project") for path in self.outside]
-            self._leave_others(entries)
         self._settle_folders(entries)
         self._mark_changed(entries)
         return entries
@@ -329,7 +320,7 @@ class RestorePlan:
             entry.want = want
         if now.same(want):
             return None
-        if self.redactor.secret_file(path) or path in self.withheld:
+        if self.redactor.secret_file(path):
             return entry.kept("it may hold secrets, which are never copied")
         if now.kind == OTHER or (now.kind == FOLDER and want.kind == ABSENT):
             return entry.kept("there is no file in its place, but something else")
@@ -339,19 +330,6 @@ class RestorePlan:
             copy_of(self.store, self.then.get(path) or self.first.get(path) or {})  # raises if it is lost
             return entry.kept("its content was not kept")
         return entry
-
-    def _leave_others(self, entries: list[PlanEntry]) -> None:
-        """Keep files that another run changed since, or may have, and that this run knows only from git."""
-        doubtful = [
-            e for e in entries if e.action != KEEP and self.newest.get(e.path, BY_GIT).get("by") == "git"
-        ]
-        paths, run = [entry.path for entry in doubtful], self.target.row.run
-        others = self.store.read(lambda view: changed_by_others(view, run, paths, self.at))
-        for entry in doubtful:
-            if entry.path in others:
-                entry.kept(f"run {others[entry.path]} changed it", lost=False)
-            elif entry.path in self.unclaimed:
-                entry.kept("it changed while others were at work here", lost=False)
 
     def _settle_folders(self, entries: list[PlanEntry]) -> None:
         """Keep a folder in the place of a file, and a file in the place of a folder, unless it is deleted anyway."""
@@ -544,15 +522,14 @@ class Restorer:
             discard_new_files(self.project, [entry.path for entry in todo])
         return row
 
-    def _tracker(self, known: dict[str, Any] | None = None, withheld: Collection[str] = ()) -> FileTracker:
+    def _tracker(self, known: dict[str, Any] | None = None) -> FileTracker:
         """Return a tracker without limits: whatever is overwritten is saved."""
-        workspace = Workspace(self.store, self.project, self.redactor, None, self.now())
-        return FileTracker(workspace, known, withheld)
+        return FileTracker(Workspace(self.store, self.project, self.redactor, None, self.now()), known)
 
     def _before(self, row: RunRow, plan: RestorePlan) -> Found:
         """Capture every file that will be touched, and in git every other dirty one."""
         known = known_to(self.store, row)
-        tracker = self._tracker(known, plan.withheld)
+        tracker = self._tracker(known)
         is_whole = plan.repo is not None and plan.commit is not None
         found = dirty_state(tracker, plan.repo) if is_whole and plan.repo is not None else Found([], [])
         captured = {got.key: got for got in found.captured}

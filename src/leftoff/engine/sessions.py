@@ -19,7 +19,7 @@ from leftoff.engine.optimistic_check import Moved, need_unmoved
 from leftoff.engine.report_commit import Reported, report_in
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import LeaseHeld
-from leftoff.hints import Any, Container, NamedTuple
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, Process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
@@ -79,11 +79,10 @@ def told_run(view: View, who: Who) -> RunRow | None:
     return next(iter(planned or rows), None)
 
 
-def offered_run(view: View, branch: str, now: int, without: Container[str | None]) -> RunRow | None:
-    """Return the newest unfinished run of a branch that has something left to do and that nobody works on. ``without``:
-    sessions whose runs are skipped."""
+def offered_run(view: View, branch: str, now: int) -> RunRow | None:
+    """Return the newest unfinished run of a branch that has something left to do and that nobody works on."""
     rows = view.list_runs({"branch": branch, "status": UNFINISHED}, _MOST)
-    return next((row for row in rows if row.session not in without and _is_free(view, row, now)), None)
+    return next((row for row in rows if _is_free(view, row, now)), None)
 
 
 def _is_free(view: View, row: RunRow, now: int) -> bool:

@@ -85,17 +85,6 @@ class Spool:
         os.replace(os.path.join(self.folder, name), path)
         return path
 
-    def sessions(self) -> set[str]:
-        """Return the sessions that have an event waiting: the store does not know all of their work."""
-        found = set[str]()
-        for name in self.names():
-            try:
-                with open(os.path.join(self.folder, name), "rb") as file:
-                    found.add(decode(file.readline())["session"])
-            except (FileNotFoundError, ValueError, KeyError, TypeError):  # recorded meanwhile, or damaged
-                continue
-        return found
-
     def lock(self, patience: float) -> int | None:
         """Take the lock for draining. Return the descriptor that holds it; ``None`` if it was not free in time."""
         if not os.path.isdir(self._store_folder):

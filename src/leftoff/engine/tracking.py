@@ -59,7 +59,6 @@ WITHHELD = "withheld"  # of a record about a file that holds a secret: it is nev
 MARK = "workspace"  # a key of `context`: which version has every dirty file, and of which commit
 BEFORE = "before "  # and a path, a key of `context`: the file as it was before the run first changed it
 BY_GIT = {"by": "git"}  # of a file that is known only because git calls it dirty
-_OTHERS = 200  # runs that are searched for who changed a file
 _STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured", "seen")
 _FOUND = frozenset(("path", "captured_at", WAS, WITHHELD, *_STEADY))  # what capturing finds out
 
@@ -93,7 +92,7 @@ class Captured(NamedTuple):
             changes.put_stored(collection, self.key, blob_stored(self.blob.hash, self.about))
 
 
-def _contents(path: str, fd: int, save: Save | None) -> tuple[dict[str, Any], os.stat_result, BlobRow | None]:
+def _contents(path: str, fd: int, save: Save | None) -> tuple[dict[str, Any], BlobRow | None]:
     """Read a file: return what a record says of its content. ``save``: stores a copy of it."""
     if save is not None:
         row, st, seen = read_steadily(path, save, fd)
@@ -102,7 +101,7 @@ def _contents(path: str, fd: int, save: Save | None) -> tuple[dict[str, Any], os
         (digest, size), st, seen = read_steadily(path, hashed, fd)
     mode, captured = shown_mode(st.st_mode), save is not None
     about = {"hash": f"sha256:{digest.hex()}", "size": size, "mode": mode, "seen": seen, "captured": captured}
-    return about, st, row if captured else None
+    return about, row if captured else None
 
 
 # -- artifacts
@@ -146,13 +145,8 @@ def capture(workspace: Workspace, path: str, *, step: str | None = None, name: s
     fd = open_regular(full, follow=True)
     real = _real_name(workspace, full, fd)
     secret = redactor.in_file(fd)
-    elsewhere = os.path.isabs(real) and not os.path.isabs(shown)
-    if elsewhere and workspace.say is not None:
-        workspace.say(
-            f"leftoff: {shown} leads out of the project, to {real}: it is hashed, but no copy is kept."
-        )
-    withheld = secret or elsewhere or redactor.secret_file(shown) or redactor.secret_file(real)
-    read, _, row = _contents(full, fd, None if withheld else workspace.store.save_blob)
+    withheld = secret or redactor.secret_file(shown) or redactor.secret_file(real)
+    read, row = _contents(full, fd, None if withheld else workspace.store.save_blob)
     name = redactor.name(name) if name else None
     about = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at), **read}
     about["followed"] = True if os.path.islink(full) else None
@@ -179,25 +173,13 @@ def _real_name(workspace: Workspace, full: str, fd: int) -> str:
 
 
 class FileTracker:
-    """Captures files of a project. ``known``: the records that a run has of them.
+    """Captures files of a project. ``known``: the records that a run has of them."""
 
-    ``withheld``: paths that are known to hold a secret, whose value may not be known here. ``until``: nanoseconds; the
-    content of a file that was changed later is not captured.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        known: Mapping[str, Mapping[str, Any]] | None = None,
-        withheld: Collection[str] = (),
-        until: int | None = None,
-    ) -> None:
+    def __init__(self, workspace: Workspace, known: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self.workspace = workspace
         self.project = workspace.folder
         self.save: Save = workspace.store.save_blob
         self.known = known or {}
-        self.withheld = withheld
-        self.until = until
         self._most: int | None = None
         self._left: int | None = None
 
@@ -265,12 +247,9 @@ class FileTracker:
 
     def _file(self, path: str, fd: int, size: int, given: dict[str, Any]) -> Captured:
         redactor = self.workspace.redactor
-        held = path in self.withheld or self.known.get(path, {}).get(WITHHELD) is True
-        secret = held or redactor.in_file(fd)
+        secret = self.known.get(path, {}).get(WITHHELD) is True or redactor.in_file(fd)
         copied = not secret and not redactor.secret_file(path) and self._allows(size)
-        about, st, row = _contents(path, fd, self.save if copied else None)
-        if self.until is not None and st.st_ctime_ns > self.until:
-            return self.unread(path, **given)
+        about, row = _contents(path, fd, self.save if copied else None)
         return self._made(path, {**given, **about, WITHHELD: secret or None}, row)
 
     def deleted(self, path: str, **given: Any) -> Captured:
@@ -398,32 +377,10 @@ def _known_files(reader: Reader) -> dict[str, dict[str, Any]]:
     return {key: about for key, about in reader.plain("file").items() if isinstance(about, dict)}
 
 
-def _withheld_outputs(store: Store, row: RunRow | None) -> set[str]:
-    """Return the outputs of steps that hold a secret of the workflow."""
-    if row is None:
-        return set()
-    found = store.read(lambda view: Reader(store, view, row.run, row.run_id).plain("artifact").values())
-    return {about["path"] for about in found if isinstance(about, dict) and about.get(WITHHELD) is True}
-
-
 def own_files(store: Store) -> frozenset[str]:
     """Return the files of the project that leftoff writes for a protocol: a change of one is not work of the run."""
     follower = getattr(store, "follower", None)
     return follower.own_files() if follower is not None else frozenset()
-
-
-def changed_by_others(view: View, run: int, paths: list[str], since: int) -> dict[str, str]:
-    """Return, by path, the other runs that recorded a first change of these files since then."""
-    out: dict[str, str] = {}
-    for row in view.list_runs({}, _OTHERS) if paths else []:
-        if row.run == run or row.updated_at < since:
-            continue
-        for path in paths:
-            found = view.record(row.run, "context", BEFORE + path)
-            version = view.version(row.run, found.seq) if found is not None else None
-            if version is not None and version.at >= since:
-                out[path] = row.run_id
-    return out
 
 
 # -- looking
@@ -441,7 +398,7 @@ def capture_paths(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
     if not paths:
         return Found([], [])
     store, repo = workspace.store, repository(workspace.folder)
-    tracker = FileTracker(workspace, known_to(store, row), _withheld_outputs(store, row))
+    tracker = FileTracker(workspace, known_to(store, row))
     tracker.limit(about for path, about in tracker.known.items() if path not in paths)
     dirty = {one.path: one for one in repo.dirty(paths)} if repo is not None else {}
     commit = repo.head if repo is not None else None
@@ -455,13 +412,13 @@ def capture_paths(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
     return Found(out, [])
 
 
-def look_at_git(workspace: Workspace, row: RunRow | None, until: int | None = None) -> Found:
+def look_at_git(workspace: Workspace, row: RunRow | None) -> Found:
     """Capture all dirty files, for the next checkpoint of a run, which may not have begun; raise ``NotFound`` outside
-    of a repository. ``until``: the content of what was changed later, in nanoseconds, is left out."""
+    of a repository."""
     store, repo = workspace.store, repository(workspace.folder)
     if repo is None:
         raise NotFound("This is not a git repository.", hint="Name the files: leftoff track PATH…")
-    tracker = FileTracker(workspace, known_to(store, row), _withheld_outputs(store, row), until)
+    tracker = FileTracker(workspace, known_to(store, row))
     tracker.limit(about for about in tracker.known.values() if about.get("by") != "git")
     return dirty_state(tracker, repo)
 
@@ -595,10 +552,6 @@ def store_first(workspace: Workspace, row: RunRow | None, peeked: list[Peeked]) 
     store = workspace.store
     known = known_to(store, row, [one.path for one in peeked])
     fresh = [one for one in peeked if one.path not in known or _is_later(known[one.path], one.about)]
-    withheld = _withheld_outputs(store, row) if fresh else ()
-    for number, one in enumerate(fresh):
-        if one.path in withheld:
-            fresh[number] = one._replace(about={**one.about, "captured": False}, data=None)
 
     def work(save: Save) -> list[Captured]:
         rows = [save([one.data]) if one.data is not None else None for one in fresh]
@@ -631,7 +584,7 @@ def _is_later(about: dict[str, Any], than: dict[str, Any]) -> bool:
 def capture_edits(workspace: Workspace, row: RunRow | None, paths: list[str]) -> list[Captured]:
     """Capture the files as they are now, and what became of them."""
     store = workspace.store
-    tracker = FileTracker(workspace, known_to(store, row, paths), _withheld_outputs(store, row))
+    tracker = FileTracker(workspace, known_to(store, row, paths))
     tracker.limit()
     out = []
     for path in paths:
@@ -648,11 +601,8 @@ def is_news(reader: Reader, got: Captured) -> bool:
     return known is None or not recorded(known.plain).same(recorded(got.about))
 
 
-def changed_in_turn(workspace: Workspace, row: RunRow | None, until: int | None) -> Found | None:
-    """Capture all that git calls dirty; outside of a repository, what changed of the files that the run knows.
-
-    ``until``: what was changed later, in nanoseconds, is left out.
-    """
+def changed_in_turn(workspace: Workspace, row: RunRow | None) -> Found | None:
+    """Capture all that git calls dirty; outside of a repository, what changed of the files that the run knows."""
     if repository(workspace.folder) is not None:
-        return look_at_git(workspace, row, until)
+        return look_at_git(workspace, row)
     return _look_at_known(workspace, row) if row is not None else None

@@ -94,7 +94,7 @@ def brief_of(project: Project, found: Target, room: int | None = None, seconds: 
     about = _document(project, found, WHOLE)
     if found.version is None and not source and was_cut_off(about):
         turns = about["records"]["turn"]
-        add_unreported(project, found.row, turns[max(turns)], about["files"], seconds)
+        add_unreported(project, turns[max(turns)], about["files"], seconds)
     return fit_parts(brief_parts(about, project.now, project.folder, source), room or LIMIT)
 
 
