@@ -232,18 +232,6 @@ class Odd:
         return "<an hour of work>"
 
 
-def odd(number: int = 0) -> Odd:
-    return Odd()
-
-
-def test_an_annotation_tells_before_the_work_begins(run: leftoff.Run) -> None:
-    with pytest.raises(leftoff.Usage, match="returns a Odd, which cannot be recorded"):
-        run.do("a", odd)
-    with pytest.raises(leftoff.Usage, match="returns a Odd"):
-        run.map(odd, [1])
-    assert {} == run.steps
-
-
 def test_a_durable_function_loses_nothing_either(store: leftoff.Store) -> None:
     """What it returned is kept as text beside the error, with where it was."""
 

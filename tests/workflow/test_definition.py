@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from leftoff.errors import BadDefinition, NotFound
-from leftoff.workflow.definition import Approval, Foreach, Requires, Retries, Step, Workflow
+from leftoff.workflow.definition import Approval, Foreach, Requires, Step, Workflow
+from leftoff.workflow.durations import Retries
 from leftoff.workflow.parse_definition import load, parse, review
 
 STORY = """\

@@ -156,7 +156,7 @@ CASES = {
     ),
     "bad duration": (
         "steps:\n  - id: a\n    run: b\n    timeout: 5 minutes\n",
-        "4:14: timeout: `5 minutes` is not a duration. Did you mean `5m`?",
+        "4:14: timeout: `5 minutes` is not a duration. A duration is like 500ms",
     ),
     "worse duration": (
         "steps: [{id: a, run: b, timeout: soon}]\n",

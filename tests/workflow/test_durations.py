@@ -42,16 +42,6 @@ def test_what_is_none(text: str) -> None:
         durations.seconds(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [("5 minutes", "5m"), ("7 days", "7d"), ("1 sec", "1s"), ("2hours", "2h"), ("1 hour", "1h"), ("30 MIN", "30m"),
-     ("3 weeks", "3w"), ("9 msecs", "9ms"), ("5 mintues", ""), ("soon", ""), ("5 m", ""), ("2 hrs", "2h")],
-)  # fmt: skip
-def test_what_was_meant(text: str, wanted: str) -> None:
-    """Words for units are understood well enough to say how they are written."""
-    assert wanted == durations.meant(text)
-
-
 def test_a_hundred_years_are_enough() -> None:
     """A length that no clock could be asked for is refused."""
     with pytest.raises(ValueError, match="hundred years"):

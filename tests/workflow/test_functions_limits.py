@@ -12,7 +12,8 @@ import pytest
 
 import leftoff
 from leftoff.python import durable_running as running
-from leftoff.python.durable import RetryPolicy, retry_policy
+from leftoff.python.durable import retry_policy
+from leftoff.workflow.durations import Retries
 from tests.seams import SEAMS
 from tests.workflow.driving import PATIENCE, until
 from tests.workflow.functions import Calls, calls, lines, program, start_program, statuses, store
@@ -52,7 +53,7 @@ def test_how_long_to_wait() -> None:
     assert (2, 1.0, 2.0, True) == tuple(
         getattr(retry_policy(2), word) for word in ("max", "backoff", "factor", "jitter")
     )
-    assert isinstance(retry_policy(0), RetryPolicy)
+    assert isinstance(retry_policy(0), Retries)
 
 
 def test_a_failed_attempt_is_repeated(store: leftoff.Store, calls: Calls, pauses: list[float]) -> None:

@@ -7,7 +7,7 @@ import decimal
 import pathlib
 import uuid
 import zoneinfo
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -219,53 +219,6 @@ def test_an_argument_that_cannot_be_kept_is_named(store: leftoff.Store) -> None:
     assert {"url": "a"} == store.get("r").steps["1-fetch"]["args"]
 
 
-def fine() -> list[Any]:
-    """Return types that are, or may be, kept."""
-    return [
-        int, None, dict, list[str], dict[str, kept.Page], kept.Page, kept.Struct, kept.Attrs, kept.Model, kept.Colour,
-        kept.Point, kept.Row, tuple[int, ...], set[bytes], OPTIONAL[dt.date], kept.Page | None, pathlib.Path, Any,
-        Mapping[str, int], Sequence[int], Iterable[int], object, "NotYetDefined", "list[kept.Page]", Exception,
-        decimal.Decimal,
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("annotation", fine(), ids=str)
-def test_return_types_that_may_be_kept(annotation: Any) -> None:
-    """Only what is certain is refused: a class that others derive from may stand for one that is kept."""
-
-    def work() -> Any: ...
-
-    work.__annotations__["return"] = annotation
-    leftoff.step(work)
-
-
-@pytest.mark.parametrize(
-    ("annotation", "said"),
-    [
-        (kept.Opaque, "a Opaque"),
-        (list[kept.Opaque], "a Opaque"),
-        (dict[str, tuple[int, kept.Opaque]], "a Opaque"),
-        (kept.Opaque | None, "a Opaque"),
-        (OPTIONAL[kept.Opaque], "a Opaque"),
-        ("kept.Opaque", "a Opaque"),
-        (Iterator[int], "a Iterator"),
-        (AsyncIterator[int], "a AsyncIterator"),
-        (Callable[[], int], "a Callable"),
-        (memoryview, "a memoryview"),
-        (type(there_and_back), "a function"),
-    ],
-    ids=str,
-)
-def test_return_types_that_cannot_be_kept(annotation: Any, said: str) -> None:
-    """They are refused where the step is defined, before any work."""
-
-    def work() -> Any: ...
-
-    work.__annotations__["return"] = annotation
-    with pytest.raises(leftoff.Usage, match=f"Step work returns {said}, which cannot be recorded"):
-        leftoff.step(work)
-
-
 @pytest.fixture
 def registered() -> Iterator[None]:
     """Registrations end with the test."""
@@ -286,12 +239,6 @@ def test_registered_types(registered: None) -> None:
         kept.Opaque(5), "value"
     )
     assert [kept.Opaque(5)] == there_and_back([kept.Opaque(5)])
-    leftoff.step(lambda: kept.Opaque(1), name="made").plain()
-
-    def work() -> kept.Opaque:
-        return kept.Opaque(1)
-
-    assert "work" == leftoff.step(work).name
 
 
 def test_registering_needs_both_ways(registered: None) -> None:

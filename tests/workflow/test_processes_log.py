@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,8 +16,8 @@ from hypothesis import strategies as st
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.settings import Settings
 from leftoff.workflow.attempt_folder import AttemptFolder
-from leftoff.workflow.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, StepLog
-from tests.workflow.desk import Desk, desk_in, driver, nothing_left, wait_for
+from leftoff.workflow.redacting_stream import CONTEXT, LONGEST, Censor, StepLog
+from tests.workflow.desk import Desk, desk_in, driver, nothing_left
 
 BUILT_IN = Redactor()
 TOKEN = "ghp_" + "a1B2" * 9
@@ -38,19 +37,15 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
-Pieces = list[bytes | None]
-
-
 def through(
-    pieces: Pieces, secrets: list[bytes] | None = None, redactor: Redactor | ByLine | None = BUILT_IN
+    pieces: list[bytes], secrets: list[bytes] | None = None, redactor: Redactor | None = BUILT_IN
 ) -> bytes:
-    """What comes out of a censor that is fed with pieces; None among them is a pause."""
+    """What comes out of a censor that is fed with pieces."""
     censor = Censor(redactor, secrets or [])
-    out = [censor.pause() if piece is None else censor.feed(piece) for piece in pieces]
-    return b"".join([*out, censor.end()])
+    return b"".join([*map(censor.feed, pieces), censor.end()])
 
 
-def cut(data: bytes, at: list[int]) -> Pieces:
+def cut(data: bytes, at: list[int]) -> list[bytes]:
     places = sorted({place % (len(data) + 1) for place in at} | {0, len(data)})
     return [data[a:b] for a, b in pairwise(places)]
 
@@ -76,15 +71,6 @@ def test_pieces_do_not_matter(lines: list[bytes], at: list[int]) -> None:
     assert through([data], secrets) == through(cut(data, at), secrets)
 
 
-@given(LINES, st.lists(st.integers(0, 10_000), max_size=10))
-def test_pauses_lose_nothing(lines: list[bytes], at: list[int]) -> None:
-    """Where nothing is secret, pausing anywhere changes nothing; a known secret is not shown in any case."""
-    data = b"\n".join(lines)
-    paused: Pieces = [piece for part in cut(data, at) for piece in (part, None)]
-    assert data == through(paused, redactor=None)
-    assert b"s3cr3t-value" not in through(paused, [b"s3cr3t-value"])
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 3 * LONGEST), st.integers(500, 5 * LONGEST))
 def test_a_secret_anywhere_in_an_endless_line(before: int, chunk: int) -> None:
@@ -107,43 +93,16 @@ def test_what_is_not_utf8_passes() -> None:
     assert b"\xff password=[redacted]\n\xff" == through([b"\xff password=swordfish-9\n\xff"])
 
 
-def test_a_secret_that_comes_in_two_parts() -> None:
-    """What may be the beginning of a known secret is not shown before it is clear that it is none."""
-    assert b"a [redacted]b" == through([b"a s3c", None, b"r3t-va", None, b"lueb"], [b"s3cr3t-value"])
-    censor = Censor(Redactor(), [b"s3cr3t-value"])
-    assert (b"", b"a ") == (censor.feed(b"a s3c"), censor.pause())
-    assert b"s3c-other\n" == censor.feed(b"-other\n")
-
-
-def test_a_value_that_comes_after_its_name_was_shown() -> None:
-    """A prompt is shown at once, and what is typed behind it is still masked."""
-    censor = Censor(Redactor(), [])
-    assert (b"", b"password: ") == (censor.feed(b"password: "), censor.pause())
-    assert b"[redacted]\n" == censor.feed(b"swordfish-9\n")
-
-
-def test_pending() -> None:
-    """There is something to show of an unfinished line until it was looked at."""
-    censor = Censor(Redactor(), [])
-    assert not censor.pending
-    censor.feed(b"abc")
-    assert censor.pending
-    censor.pause()
-    assert not censor.pending
-
-
 @given(st.lists(st.integers(0, 10_000), max_size=10), st.booleans())
 def test_a_private_key_over_many_lines(at: list[int], stamped: bool) -> None:
     """No line of it is shown, wherever it is cut, also with a time before each line; what follows it is."""
     stamp = "12:00:01 " if stamped else ""
     data = "\n".join(["before", *(stamp + line for line in KEY), "after", ""]).encode()
-    paused: Pieces = [piece for part in cut(data, at) for piece in (part, None)]
-    lines: Pieces = [part + b"\n" for part in data.splitlines()]
+    lines = [part + b"\n" for part in data.splitlines()]
     for pieces in (cut(data, at), lines):
         out = through(pieces)
         assert (b"before\n" in out, b"after\n" in out) == (True, True)
         assert b"MIIE" not in out
-    assert b"MIIE" * 2 not in through(paused).replace(b"\n", b"")
 
 
 def test_talk_about_keys_is_shown() -> None:
@@ -164,7 +123,7 @@ def test_secrets_of_several_lines() -> None:
 
 def test_patterns_of_the_project_see_lines() -> None:
     """A pattern with a beginning and an end means those of a line."""
-    redactor = ByLine(Redactor(patterns=[r"^pin \d+$"]))
+    redactor = Redactor(patterns=[r"^pin \d+$"])
     data = b"a\npin 1234\n" + b"x" * 5000 + b"\npin 99 no\npin 99\n"
     expected = data.replace(b"pin 1234\n", b"[redacted]\n").replace(b"pin 99\n", b"[redacted]\n")
     assert expected == through([data], redactor=redactor)
@@ -214,15 +173,6 @@ def test_redaction_is_the_projects(tmp_path: Path) -> None:
                 assert f"{expected}\n" == desk.sh(f"echo {words}", cwd="/")[1]
             finally:
                 desk.close()
-
-
-def test_an_unfinished_line_is_shown_in_time(desk: Desk) -> None:
-    """A prompt without a newline is in the log a little later, while the command still waits."""
-    token = desk.go("/bin/sh", "-c", "printf 'Continue? '; while [ ! -e on ]; do sleep 0.02; done; echo yes")
-    wait_for(lambda: desk.log(token) == "Continue? ", "the prompt is in the log")
-    Path(desk.store, "on").touch()
-    desk.end(token)
-    assert "Continue? yes\n" == desk.log(token)
 
 
 def test_much_output_in_little_memory(alone: None, tmp_path: Path) -> None:
@@ -300,22 +250,3 @@ def test_what_cannot_be_redacted_is_withheld(tmp_path: Path) -> None:
     shown = (tmp_path / "log").read_text()
     assert "secret" not in shown
     assert "it could not be redacted: RecursionError" in shown
-
-
-def test_a_line_is_due(tmp_path: Path) -> None:
-    """An unfinished line is due a second after it came; more of it does not put that off, its end does."""
-    log = StepLog(str(tmp_path / "log"), None, [])
-    assert log.due is None
-    log.add(b"a")
-    first = log.due
-    assert first is not None
-    assert first <= time.monotonic() + 1.0
-    log.add(b"b")
-    assert first == log.due
-    log.add(b"c\n")
-    assert log.due is None
-    log.add(b"d")
-    log.flush()
-    assert log.due is None
-    assert "abc\nd" == (tmp_path / "log").read_text()
-    log.close()

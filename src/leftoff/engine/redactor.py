@@ -625,7 +625,7 @@ class Redactor:
             import re
 
             try:
-                self._own = [re.compile(source) for source in self._patterns]
+                self._own = [re.compile(source, re.MULTILINE) for source in self._patterns]
             except re.error as error:
                 from leftoff.errors import Invalid
 

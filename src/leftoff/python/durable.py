@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ca
 from leftoff.errors import Usage
 from leftoff.python.arguments import Signature, encode_arguments
 from leftoff.python.replay import IN_STEP, Scope, current, flows, needs_key, stray_scope
-from leftoff.python.values import check_return
-from leftoff.workflow.durations import seconds
+from leftoff.workflow.durations import Retries, seconds
 
 if TYPE_CHECKING:
     from leftoff.python.durable_running import Handle, TaskHandle
@@ -25,32 +24,6 @@ AT_A_TIME = 4
 _COROUTINE, _GENERATORS = 0x80, 0x20 | 0x200  # among the flags of a code object
 
 _RETRIES = "retries=3, or retries={'max': 3, 'backoff': '2s', 'factor': 2, 'jitter': True}"
-_WORDS = ("max", "backoff", "factor", "jitter")
-LONGEST = 3600.0  # seconds between two attempts, whatever the factor
-
-
-class RetryPolicy:
-    """How often a failed attempt is repeated, and the pause before: backoff, then factor times as long each time."""
-
-    __slots__ = ("backoff", "factor", "jitter", "max")
-
-    def __init__(self, max: int = 0, backoff: float = 1.0, factor: float = 2.0, jitter: bool = True) -> None:
-        self.max = max
-        self.backoff = backoff
-        self.factor = factor
-        self.jitter = jitter
-
-    def pause(self, failed: int) -> float:
-        """Return the seconds to wait after so many failures. With jitter it is between half of that and all of it."""
-        try:
-            length = min(self.backoff * self.factor ** (failed - 1), LONGEST)
-        except OverflowError:
-            length = LONGEST
-        if not self.jitter:
-            return length
-        from random import random
-
-        return length * (0.5 + random() / 2)
 
 
 def duration(value: Any, what: str) -> float:
@@ -66,11 +39,11 @@ def duration(value: Any, what: str) -> float:
     raise Usage(f"{problem}.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
 
 
-def retry_policy(value: Any) -> RetryPolicy:
-    if isinstance(value, RetryPolicy):
+def retry_policy(value: Any) -> Retries:
+    if isinstance(value, Retries):
         return value
     given = value if isinstance(value, dict) else {"max": value}
-    unknown = [word for word in given if word not in _WORDS]
+    unknown = [word for word in given if word not in Retries._fields]
     if unknown:
         raise Usage(f"retries has no {unknown[0]!r}.", hint=_RETRIES)
     most, factor = given.get("max", 0), given.get("factor", 2.0)
@@ -79,7 +52,7 @@ def retry_policy(value: Any) -> RetryPolicy:
     if not isinstance(factor, (int, float)) or isinstance(factor, bool) or factor < 1:
         raise Usage(f"retries: the factor {factor!r} must be a number of 1 or more.", hint=_RETRIES)
     backoff = duration(given.get("backoff", 1.0), "backoff")
-    return RetryPolicy(most, backoff, float(factor), bool(given.get("jitter", True)))
+    return Retries(most, backoff, float(factor), bool(given.get("jitter", True)))
 
 
 class Options:
@@ -398,7 +371,6 @@ def step(function: Any = None, *, name: str | None = None, **options: Any) -> An
     made: Any = (AsyncStepFunction if _is_async(function) else StepFunction)(function, settings)
     if isinstance(settings.key, str) and not made.signature.names(settings.key):
         raise Usage(f"{settings.name} has no parameter {settings.key!r} to be its key.", hint='key="url"')
-    check_return(function, settings.name)
     return made
 
 

@@ -39,24 +39,31 @@ R = TypeVar("R")
 
 
 # -- one call
+#
+# A call of a plain function and one of a coroutine function take the same course, which is written as a coroutine. For
+# a plain function it never waits, so that `_plainly` runs it to its end.
+
+
+def _plainly(course: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that awaits nothing that waits."""
+    try:
+        course.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a plain function cannot wait")
 
 
 def make_call(call: Call) -> Any:
     """Make a call whose identity is known. Return its value, or a coroutine that gives it."""
-    if call.function.is_async:
-        return _make_async(call)
+    return _make(call) if call.function.is_async else _plainly(_make(call))
+
+
+async def _make(call: Call) -> Any:
     found = call.recorded()
     if found is not MISSING:
         return found
-    return _group(call) if call.function.is_group else _attempts(call)
-
-
-async def _make_async(call: Call) -> Any:
-    found = call.recorded()
-    if found is not MISSING:
-        return found
-    body = _group_async(call) if call.function.is_group else _attempts_async(call)
-    if call.scope.own():
+    body = _group(call) if call.function.is_group else _attempts(call)
+    if not call.function.is_async or call.scope.own():
         return await body
     # Another task makes the call. The scope does not end before it.
     from asyncio import get_running_loop
@@ -71,60 +78,44 @@ async def _make_async(call: Call) -> Any:
             done.set_result(None)
 
 
-def _attempts(call: Call) -> Any:
+async def _attempts(call: Call) -> Any:
     """Call the function of a step until it succeeds or has no attempt left."""
     while True:
         call.begin()
         try:
-            value = _invoke(call)
+            value = await _invoke(call)
         except BaseException as error:
             pause = call.pause_after(error)
         else:
             return call.succeed(value)
-        time.sleep(pause)
+        if call.function.is_async:
+            from asyncio import sleep
 
-
-async def _attempts_async(call: Call) -> Any:
-    from asyncio import sleep
-
-    while True:
-        call.begin()
-        try:
-            value = await _invoke_async(call)
-        except BaseException as error:
-            pause = call.pause_after(error)
+            await sleep(pause)
         else:
-            return call.succeed(value)
-        await sleep(pause)
+            time.sleep(pause)
 
 
-def _invoke(call: Call) -> Any:
+async def _invoke(call: Call) -> Any:
     """Call the function. The calls that it makes in turn are part of the step."""
-    flow, timeout = call.scope.flow, call.function.settings.timeout
-    busy = flow.busy
-    if flow.root.thread == get_ident():
-        flow.busy = True
+    flow, function, timeout = call.scope.flow, call.function, call.function.settings.timeout
+    blocks = not function.is_async and not flow.busy and flow.root.thread == get_ident()
     token, log = current.set(IN_STEP), call.open_log()
+    flow.busy = flow.busy or blocks
     try:
         if timeout is None:
-            return call.function.plain(*call.args, **call.named)
-        return _timed(call, timeout)
+            return await _value_of(function, call.args, call.named)
+        return await _timed_async(call, timeout) if function.is_async else _timed(call, timeout)
     finally:
         log.leave()
         leave(token)
-        flow.busy = busy
+        if blocks:
+            flow.busy = False
 
 
-async def _invoke_async(call: Call) -> Any:
-    timeout = call.function.settings.timeout
-    token, log = current.set(IN_STEP), call.open_log()
-    try:
-        if timeout is None:
-            return await call.function.plain(*call.args, **call.named)
-        return await _timed_async(call, timeout)
-    finally:
-        log.leave()
-        leave(token)
+async def _value_of(function: Durable[..., Any], args: Iterable[Any], named: dict[str, Any]) -> Any:
+    value = function.plain(*args, **named)
+    return await value if function.is_async else value
 
 
 def _timed(call: Call, timeout: float) -> Any:
@@ -159,59 +150,36 @@ def _out_of_time(call: Call, timeout: float, more: str = "") -> StepTimeout:
 
 def execute_run(request: Request) -> Any:
     """Execute a workflow from its first line, or return a coroutine that does. Finished steps are replayed."""
-    if request.function.is_async:
-        return _execute_async(request)
+    return _execute(request) if request.function.is_async else _plainly(_execute(request))
+
+
+async def _execute(request: Request) -> Any:
     opened = open_durable_run(request)
     if isinstance(opened, Finished):
         return opened.value
     with _driving(opened) as root:
-        return _returned(opened, _call_in(root, opened.function, opened.args, opened.named))
+        value = await _call_in(root, opened.function, opened.args, opened.named)
+        flow, result = opened.flow, encode_value(value, f"the result of {opened.function.name}")
+        return decode_value(flow.finish(result), f"The result of run {flow.run.id}")
 
 
-async def _execute_async(request: Request) -> Any:
-    opened = open_durable_run(request)
-    if isinstance(opened, Finished):
-        return opened.value
-    with _driving(opened) as root:
-        return _returned(opened, await _call_in_async(root, opened.function, opened.args, opened.named))
-
-
-def _group(call: Call) -> Any:
+async def _group(call: Call) -> Any:
     """Make the call of a workflow inside a workflow. Its calls are a sequence of their own, below it."""
     with _inside(call) as scope:
-        value = _call_in(scope, call.function, call.args, call.named)
+        value = await _call_in(scope, call.function, call.args, call.named)
     return call.succeed(value)
 
 
-async def _group_async(call: Call) -> Any:
-    with _inside(call) as scope:
-        value = await _call_in_async(scope, call.function, call.args, call.named)
-    return call.succeed(value)
-
-
-def _call_in(scope: Scope, function: Durable[..., Any], args: Iterable[Any], named: dict[str, Any]) -> Any:
-    """Call a workflow's function, and wait for the calls that it deferred."""
-    try:
-        value = function.plain(*args, **named)
-        scope.close()
-        return value
-    except BaseException as error:
-        scope.leave(error)
-        raise
-
-
-async def _call_in_async(
+async def _call_in(
     scope: Scope, function: Durable[..., Any], args: Iterable[Any], named: dict[str, Any]
 ) -> Any:
+    """Call a workflow's function, and wait for the calls that it deferred."""
     try:
-        value = await function.plain(*args, **named)
-        await scope.close_async()
+        value = await _value_of(function, args, named)
+        await scope.close(function.is_async)
         return value
-    except Exception:
-        await scope.leave_async()
-        raise
-    except BaseException:
-        scope.cancel()
+    except BaseException as error:
+        await scope.leave(error, function.is_async)
         raise
 
 
@@ -246,11 +214,6 @@ def _driving(opened: Opened) -> Iterator[Scope]:
             raise
         finally:
             leave(token)
-
-
-def _returned(opened: Opened, value: Any) -> Any:
-    flow, result = opened.flow, encode_value(value, f"the result of {opened.function.name}")
-    return decode_value(flow.finish(result), f"The result of run {flow.run.id}")
 
 
 # -- threads

@@ -112,35 +112,30 @@ class Scope:
     def keyed_path(self, name: str, key: str) -> str:
         return f"{self.prefix}{quote_part(name)}[{quote_part(key)}]"
 
-    def close(self) -> None:
+    async def close(self, in_tasks: bool) -> None:
         """Wait for the deferred calls: the function returned. Raise an error that the function has not looked at."""
-        for handle in self.handles:
-            handle.wait()
+        await self._settle(in_tasks)
         for handle in self.handles:
             handle.check()
         self.flow.ended(self)
 
-    def leave(self, error: BaseException) -> None:
+    async def leave(self, error: BaseException, in_tasks: bool) -> None:
         """Begin no more deferred calls: the function raised. Those that run end first, unless it was interrupted."""
         if self.crew is not None:
             self.crew.stop()
-            if isinstance(error, Exception):
-                for handle in self.handles:
-                    handle.wait()
+        if isinstance(error, Exception):
+            await self._settle(in_tasks)
+        else:
+            for handle in self.handles:
+                handle.cancel()
 
-    async def close_async(self) -> None:
-        """Do what ``close`` does, for coroutines."""
-        await self._settle()
-        self.close()
-
-    async def leave_async(self) -> None:
-        """Do what ``leave`` does, for coroutines."""
-        if self.crew is not None:
-            self.crew.stop()
-        await self._settle()
-
-    async def _settle(self) -> None:
-        """Wait for the calls that other tasks make, such as those that ``gather`` leaves when one of them fails."""
+    async def _settle(self, in_tasks: bool) -> None:
+        """Wait for deferred calls, and in a coroutine for those that other tasks make: ``gather`` leaves some when one
+        of them fails."""
+        if not in_tasks:
+            for handle in self.handles:
+                handle.wait()
+            return
         import asyncio
 
         if self.crew is not None:
@@ -148,10 +143,6 @@ class Scope:
                 await asyncio.to_thread(handle.wait)
         while waited := [*self.others, *(handle.task for handle in self.handles if not handle.done())]:
             await asyncio.wait(waited)
-
-    def cancel(self) -> None:
-        for handle in self.handles:
-            handle.cancel()
 
 
 def stray_scope() -> Scope | None:

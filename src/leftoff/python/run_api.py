@@ -33,7 +33,7 @@ from leftoff.model.words import UNFINISHED
 from leftoff.python.item_steps import Each, ItemMap, found_items
 from leftoff.python.run_buffer import Heartbeat, RunBuffer
 from leftoff.python.run_steps import RunSteps, StepVerbs
-from leftoff.python.values import check_return, restored
+from leftoff.python.values import restored
 from leftoff.store.base import Store as StoreOfRuns
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
@@ -376,7 +376,6 @@ class Run(StepVerbs, RunView):
         from inspect import iscoroutinefunction
 
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
-        check_return(fn, path)
         found = list(found_items(self._steps, path, list(items), key, again, fn))
         mapping = ItemMap(self._steps, path, found, keep_going=keep_going, again=again)
         if iscoroutinefunction(fn):

@@ -28,7 +28,7 @@ from leftoff.model.ids import check_step, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 from leftoff.python.arguments import Given, call_facts, given_arguments, other_arguments
 from leftoff.python.run_buffer import Entry, Record, RunBuffer
-from leftoff.python.values import check_return, decode_value, encode_value
+from leftoff.python.values import decode_value, encode_value
 
 T = TypeVar("T")
 NO_ARGUMENTS = call_facts({}, None)
@@ -370,10 +370,6 @@ class StepVerbs:
         if args or named or isinstance(fn, partial):
             given = given_arguments(fn, args, named, steps.buffer.redactor)
         if again or not steps.finished(path, given):
-            if getattr(
-                fn, "__annotations__", None
-            ):  # a result that cannot be recorded is refused before the work
-                check_return(fn, path)
             with Step(steps, check_step(path), again=again, given=given) as step:
                 step.result = fn(*args, **named)
         return steps.result(path)  # type: ignore[no-any-return]

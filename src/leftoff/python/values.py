@@ -8,7 +8,7 @@ Nothing is pickled, and reading a record runs no constructor of the user's class
 
 from __future__ import annotations
 
-from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported, Usage
+from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
 from leftoff.hints import Any
 from leftoff.model.changes import TYPE, Encoded, is_typed
 from leftoff.model.codec import MAX_DEPTH, text
@@ -30,7 +30,6 @@ from leftoff.python.value_kinds import (
     Members,
     Pairs,
     kind_named,
-    kind_of,
     kind_to_write,
 )
 
@@ -179,59 +178,3 @@ def decode_value(value: Any, where: str) -> Any:
         raise Unsupported(
             f"{where} cannot be made a {name} again: {type(error).__name__}: {error}", hint=HINT
         ) from error
-
-
-# -- annotated return types, which are checked before a step begins and not after an hour's work
-
-_NEVER = frozenset(
-    "Iterator AsyncIterator Generator AsyncGenerator Coroutine Awaitable Callable AsyncIterable".split()
-)
-_ANNOTATION_DEPTH = 10
-
-
-def check_return(function: Any, name: str) -> None:
-    """Refuse a step whose function is annotated to return a value that certainly cannot be recorded.
-
-    Annotations that do not evaluate yet, type variables, protocols, abstract classes and classes with subclasses may
-    all stand for a value that can be recorded. They are accepted.
-    """
-    annotations = getattr(function, "__annotations__", None)
-    if not annotations:
-        return
-    try:
-        annotation = annotations.get("return")
-        if isinstance(annotation, str):  # the program's own text, as typing.get_type_hints does
-            annotation = eval(annotation, function.__globals__)
-    except Exception:  # a name that is defined later
-        return
-    refused = _refused(annotation, _ANNOTATION_DEPTH) if annotation is not None else None
-    if refused is not None:
-        raise Usage(
-            f"Step {name} returns {refused}, which cannot be recorded.",
-            hint="Return JSON, a dataclass, a struct, an attrs class or a pydantic model; or say first "
-            "how it is recorded: leftoff.register(cls, encode, decode).",
-        )
-
-
-def _refused(annotation: Any, depth: int) -> str | None:
-    """Return the name of the first part of an annotation that certainly cannot be recorded."""
-    origin: Any = getattr(annotation, "__origin__", None)
-    if depth == 0:
-        return None
-    if getattr(origin, "__name__", None) in _NEVER:
-        return f"a {origin.__name__}"
-    union = type(annotation).__name__ in ("UnionType", "Union") or getattr(origin, "_name", None) == "Union"
-    if union or origin in (list, dict, tuple, set, frozenset):
-        return next(filter(None, (_refused(part, depth - 1) for part in annotation.__args__)), None)
-    return f"a {annotation.__qualname__}" if origin is None and _certainly_not(annotation) else None
-
-
-def _certainly_not(cls: Any) -> bool:
-    if not isinstance(cls, type) or cls in _PLAIN | _DICTS | _LISTS or kind_of(cls) is not None:
-        return False
-    abstract = cls.__module__ in ("collections.abc", "typing", "typing_extensions")
-    if abstract or cls is object or issubclass(cls, (str, int, float)):
-        return cls.__name__ in _NEVER
-    open_ended = getattr(cls, "__abstractmethods__", None) or getattr(cls, "_is_protocol", False)
-    typed_dict = hasattr(cls, "__required_keys__")
-    return not open_ended and not typed_dict and not type.__subclasses__(cls)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -323,8 +322,7 @@ def failed(
     tries = driver.tries[unit] = driver.tries.get(unit, 0) + 1
     delay = None
     if retry and not live.doubtful and tries <= step.retries.max and not scheduler.halted:
-        delay = step.retries.backoff * step.retries.factor ** (tries - 1)
-        delay = round(delay * random.uniform(0.5, 1.0) if step.retries.jitter else delay, 3)
+        delay = step.retries.pause(tries)
     facts = {
         **driver.step_facts(step, unit),
         "attempt": driver.state.steps.get(unit, {}).get("attempt"),

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from leftoff.hints import Collection, Iterator
 from leftoff.model.ids import ancestors
+from leftoff.workflow.durations import ONCE, Retries
 
 Kind = Literal["run", "python", "agent", "approval", "manual", "phase"]
 OnFailure = Literal["stop", "continue", "ask"]
@@ -28,16 +29,6 @@ class Requires:
     tools: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """How often a failed attempt is repeated, and the pause before: backoff, then factor times as long each time."""
-
-    max: int = 0
-    backoff: float = 1.0
-    factor: float = 2.0
-    jitter: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +89,7 @@ class Step:
     env: dict[str, str] = field(default_factory=dict)  # templates
     cwd: str = ""  # template; empty: the project's folder
     timeout: float | None = None  # seconds; of an approval: its deadline
-    retries: Retries = Retries()
+    retries: Retries = ONCE
     on_failure: OnFailure = "stop"
     idempotent: bool = True
     checks: tuple[str, ...] = ()  # templates, for the shell

@@ -1,9 +1,10 @@
-"""Lengths of time as people write them: ``30m``, ``1h30m``, ``500ms``, or a number of seconds."""
+"""Lengths of time as people write them (``30m``, ``1h30m``, ``500ms``, or a number of seconds), and retries."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import NamedTuple
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|w)"
@@ -11,10 +12,7 @@ _WHOLE = re.compile(rf"{_PART}(?:\s*{_PART})*", re.ASCII)
 _PARTS = re.compile(_PART, re.ASCII)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 LONGEST = 100 * 365 * 86400.0  # what a clock can be asked to wait for
-_WORDS = {
-    "milliseconds": "ms", "msecs": "ms", "seconds": "s", "minutes": "m", "hours": "h", "hrs": "h", "days": "d",
-    "weeks": "w",
-}  # fmt: skip
+LONGEST_PAUSE = 3600.0  # between two attempts, whatever the factor; a longer backoff counts
 FORM = "A duration is like 500ms, 2s, 30m, 1h30m or 7d; a plain number is seconds."
 
 
@@ -30,15 +28,6 @@ def seconds(text: str) -> float:
     if any(later >= earlier for earlier, later in pairwise(sizes)):
         raise ValueError(f"`{text}` is not a duration: larger units come first, each once")
     return _bounded(sum(float(number) * _SECONDS[unit] for number, unit in found))
-
-
-def meant(text: str) -> str:
-    """Return what was probably meant by words like ``5 minutes``; empty if that is not clear."""
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*", text.lower())
-    for word, unit in _WORDS.items():
-        if found and len(found[2]) > 1 and word.startswith(found[2].removesuffix("s")):
-            return f"{found[1]}{unit}"
-    return ""
 
 
 def _bounded(value: float) -> float:
@@ -64,3 +53,25 @@ def text(length: float) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
+
+
+class Retries(NamedTuple):
+    """How often a failed attempt is repeated, and the pause before: backoff, then factor times as long each time."""
+
+    max: int = 0
+    backoff: float = 1.0
+    factor: float = 2.0
+    jitter: bool = True
+
+    def pause(self, failed: int) -> float:
+        """Return the seconds to wait after so many failures. With jitter it is between half of that and all of it."""
+        from random import uniform
+
+        try:
+            length = min(self.backoff * self.factor ** (failed - 1), max(LONGEST_PAUSE, self.backoff))
+        except OverflowError:
+            length = max(LONGEST_PAUSE, self.backoff)
+        return round(length * uniform(0.5, 1.0) if self.jitter else length, 3)
+
+
+ONCE = Retries()

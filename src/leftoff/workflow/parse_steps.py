@@ -15,7 +15,7 @@ from leftoff.errors import Invalid
 from leftoff.model.codec import encode
 from leftoff.model.ids import check_step
 from leftoff.workflow import durations
-from leftoff.workflow.definition import APPROVE, REJECT, Approval, Foreach, Retries
+from leftoff.workflow.definition import APPROVE, REJECT, Approval, Foreach
 from leftoff.workflow.templates import EXPRESSION, RESERVED, SHELL, TEST, TEXT, Site, is_template
 from leftoff.workflow.yaml_source import Node, Problems, nearest
 
@@ -181,8 +181,7 @@ class ValueReader:
         try:
             length = durations.seconds(node.text)
         except ValueError as error:
-            near = durations.meant(node.text)
-            self.problems.add(node, f"{what}: {error}", f"Did you mean `{near}`?" if near else durations.FORM)
+            self.problems.add(node, f"{what}: {error}", durations.FORM)
             return None
         if length == 0 and not zero:
             self.problems.add(node, f"`{what}` cannot be 0", "Leave it out for none.")
@@ -435,7 +434,7 @@ class StepReader:
     def _retries(self, draft: StepDraft, node: Node) -> None:
         values = self.values
         if node.kind != "map":
-            draft.fields["retries"] = Retries(values.whole(node, "retries", least=0, default=0))
+            draft.fields["retries"] = durations.Retries(values.whole(node, "retries", least=0, default=0))
             return
         given = values.mapping(node, "retries", ("max", "backoff", "factor", "jitter"))
         found: dict[str, Any] = {}
@@ -450,7 +449,7 @@ class StepReader:
             found["factor"] = values.number(given["factor"], "factor", least=1, default=1)
         if "jitter" in given:
             found["jitter"] = values.flag(given["jitter"], "jitter", default=True)
-        draft.fields["retries"] = Retries(**found)
+        draft.fields["retries"] = durations.Retries(**found)
 
     def _criteria(self, draft: StepDraft, node: Node) -> None:
         draft.fields["criteria"] = self.values.text_map(node, "criteria")

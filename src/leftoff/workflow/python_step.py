@@ -2,7 +2,7 @@
 
 The function is called with the arguments in LEFTOFF_ARGS (a JSON object, or ``@FILE`` with one in it). Its return value
 is written to the file that LEFTOFF_RESULT names, as the nearest JSON, so that templates and other steps can read it. An
-exception is shown as Python shows it, from the function's own frames on. A wrong call is one line.
+exception is shown as Python shows it. A wrong call is one line.
 """
 
 from __future__ import annotations
@@ -43,23 +43,15 @@ def find_function(target: str) -> Callable[..., Any]:
         found: Any = import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            _show(error)  # of another module, that this one wanted
-            sys.exit(FAILED)
+            raise  # another module, which this one imports
         places = ", ".join(place or "." for place in sys.path[:3])
         _refuse(NOT_FOUND, f"there is no module {error.name!r} (for {target}); looked in {places}.")
-    except Exception as error:
-        _show(error)
-        sys.exit(FAILED)
     for part in path.split("."):
         if not hasattr(found, part):
-            from difflib import get_close_matches
-
-            near = get_close_matches(part, [word for word in dir(found) if not word.startswith("__")], 1)
-            hint = f" Is {near[0]!r} meant?" if near else ""
-            _refuse(NOT_FOUND, f"{target}: {_described(found)} has no {part!r}.{hint}")
+            _refuse(NOT_FOUND, f"{target}: {getattr(found, '__name__', 'it')} has no {part!r}.")
         found = getattr(found, part)
     if not callable(found):
-        _refuse(NOT_FOUND, f"{target} is {_described(found)}, which cannot be called.")
+        _refuse(NOT_FOUND, f"{target} is {type(found).__name__}, which cannot be called.")
     return found  # type: ignore[no-any-return]
 
 
@@ -86,15 +78,11 @@ def _call(function: Callable[..., Any], target: str, arguments: dict[str, Any]) 
         _refuse(FAILED, f"{target} cannot be called with what `with:` gives: {error}.")
     except ValueError:  # one without a signature, written in C
         pass
-    try:
-        result = function(**arguments)
-        if inspect.iscoroutine(result):
-            import asyncio
+    result = function(**arguments)
+    if inspect.iscoroutine(result):
+        import asyncio
 
-            result = asyncio.run(result)
-    except Exception as error:
-        _show(error)
-        sys.exit(FAILED)
+        result = asyncio.run(result)
     return result
 
 
@@ -108,7 +96,7 @@ def _keep(result: Any, target: str) -> None:
     except (LeftoffError, ValueError, TypeError, RecursionError) as error:
         why = error.message if isinstance(error, LeftoffError) else str(error)
         # An hour's work is not lost for its type.
-        print(f"{target} returned: {_told(result)}", file=sys.stderr)
+        print(f"{target} returned: {repr(result)[:_MOST]}", file=sys.stderr)
         _refuse(FAILED, f"what {target} returned cannot be kept: {why}")
     try:
         with open(f"{path}.new", "wb") as file:
@@ -136,35 +124,6 @@ def _as_json(value: Any) -> Any:
         if callable(getattr(type(value), method, None)):
             return _as_json(getattr(value, method)())
     return str(value) if isinstance(value, os.PathLike) else value
-
-
-def _told(result: Any) -> str:
-    """Return a value as text of limited length."""
-    try:
-        said = repr(result)
-    except Exception as error:
-        said = f"a {type(result).__name__} ({error})"
-    return said if len(said) <= _MOST else f"{said[:_MOST]}… ({len(said)} characters)"
-
-
-def _show(error: BaseException) -> None:
-    """Print the traceback, without the frames of this module and of the import system above the user's own."""
-    import traceback
-
-    at = error.__traceback__
-    while at is not None and _is_ours(at.tb_frame.f_code.co_filename):
-        at = at.tb_next
-    traceback.print_exception(type(error), error, at)
-
-
-def _is_ours(file: str) -> bool:
-    return file == __file__ or file.startswith("<frozen importlib") or file.endswith("importlib/__init__.py")
-
-
-def _described(found: Any) -> str:
-    name = getattr(found, "__name__", None)
-    kind = type(found).__name__
-    return f"the {kind} {name}" if name else f"a {kind}"
 
 
 def _refuse(code: int, why: str) -> NoReturn:

@@ -1,23 +1,20 @@
 """Mask secrets in a stream of bytes that arrives in arbitrary pieces, and write it to the log of an attempt.
 
 Masking needs context: a token may be cut in two by the pipe, a private key runs over many lines. So whole lines are
-masked together. Of an unfinished line, the part that was shown is remembered: the line is masked again with what came
-since, and only what follows the part that is still the same is shown. What is not UTF-8 passes unchanged.
+masked together, and an unfinished line waits for its end. What is not UTF-8 passes unchanged.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from time import monotonic
 
 from leftoff.engine.redactor import MASK, Redactor, forms_of
 
 LONGEST = 1 << 16  # a line that is longer is shown in pieces
-CONTEXT = 1 << 10  # how much of what was shown of it stays in view
+CONTEXT = 1 << 10  # how much of such a line is kept back, at least
 SMALL = 1 << 12  # a text of this size that looks suspicious is masked as a whole
 KEY_LINES = 400
-SILENCE_S = 1.0  # an unfinished line is written after so many seconds
 _MASK = MASK.encode()
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _HEADERS = (b"Proc-Type:", b"DEK-Info:", b"Comment:", b"Version:")
@@ -26,12 +23,10 @@ _HEADERS = (b"Proc-Type:", b"DEK-Info:", b"Comment:", b"Version:")
 class Censor:
     """Masks a stream. Without a ``redactor``, because the project switched it off, only the ``secrets`` are masked."""
 
-    def __init__(self, redactor: Redactor | ByLine | None, secrets: Iterable[bytes]) -> None:
+    def __init__(self, redactor: Redactor | None, secrets: Iterable[bytes]) -> None:
         self._redactor = redactor
         self._needles = _needles(secrets)
-        self._line = b""  # the unfinished line, or its end where it is long
-        self._shown = b""  # what was given of it, masked
-        self.pending = False  # something in it was not shown: `pause` returns it
+        self._line = b""  # the unfinished line
         self._key = 0  # lines of a private key that are still to be dropped, at most
         self._indent = 0  # what each of them may have in front
 
@@ -39,62 +34,27 @@ class Censor:
         """Return what can be shown now that this arrived: whole lines."""
         block = self._line + data if self._line else data
         cut = block.rfind(b"\n") + 1
-        out = b""
-        if cut:
-            lines = block if cut == len(block) else block[:cut]
-            out = self._beyond(self._masked(lines, whole=True))
-            self._shown = b""
-            block = block[cut:]
-        self._line = block
-        self.pending = bool(block)
-        return out if len(block) < LONGEST else out + self._shorten()
-
-    def pause(self) -> bytes:
-        """Return what can be shown of the unfinished line, when nothing more of it came for a while."""
-        self.pending = False
-        masked = self._masked_safely()
-        out = self._beyond(masked)
-        self._shown = masked
-        return out
+        lines, self._line = block[:cut], block[cut:]
+        out = self._masked(lines, whole=True) if cut else b""
+        return out if len(self._line) < LONGEST else out + self._shorten()
 
     def end(self) -> bytes:
         """Return the rest."""
-        out = self._beyond(self._masked(self._line, whole=True))
-        self.clear()
-        return out
-
-    def clear(self) -> None:
-        """Forget what is held back."""
-        self._line = self._shown = b""
-        self.pending = False
+        line, self._line = self._line, b""
+        return self._masked(line, whole=True)
 
     def _shorten(self) -> bytes:
-        """Show a long line in pieces. Keep only its end for context."""
-        out = self.pause()
-        self._line = self._line[-CONTEXT - self._held() :]
-        self._shown = self._masked_safely()
-        return out
-
-    def _beyond(self, masked: bytes) -> bytes:
-        """Return what a masked line has beyond what was shown of it."""
-        if masked.startswith(self._shown):
-            return masked[len(self._shown) :]
-        pairs = enumerate(zip(self._shown, masked, strict=False))
-        return masked[next((at for at, (old, new) in pairs if old != new), len(masked)) :]
-
-    def _masked_safely(self) -> bytes:
-        """Return the unfinished line, masked, without what may be the beginning of a secret."""
-        return self._masked(self._line[: len(self._line) - self._held()], whole=False)
-
-    def _held(self) -> int:
-        """Return the length of what may be the beginning of a secret, at the end of the unfinished line."""
-        line, longest = self._line, 0
-        for needle in self._needles:
-            for size in range(min(len(needle) - 1, len(line)), longest, -1):
-                if line.endswith(needle[:size]):
-                    longest = size
-                    break
-        return longest
+        """Return the beginning of a long line, up to a place that is not inside a secret."""
+        line, self._line = self._line, b""
+        back = max([CONTEXT, *map(len, self._needles)])
+        whole = self._masked(line, whole=False)
+        while back < len(line):
+            head = self._masked(line[:-back], whole=False)
+            if whole == head + self._masked(line[-back:], whole=False):
+                self._line = line[-back:]
+                return head
+            back *= 2
+        return whole
 
     def _masked(self, block: bytes, *, whole: bool) -> bytes:
         for needle in self._needles:
@@ -128,48 +88,21 @@ class Censor:
         return b"".join(out)
 
 
-class ByLine:
-    """Masks line by line, for the patterns of a project, which may name the beginning and the end of a line."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-
-    def suspicious(self, key: str, text: str) -> bool:
-        return self._redactor.suspicious(key, text)
-
-    def mask(self, text: str) -> str:
-        lines = text.split("\n")
-        masked = [self._redactor.mask(line) for line in lines]
-        return text if masked == lines else "\n".join(masked)
-
-
 class StepLog:
     """Appends redacted output to a file, which it creates for the first line.
 
     Bytes that cannot be written are counted and reported at the end of the log if possible.
     """
 
-    def __init__(self, path: str, redactor: Redactor | ByLine | None, secrets: Iterable[bytes]) -> None:
+    def __init__(self, path: str, redactor: Redactor | None, secrets: Iterable[bytes]) -> None:
         self._censor = Censor(redactor, secrets)
         self._lost = 0
         self._why = ""
-        self.due: float | None = None  # when to write an unfinished line
         self._path = path
         self._fd = -1
 
     def add(self, data: bytes) -> None:
-        out = self._censored(self._censor.feed, data)
-        if out:
-            self._write(out)
-        if not self._censor.pending:
-            self.due = None
-        elif out or self.due is None:
-            self.due = monotonic() + SILENCE_S
-
-    def flush(self) -> None:
-        """Write the beginning of an unfinished line."""
-        self.due = None
-        self._write(self._censored(self._censor.pause))
+        self._write(self._censored(self._censor.feed, data))
 
     def note(self, line: str) -> None:
         """Write a line of leftoff's own."""
@@ -188,7 +121,6 @@ class StepLog:
         try:
             return step(*data)
         except Exception as error:
-            self._censor.clear()
             return f"leftoff: output is withheld here, it could not be redacted: {error!r}\n".encode()
 
     def _write(self, data: bytes) -> None:
@@ -210,7 +142,7 @@ def _needles(secrets: Iterable[bytes]) -> list[bytes]:
     return sorted((needle for needle in found if needle.strip()), key=len, reverse=True)
 
 
-def _mask(redactor: Redactor | ByLine, text: str) -> str:
+def _mask(redactor: Redactor, text: str) -> str:
     """Mask what is suspicious, and look closely at nothing else. Return the same object if nothing is masked."""
     if len(text) <= SMALL:
         return redactor.mask(text)

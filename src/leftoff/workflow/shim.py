@@ -48,7 +48,7 @@ from leftoff.workflow.attempt_folder import (
     receive,
 )
 from leftoff.workflow.process_groups import just_made, members, recent, signal_all
-from leftoff.workflow.redacting_stream import ByLine, StepLog
+from leftoff.workflow.redacting_stream import StepLog
 
 RETRY_S = 1.0
 KEEP_TRYING_S = 60.0  # to write the exit after the driver is gone
@@ -111,7 +111,7 @@ def reap() -> bool:
     return True
 
 
-def live(channel: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
+def live(channel: int, bell: Bell, redactor: Redactor | None) -> None:
     """Run one job after the other, as long as each ends in order. This is a shim's whole life."""
     os.setsid()
     bell.arm()
@@ -143,7 +143,7 @@ def wait_for_go(channel: int) -> bool:
         return False
 
 
-def attempt(order: Order, channel: int, bell: Bell, redactor: Redactor | ByLine | None) -> bool:
+def attempt(order: Order, channel: int, bell: Bell, redactor: Redactor | None) -> bool:
     """Run one job and report it. Return whether this process can take another one."""
     folder = os.fsdecode(order.folder)
     try:
@@ -310,8 +310,6 @@ class Course:
                         self._status = status if pid else None
                 elif not self._read():
                     poll.unregister(output)
-            if self._log.due is not None and monotonic() >= self._log.due:
-                self._log.flush()
             if self._status is not None and self._over():
                 return
             self._keep_time()
@@ -319,8 +317,6 @@ class Course:
     def _patience(self) -> float | None:
         """Return the milliseconds until the next deadline."""
         first = self._deadline
-        if self._log.due is not None and (first is None or self._log.due < first):
-            first = self._log.due
         if self._status is not None:  # other processes of the session end without notice
             self._look = min(LOOK_S, self._look * 2 or 0.001)
             look = monotonic() + self._look
@@ -491,15 +487,15 @@ def main() -> None:
     os._exit(0)
 
 
-def make_redactor(settings: dict[str, object]) -> Redactor | ByLine | None:
+def make_redactor(settings: dict[str, object]) -> Redactor | None:
     if not settings["enabled"]:
         return None
     redactor = Redactor(**settings)  # type: ignore[arg-type]
     redactor.mask("password: passed")  # loads its patterns once for all shims
-    return ByLine(redactor) if settings["patterns"] else redactor
+    return redactor
 
 
-def launch(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
+def launch(channel: int, driver: int, bell: Bell, redactor: Redactor | None) -> None:
     os.set_inheritable(channel, False)
     try:
         if os.fork() == 0:
@@ -509,7 +505,7 @@ def launch(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | 
     os.close(channel)
 
 
-def shim(channel: int, driver: int, bell: Bell, redactor: Redactor | ByLine | None) -> None:
+def shim(channel: int, driver: int, bell: Bell, redactor: Redactor | None) -> None:
     """Be a shim, in the forked process. Never returns."""
     try:
         os.close(driver)  # so that the driver notices the launcher's end

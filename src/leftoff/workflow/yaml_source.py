@@ -344,62 +344,31 @@ class Tree:
 
 
 _NEEDS_QUOTES = (
-    "text that starts with {{ needs quotes",
+    "text with {{ in it needs quotes here",
     'In YAML a bare { begins a mapping. Write "{{ … }}".',
 )
 
-# libyaml's words, and ours.
-_SYNTAX = (
-    ("mapping values are not allowed",
-     "a `:` where no key can be",
-     "Text with `: ` in it needs quotes, or a block: `run: |`."),
-    ("found character '\\t'",
-     "a tab",
-     "YAML is indented with spaces."),
-    ("that cannot start any token",
-     "a character that cannot start a value",
-     "Text that starts with @, ` or % needs quotes."),
-    ("unexpected end of stream",
-     "a quote that never ends",
-     "It begins further up, in the same value."),
-    ("did not find expected ',' or",
-     "a bracket that never ends, or a missing comma",
-     "Lists are [a, b], mappings {a: 1, b: 2}."),
-    ("did not find expected <document start>",
-     "text after the end of the document",
-     "Every key of a mapping is indented alike."),
-    ("did not find expected key",
-     "this does not fit into the mapping it is in",
-     "Every key of a mapping is indented alike; text with quotes or braces in it needs quotes around all of it."),
-    ("did not find expected '-' indicator",
-     "this does not fit into the list it is in",
-     "Every entry of a list starts with `- `, all indented alike."),
-    ("could not find expected ':'",
-     "a key without its `:`",
-     "A line of a mapping is `key: value`; text of several lines is a block: `run: |`."),
-    ("unknown escape character",
-     "an unknown escape in double quotes",
-     r'In "double quotes" write \\ for a backslash, or use single quotes.'),
-)  # fmt: skip
+# libyaml's words, and a cure for the mistakes that people make most.
+_CURES = (
+    ("mapping values are not allowed", "Text with `: ` in it needs quotes, or a block: `run: |`."),
+    ("found character '\\t'", "YAML is indented with spaces, not tabs."),
+    (
+        "that cannot start any token",
+        "Text that starts with @, ` or % needs quotes. Indent with spaces, not tabs.",
+    ),
+    ("unexpected end of stream", "A quote that begins further up never ends."),
+    ("unknown escape character", r'In "double quotes" write \\ for a backslash, or use single quotes.'),
+)
 
 
 def _syntax(error: Any, text: str, line: int) -> tuple[str, str]:
-    """Return libyaml's words in ours, if they are known."""
-    problem = str(error.problem or error.context or "not YAML")
-    lines = dict(enumerate(re.split("\r\n|[\r\n\x85\u2028\u2029]", text), 1))  # as libyaml counts them
+    """Return what is wrong with the syntax, and a hint."""
+    lines = dict(enumerate(text.splitlines(), 1))
     before, here = lines.get(line - 1, ""), lines.get(line, "")
-    if re.search(r"(:|-)\s+\{\{", here) or re.search(r":\s+\{\{", before):
+    if re.search(r"(:|-)\s+\{\{", here) or re.search(r":\s+\{\{", before) or "{{" in here:
         return _NEEDS_QUOTES
-    if "did not find expected ','" in problem and "{{" in here:
-        return (
-            "text with {{ in it, inside [ ] or { }, needs quotes",
-            'Write ["… {{ x }} …"], or one entry per line.',
-        )
-    if "that cannot start any token" in problem and here[: error.problem_mark.column + 1].endswith("\t"):
-        return "a tab", "YAML is indented with spaces."
-    for words, message, hint in _SYNTAX:
-        if words in problem:
-            mark = error.context_mark
-            since = f" (it begins on line {mark.line + 1})" if mark and mark.line + 1 != line else ""
-            return message + since, hint
-    return f"not YAML: {problem}", "Check the indentation and the quotes around it."
+    problem = str(error.problem or error.context or "not YAML")
+    mark = error.context_mark
+    since = f" (it begins on line {mark.line + 1})" if mark and mark.line + 1 != line else ""
+    hint = next((cure for words, cure in _CURES if words in problem), "")
+    return f"not YAML: {problem}{since}", hint or "Check the indentation and the quotes around it."
