@@ -16,8 +16,6 @@ from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FaultyStore
 from tests.contract.rules import StoreContract
 from tests.contract.rules.base import Rules
-from tests.contract.rules.blobs import BlobRules
-from tests.damage.store import flip
 from tests.postgres.conftest import drop
 from tests.postgres.conftest import server as server
 from tests.postgres.server import Server
@@ -86,40 +84,6 @@ class OnAServer(Rules):
 
 class TestPostgresStore(OnAServer, StoreContract):
     """Every obligation of a store, on PostgreSQL."""
-
-
-class TestBlobsInAFolder(OnAServer, BlobRules):
-    """And those of blobs, where they are files in a folder that all machines share."""
-
-    def make_store(self, folder: Path) -> Store:
-        made = super().make_store(folder)
-        return PostgresStore(made.location, str(folder / "local"), blobs=str(folder / "mnt"))
-
-    def reopen(self, store: Store) -> Store:
-        found = inner(store)
-        return PostgresStore(found.location, os.path.dirname(found.folder), blobs=found.blobs.folder)
-
-    def damage_blob(self, store: Store, hash: bytes) -> Callable[[], None]:
-        files = inner(store).blobs.files
-        assert files is not None
-        path = Path(files.path(hash))
-
-        def change() -> None:
-            flip(path, path.stat().st_size // 2)
-
-        change()
-        return change
-
-    def size(self, store: Store) -> int:
-        files = Path(inner(store).blobs.folder or "").rglob("*")
-        return super().size(store) + sum(path.stat().st_size for path in files if path.is_file())
-
-    def age(self, store: Store) -> None:
-        """Twice: a file goes to the trash once its row may go, and from there."""
-        super().age(store)
-        inner(store).sweep()
-        for path in Path(inner(store).blobs.folder or "").glob("t*/*"):
-            os.utime(path, (0, 0))
 
 
 def inner(store: Store) -> PostgresStore:

@@ -37,7 +37,7 @@ def lose_the_end(patch: pytest.MonkeyPatch, error: BaseException | None = None) 
         sending = threading.Thread(target=send)
         sending.start()
         time.sleep(0.3)
-        with contextlib.suppress(OSError), socket.socket(fileno=link.fileno()) as wire:
+        with contextlib.suppress(OSError), socket.socket(fileno=link.conn.fileno()) as wire:
             wire.shutdown(socket.SHUT_RDWR)
             wire.detach()
         sending.join()

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leftoff.errors import Corrupt, Invalid, StoreUnavailable
+from leftoff.errors import StoreUnavailable
 from leftoff.store.postgres import PostgresStore
 from leftoff.store.server_connection import Link, Q
 from tests.cli.command import call
 from tests.contract.scribe import Scribe
-from tests.postgres.conftest import drop
 from tests.postgres.proxy import Proxy
-from tests.postgres.server import Server
 from tests.seams import SEAMS
 
 if TYPE_CHECKING:
@@ -106,81 +104,6 @@ def test_what_was_swept_while_it_was_saved(url: str, tmp_path: Path, large: bool
     other.close()
 
 
-def shared(url: str, tmp_path: Path, folder: str | None) -> PostgresStore:
-    return PostgresStore(url, str(tmp_path / "local"), blobs=folder)
-
-
-def test_who_does_not_name_the_folder_is_told_which(url: str, tmp_path: Path) -> None:
-    """A machine without it reads everything but blobs."""
-    folder = str(tmp_path / "mnt")
-    here, there = shared(url, tmp_path, folder), shared(url, tmp_path, None)
-    scribe = Scribe(here)
-    row = here.save_blob([b"content"])
-    scribe.commit({("artifact", "f"): b"B" + row.hash + b"{}"}, blobs=[row])
-    assert b"content" == b"".join(here.load_blob(row.hash))
-    with pytest.raises(StoreUnavailable) as caught:
-        b"".join(there.load_blob(row.hash))
-    assert folder in caught.value.message and f'blobs = "{folder}"' in caught.value.hint
-    assert folder == here.about()["blobs"]
-    here.close()
-    there.close()
-
-
-def test_what_is_in_pieces_is_found_beside_a_folder(url: str, tmp_path: Path) -> None:
-    """The setting may come later; saved again, it is a file, and its pieces are gone."""
-    before, after = shared(url, tmp_path, None), shared(url, tmp_path, str(tmp_path / "mnt"))
-    scribe = Scribe(before)
-    row = before.save_blob([b"content"])
-    scribe.commit({("artifact", "f"): b"B" + row.hash + b"{}"}, blobs=[row])
-    assert b"content" == b"".join(after.load_blob(row.hash))
-    after.save_blob([b"content"])
-    assert b"content" == b"".join(after.load_blob(row.hash))
-    assert [] == after.check()["problems"]
-    files = after.blobs.files
-    assert files is not None
-    Path(files.path(row.hash)).unlink()
-    with pytest.raises(Corrupt):
-        b"".join(after.load_blob(row.hash))
-    assert ["blob"] == [problem["code"] for problem in after.check()["problems"]]
-    assert ["blob"] == [problem["code"] for problem in after.check(repair=True)["problems"]]
-    after.save_blob([b"content"])
-    assert [] == after.check()["problems"]
-    before.close()
-    after.close()
-
-
-def test_the_setting(project: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """`blobs` in leftoff.toml, once it is trusted: it leads outside of the project."""
-    folder = tmp_path_factory.mktemp("outside") / "mnt"
-    (project / "leftoff.toml").write_text(f'blobs = "{folder}"\n')
-    (project / "file.bin").write_bytes(b"content")
-    assert 0 == call("start", "work", cwd=project, LEFTOFF_STORE=url).code
-    assert 0 == call("artifact", "file.bin", cwd=project, LEFTOFF_STORE=url).code
-    assert not folder.exists()
-    assert 0 == call("trust", "--yes", cwd=project, LEFTOFF_STORE=url).code
-    assert 0 == call("artifact", "file.bin", "--name", "again", cwd=project, LEFTOFF_STORE=url).code
-    assert [b"content"] == [path.read_bytes() for path in folder.glob("blobs/*/*")]
-    assert 0 == call("fsck", cwd=project, LEFTOFF_STORE=url).code
-
-
-@pytest.mark.parametrize("verb", ["restore r-1@2 file.bin", "rollback r-1@2 --files"])
-def test_content_that_is_not_here(
-    project: Path, url: str, tmp_path_factory: pytest.TempPathFactory, verb: str
-) -> None:
-    """A machine without the folder puts no file back; so nothing is half done there, and nothing asked about it."""
-    settings = project / "leftoff.toml"
-    settings.write_text(f'blobs = "{tmp_path_factory.mktemp("outside") / "mnt"}"\n')
-    (project / "file.bin").write_bytes(b"content")
-    for line in ("trust --yes", "start work --run-id r-1", "track file.bin", "save"):
-        assert 0 == call(*line.split(), cwd=project, LEFTOFF_STORE=url).code
-    settings.unlink()
-    (project / "file.bin").write_bytes(b"later")
-    assert 8 == call(*verb.split(), "--yes", cwd=project, LEFTOFF_STORE=url).code
-    assert b"later" == (project / "file.bin").read_bytes()
-    done = call("verify", "r-1", "--json", cwd=project, LEFTOFF_STORE=url)
-    assert "files.half_restored" not in [found["code"] for found in done.json["findings"]]
-
-
 @pytest.mark.parametrize("verb", ["restore r-1@2 file.bin", "rollback r-1@2 --files"])
 def test_a_server_that_takes_no_writes(project: Path, url: str, verb: str) -> None:
     """What is there now could not be saved first, so no file is touched; that is no restoring that was cut short."""
@@ -193,22 +116,3 @@ def test_a_server_that_takes_no_writes(project: Path, url: str, verb: str) -> No
     assert b"later" == (project / "file.bin").read_bytes()
     done = call("verify", "r-1", "--json", cwd=project, LEFTOFF_STORE=url)
     assert "files.half_restored" not in [found["code"] for found in done.json["findings"]]
-
-
-def test_a_folder_is_of_one_store(server: Server, name: str, tmp_path: Path) -> None:
-    """What one store removes in there might be another's: the second one is refused, and writes nothing there."""
-    folder = str(tmp_path / "mnt")
-    one, two = shared(server.url(name), tmp_path, folder), shared(server.url(f"{name}-b"), tmp_path, folder)
-    Scribe(one)
-    Scribe(two)
-    try:
-        one.save_blob([b"content"])
-        with pytest.raises(Invalid, match="has the blobs of another store"):
-            two.save_blob([b"content"])
-        again = shared(server.url(name), tmp_path, folder)  # as another process of the first
-        again.save_blob([b"more"])
-        again.close()
-    finally:
-        one.close()
-        two.close()
-        drop(server, f"{name}-b")

@@ -42,11 +42,11 @@ class Servers:
         self.made: dict[str, str] = {}
         self._server, self._name, self._open = server, name, project.open_store
 
-    def open(self, location: str, clock: Clock | None = None, blobs: str | None = None) -> Store:
+    def open(self, location: str, clock: Clock | None = None) -> Store:
         if not self.wanted or "://" in location or "leftoff-" in location:  # of what is looked at aside
-            return self._open(location, clock, blobs)
+            return self._open(location, clock)
         name = self.made.setdefault(location, f"{self._name}-{len(self.made)}")
-        store = Placed(self._server.url(name), "", clock, blobs)
+        store = Placed(self._server.url(name), "", clock)
         store.folder = store.name = store.place.name = location  # what a face shows, and where its test looks
         return store
 

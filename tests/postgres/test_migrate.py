@@ -9,13 +9,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from leftoff.engine import lease as leases
-from leftoff.errors import Conflict, Unsupported
-from leftoff.host import Process
+from leftoff.errors import Unsupported
 from leftoff.store import postgres
 from leftoff.store.base import read_sql
 from leftoff.store.postgres import PostgresStore
-from tests.contract.scribe import AT, Scribe
+from tests.contract.scribe import Scribe
 
 
 @pytest.fixture
@@ -59,24 +57,6 @@ def test_an_older_schema(url: str, tmp_path: Path, second: pytest.MonkeyPatch) -
     with pytest.raises(Unsupported, match="has schema 2"):
         early.read(lambda view: view.list_runs({}))
     early.close()
-    store.close()
-
-
-@pytest.mark.damages_store
-def test_not_while_a_run_is_driven(url: str, tmp_path: Path, second: pytest.MonkeyPatch) -> None:
-    """A run that another machine drives is waited for: nothing is changed. One that is silent for long is not."""
-    store = PostgresStore(url, str(tmp_path))
-    scribe = Scribe(store)
-    far = Process("elsewhere/1/2", 7, "1")
-    store.write(lambda tx: leases.take(tx, scribe.run, "run-1", (far, "somebody"), AT))
-    with second.context() as patch:
-        later(patch)
-        with pytest.raises(Conflict, match="driven by somebody"):
-            store.migrate()
-        assert 1 == schema_of(store)
-        store.asked("UPDATE lease SET heard = heard - interval '11 min'")
-        store.migrate()
-        assert 2 == schema_of(store)
     store.close()
 
 

@@ -1,4 +1,4 @@
-"""Schemas: a newer one is refused, and an older one is migrated when nobody is in the way."""
+"""Schemas: a newer one is refused, and an older one is migrated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import apsw
 import pytest
 
 from leftoff._version import __version__
-from leftoff.errors import Conflict, Unsupported
+from leftoff.errors import Unsupported
 from leftoff.store import sqlite_connection as migrate
 from leftoff.store.sqlite import SqliteStore
 from tests.contract.scribe import Scribe
-from tests.store.processes import child
 
 pytestmark = pytest.mark.damages_store
 
@@ -102,29 +101,3 @@ def test_failed_migration_changes_nothing(
             SqliteStore(store.folder).write(lambda tx: None)
     assert 1 == user_version(store)
     assert [] == store.read(lambda view: view.execute("PRAGMA table_info(extra)").fetchall())  # type: ignore[attr-defined]
-
-
-DRIVES = """
-run = store.write(add("run-9"))
-store.write(lambda tx: take(tx, run, "run-9", (this_process(), "old.py"), 1))
-say("driving")
-hear()
-"""
-
-
-def test_no_migration_while_a_run_is_driven(
-    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A live driver does not know the new schema, so it is waited for."""
-    Scribe(store)
-    store.close()
-    with child(DRIVES, store.folder) as driver:
-        assert "driving" == driver.hear()
-        add_schema(monkeypatch, tmp_path, SECOND)
-        late = SqliteStore(store.folder)
-        with pytest.raises(Conflict, match=rf"run-9 is driven by process {driver.pid} on "):
-            late.write(lambda tx: None)
-        assert 1 == user_version(late)
-    late.write(lambda tx: None)
-    assert 2 == user_version(late)
-    late.close()

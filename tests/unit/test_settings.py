@@ -65,7 +65,7 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
 
 def test_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     """An empty file changes nothing."""
-    groups = ("store", "blobs", "lock_timeout", "heartbeat", "capture", "redaction", "run")
+    groups = ("store", "lock_timeout", "heartbeat", "capture", "redaction", "run")
     none, empty = load("/nowhere/at/all"), load(write(tmp_path, ""))
     assert [getattr(none, name) for name in groups] == [getattr(empty, name) for name in groups]
 
@@ -126,7 +126,7 @@ def test_read_once_per_version_of_the_file(tmp_path: Path) -> None:
         ("\nheartbeat = { pulse = 3 }", 'toml:2:1: [heartbeat] has no key "pulse"', "Known: interval, quiet"),
         ("[capture]\nmax_fil = 3", 'toml:2:1: [capture] has no key "max_fil"', '"max_file"?'),
         ('[capture]\n"max_sum" = 3', 'toml:2:1: [capture] has no key "max_sum"', "Known: git, max_file"),
-        ("[zebra]", 'toml:1:1: there is no section or setting "zebra"', "Known: agents, blobs, capture, heartbeat"),
+        ("[zebra]", 'toml:1:1: there is no section or setting "zebra"', "Known: agents, capture, heartbeat"),
     ],
 )  # fmt: skip
 def test_unknown_words(text: str, message: str, hint: str) -> None:

@@ -134,12 +134,9 @@ def absolute(location: str) -> str:
     return location if folder is None else os.path.abspath(folder)
 
 
-def open_store(location: str, clock: Clock | None = None, blobs: str | None = None) -> Store:
-    """Return a store by its folder or URL. Nothing is created before the first write.
-
-    ``blobs``: the folder that all machines share, if a store on a server keeps its blobs as files.
-    """
-    store = stores.open_store(location, _machine_folder(), clock, blobs)
+def open_store(location: str, clock: Clock | None = None) -> Store:
+    """Return a store by its folder or URL. Nothing is created before the first write."""
+    store = stores.open_store(location, _machine_folder(), clock)
 
     def created(store_id: str) -> None:
         try:
@@ -165,11 +162,6 @@ def _machine_folder() -> str:
     return os.path.join(CALLER.user_folder, STORES)
 
 
-def blobs_folder(project: str, settings: Settings) -> str | None:
-    """Return the folder that the settings name for the blobs of a store on a server."""
-    return os.path.join(project, settings.blobs) if settings.blobs else None
-
-
 def open_followed(
     project: str,
     location: str,
@@ -178,7 +170,7 @@ def open_followed(
     say: Callable[[str], None] = say,
 ) -> Store:
     """Return a project's store. If the project follows a protocol, the store keeps the protocol's files in step."""
-    store = open_store(location, clock, blobs_folder(project, settings))
+    store = open_store(location, clock)
     if not settings.section("mirror"):
         return store
     followed: Store = seams.follow(store, project, settings, clock.now, say)

@@ -105,7 +105,6 @@ class Settings:
         self.untrusted = untrusted
         given = self._tables.get
         self.store: str | None = given("store")
-        self.blobs: str | None = given("blobs")
         self.lock_timeout: float = given("lock_timeout", LOCK_TIMEOUT)
         self.heartbeat = BeatTimes(**given("heartbeat", {}))
         self.capture = Capture(**given("capture", {}))
@@ -149,7 +148,7 @@ class Settings:
 # -- reading the file
 
 _NO_FILE = Settings()
-_MAY_LEAD_OUT = ("agents", "blobs", "issues", "store", "supervise")
+_MAY_LEAD_OUT = ("agents", "issues", "store", "supervise")
 _loaded: dict[str, tuple[tuple[int, int, int], dict[str, Any], _Source, Settings]] = {}
 
 
@@ -214,7 +213,7 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
         raise BadSettings(what, hint="No setting is.") from None
     checked: dict[str, Any] = {}
     for name, value in tables.items():
-        if name in ("store", "blobs"):
+        if name == "store":
             checked[name] = _text(source, (name,), value)
         elif name == "lock_timeout":
             checked[name] = _duration(source, (name,), value)
@@ -227,7 +226,7 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
                     raise source.unknown((name, key), list(checks))
             checked[name] = {key: checks[key](source, (name, key), each) for key, each in table.items()}
         else:
-            raise source.unknown((name,), ["store", "blobs", "lock_timeout", *OPAQUE, *_CHECKS])
+            raise source.unknown((name,), ["store", "lock_timeout", *OPAQUE, *_CHECKS])
     given = checked.get("heartbeat", {})
     times = BeatTimes(**given)._asdict()
     for sooner, later in (("interval", "quiet"), ("quiet", "stalled")):
@@ -389,7 +388,6 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[TrustItem]:
             found.append(TrustItem(f"agents.{name}.{key}", said, RUNS))
     paths = {
         "store": tables.get("store"),
-        "blobs": tables.get("blobs"),
         "issues.file": issues.get("file"),
     }
     for key, value in paths.items():

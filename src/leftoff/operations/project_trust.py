@@ -172,8 +172,7 @@ def settings_in_force(project: Project) -> list[SettingInForce]:
     source = settings.source_of("store") if settings.store else "default"
     source = "--store" if project.is_store_given else "LEFTOFF_STORE" if CALLER.store else source
     out = [SettingInForce("store", project.store.name, source)]
-    for name in ("lock_timeout", "blobs"):
-        out.append(SettingInForce(name, getattr(settings, name), settings.source_of(name)))
+    out.append(SettingInForce("lock_timeout", settings.lock_timeout, settings.source_of("lock_timeout")))
     for group in _GROUPS:
         values = getattr(settings, group)
         for name in sorted(values._fields):

@@ -12,7 +12,7 @@ from leftoff.engine.caller import Caller
 from leftoff.engine.find import Deciding, Fit
 from leftoff.engine.opening import find
 from leftoff.engine.optimistic_check import until_unmoved
-from leftoff.engine.project import Project, blobs_folder, open_store
+from leftoff.engine.project import Project, open_store
 from leftoff.engine.project_files import ProjectFiles, write_new
 from leftoff.engine.report_commit import Audit
 from leftoff.engine.retention_policy import IN_PROGRESS
@@ -162,8 +162,7 @@ def copy_all(
     project: Project, source: str, target: str, tell: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Any]:
     """Copy all of one store into another that is empty. Return how many rows of each table were copied and checked."""
-    blobs = blobs_folder(project.folder, project.settings)
-    old, new = (open_store(each, project.clock, blobs) for each in (source, target))
+    old, new = (open_store(each, project.clock) for each in (source, target))
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:

@@ -23,17 +23,16 @@ def folder_of(location: str) -> str | None:
     word, colon, _ = location.partition(":")
     if colon and not mark and word in (*_FOLDERS, *_SERVERS):
         raise Usage(
-            f"The URL of the store is wrong: behind {word}: there are two slashes.",
+            f"The URL of the store is wrong: two slashes follow {word}:",
             hint="postgresql://USER@HOST/DATABASE?project=NAME, or a folder: LEFTOFF_STORE=.leftoff",
         )
     return location if not mark else rest if scheme in _FOLDERS else None
 
 
-def open_store(location: str, folders: str, clock: Clock | None = None, blobs: str | None = None) -> Store:
+def open_store(location: str, folders: str, clock: Clock | None = None) -> Store:
     """A store by its folder or URL. Nothing is created before the first write.
 
-    ``folders``: where facts of this machine lie about stores that are elsewhere, in a folder for each. ``blobs``: the
-    folder that all machines share, where a store on a server keeps its blobs as files.
+    ``folders``: where facts of this machine about stores elsewhere are, in a folder for each.
     """
     folder = folder_of(location)
     if folder is not None:
@@ -55,7 +54,7 @@ def open_store(location: str, folders: str, clock: Clock | None = None, blobs: s
             "A store on PostgreSQL needs psycopg, which is not installed.",
             hint="pip install 'leftoff[postgres]'",
         ) from None
-    return PostgresStore(location, folders, clock, blobs)
+    return PostgresStore(location, folders, clock)
 
 
 def local_folder(location: str, folders: str) -> str:

@@ -1,7 +1,7 @@
-"""Hearing of what is committed, by any process, without asking again and again.
+"""Watch what is committed, by any process.
 
-A server notifies those who listen (``leftoff.store.postgres``). An embedded store has a number that moves with each
-commit, and costs no query to look at. If a store says that something happened, but not what, two moments are compared.
+Each store has a value that moves with every commit and costs next to nothing to look at. When it has moved, two moments
+are compared.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
 
 NEWEST = 100  # runs that are compared; if more of them moved, all may have
-NO_FILE = -1
-EVERY_S = 0.1
 
 
 class News(NamedTuple):
@@ -35,24 +33,6 @@ class News(NamedTuple):
 
 
 NOTHING = News()
-
-
-class Watch:
-    """Whoever made it has looked before, or looks now: it hears of all that is committed from its making on."""
-
-    def wait(self, seconds: float) -> News:
-        """What happened since the last call; waits so long for something to happen, and not at all for 0.
-
-        ``StoreUnavailable`` where the store has been out of reach for longer than its patience.
-        """
-        raise NotImplementedError
-
-    def fileno(self) -> int:
-        """What can be read when something happened, for a selector; ``NO_FILE``: there is no such thing."""
-        return NO_FILE
-
-    def close(self) -> None:
-        raise NotImplementedError
 
 
 class Moment(NamedTuple):
@@ -95,23 +75,31 @@ def between(before: Moment, after: Moment) -> News:
     return News(runs, others=not runs and before.beats == after.beats)
 
 
-class PolledWatch(Watch):
-    """Watches a number that moves when another connection commits. No connection is kept from others: the number is
-    read on one that is free. Another connection than last time says nothing of what happened between."""
+class Watch:
+    """Reports what is committed after it was made.
 
-    def __init__(self, store: Store, version: Callable[[], tuple[object, int]]) -> None:
+    ``version`` returns a connection and its value that moves when another one commits, or None and the value of the
+    store. Values of two connections cannot be compared. ``every``: seconds between two looks at it.
+    """
+
+    def __init__(self, store: Store, version: Callable[[], tuple[object, object]], every: float) -> None:
         self._store = store
         self._read = version
+        self._every = every
         self._version = version()
         self._moment = moment(store)
 
     def wait(self, seconds: float) -> News:
+        """Return what happened since the last call. Wait at most so long for something to happen.
+
+        Raise ``StoreUnavailable`` if the store is out of reach for longer than its patience.
+        """
         end = time.monotonic() + seconds
         while not (news := self._news()):
             left = end - time.monotonic()
             if left <= 0:
                 break
-            time.sleep(min(EVERY_S, left))
+            time.sleep(min(self._every, left))
         return news
 
     def _news(self) -> News:
@@ -119,9 +107,9 @@ class PolledWatch(Watch):
         if before == self._version:
             return NOTHING
         old, self._moment = self._moment, moment(self._store)
-        if before[0] is not self._version[0] and old == self._moment:
-            return NOTHING
-        return between(old, self._moment)
+        is_known = self._version[0] is not None and before[0] is self._version[0]
+        return between(old, self._moment) if is_known or old != self._moment else NOTHING
 
     def close(self) -> None:
+        """Let go of the connection."""
         self._version = None, 0

@@ -20,12 +20,11 @@ import psycopg
 from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
 from leftoff import log
-from leftoff.errors import Conflict, LeftoffError, NotFound, StoreUnavailable, Unsupported
-from leftoff.host import GONE, this_process
+from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.model.words import FINISHED
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
-from leftoff.store.rows import ATTEMPTS, LIMIT_MS, Lease, RunRow, about, end_of, first_facts
-from leftoff.store.server_blobs import FOLDER, IN_FOLDER, PostgresBlobs
+from leftoff.store.rows import ATTEMPTS, Lease, RunRow, about, end_of, first_facts
+from leftoff.store.server_blobs import PostgresBlobs
 from leftoff.store.server_connection import Pool, Q, in_ms
 from leftoff.store.server_errors import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
 from leftoff.store.server_location import SCHEMA as SCHEMA_NAME
@@ -52,7 +51,7 @@ PATIENCE_S = 30.0  # that another process which makes the store is waited for at
 TRIES = 100  # of a transaction that others are always faster than
 AT_ONCE = 3  # of those, also with no patience: the first one may only have learnt what is so
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
-MOST_TOLD = 50  # runs that one notification names
+WATCH_S = 0.25  # seconds between two looks of a watch
 _MISSING = ("42P01", "3F000")
 _FIRST = frozenset(("pending", "running", "waiting", "failed"))  # statuses whose first leaves a listing shows
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -223,19 +222,12 @@ class PostgresTx(PostgresView, Tx):
         return super().several(statements)
 
     def end(self, *, durable: bool) -> None:
-        """Make the transaction durable, and notify those who listen."""
+        """Make the transaction durable."""
         self._end_batch()
         # A server that crashes forgets what it did not wait for while we live on, and know of it: no version.
         if not durable and not self.made:
             self._pending.append((Q.relax, ()))
-        runs = self.touched()
-        ((heard,),) = self.several([("COMMIT", ()), (Q.is_heard, (self.store.place.schema,))])[1]
-        if runs and heard:
-            self.store.tell(runs)
-
-    def touched(self) -> list[str]:
-        """Return what those hear who watch: of each run that may have changed its version and its id."""
-        return [f"{seq} {run_id}" for run_id, seq in self._heads.values()] if self._wrote else []
+        self.several([("COMMIT", ())])
 
     # -- runs
 
@@ -385,7 +377,6 @@ class PostgresTx(PostgresView, Tx):
 
     def put_blob(self, row: BlobRow) -> None:
         self.note(Q.know_blob, (row.hash,))
-        self.store.blobs.hold(self, [row.hash])
 
 
 def _compared(rows: list[RunRow]) -> list[tuple[int, str]]:
@@ -481,15 +472,14 @@ class _Draft(Tx):
 
 
 class PostgresStore(Store):
-    """A project on a server. ``folders``: where this machine keeps facts about stores, in a folder for each.
-    ``blobs``: a folder that all machines share, if blobs are files in there."""
+    """A project on a server. ``folders``: where this machine keeps facts about stores, in a folder for each."""
 
     shared = True
     far = True
     late = 64
     refuses_damage = True
 
-    def __init__(self, url: str, folders: str, clock: Clock | None = None, blobs: str | None = None) -> None:
+    def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:
         from leftoff.clock import SYSTEM
 
         self.place = Place(url)
@@ -500,7 +490,7 @@ class PostgresStore(Store):
         self._url = url
         self.clock = clock or SYSTEM
         self.pool = Pool(self.place)
-        self.blobs = PostgresBlobs(self, blobs)
+        self.blobs = PostgresBlobs(self)
         self._there = False  # whether there is a store that this process has written to
         self._readable = False
         self._reached = False  # whether the server ever answered
@@ -664,7 +654,6 @@ class PostgresStore(Store):
                 self._create()
                 raise Again from None
             if ending and is_lost(error) and self._happened(tx):
-                self.tell(tx.touched())
                 return result
             raise
         tx.link = None
@@ -674,7 +663,7 @@ class PostgresStore(Store):
         return result
 
     def commit(self, fn: Callable[[Tx], T], stood: Stood | None, *, durable: bool = True) -> T:
-        if stood is not None and self._there and self.blobs.files is None:
+        if stood is not None and self._there:
             draft = _Draft(stood)
             try:
                 result = fn(draft)
@@ -700,25 +689,15 @@ class PostgresStore(Store):
                 raise
 
         try:
-            heard = self.on_link(work)[0][0]
-            if heard is None and lost:  # the first one may have been made, and pruned since
+            made = self.on_link(work)[0][0]
+            if not made and lost:  # the first one may have been made, and pruned since
                 run, seq, token = draft.place
                 return self.write(lambda tx: tx.applied(run, seq, token)) is not None
         except StoreUnavailable as error:
             if lost:
                 raise unheard(self.place, error) from None
             raise
-        if heard and draft.made is not None:
-            self.tell([f"{draft.made.seq} {draft.made.run_id}"])
-        return heard is not None
-
-    def tell(self, runs: list[str]) -> None:
-        """Notify those who listen of these runs; of many, that something happened."""
-        try:
-            told = runs if len(runs) <= MOST_TOLD else [""]
-            self._with_link(lambda link: link.ask([(Q.tell, (self.place.schema, told))]))
-        except (psycopg.Error, LeftoffError) as error:
-            log.debug("could not notify those who watch: %s", error)
+        return bool(made)
 
     def _give_up(self, link: Link, tx: PostgresView, error: BaseException) -> None:
         """End a transaction of which nothing is to be there."""
@@ -780,8 +759,6 @@ class PostgresStore(Store):
                 schema = int(facts.get("schema", 0))
                 if schema > SCHEMA:
                     self._refuse_schema(facts, writes=False)
-                if schema < SCHEMA:
-                    self._refuse_while_driven(link)
             elif not link.ask([("SELECT 1 FROM pg_namespace WHERE nspname = $1", (self.place.schema,))])[0]:
                 link.script(f"CREATE SCHEMA {self.place.quoted}")  # else somebody made it for us
             if schema < SCHEMA:
@@ -802,17 +779,6 @@ class PostgresStore(Store):
             link.script(read_sql(name))
         known = facts if schema == 0 else {"written_by": facts["written_by"]}
         link.ask([(Q.put_meta, pair) for pair in {**known, "schema": str(SCHEMA)}.items()])
-
-    def _refuse_while_driven(self, link: Link) -> None:
-        for columns in link.ask([(Q.leases, ())])[0]:
-            lease = Lease(columns[1:10], columns[10])
-            process = lease.process
-            gone = process == this_process() or lease.seen(0) == GONE
-            if not gone and lease.silence(0) <= LIMIT_MS:
-                raise Conflict(
-                    f"{self.name} needs a newer schema, but run {columns[0]} is driven by {lease.who or process}.",
-                    hint="Let it end, or stop it; then try again. One that is silent for 10 min is not waited for.",
-                )
 
     # -- reading
 
@@ -871,15 +837,12 @@ class PostgresStore(Store):
 
         freed = sweep(self, thorough=thorough)
         freed += Pace(self).until_none(lambda tx, size: self._empty(tx, max(1, size // 8)))
-        if self.blobs.files is not None:
-            freed += self.blobs.files.empty(self.clock.now() / 1000, self.blobs.grace)
         return freed
 
     def _empty(self, tx: PostgresTx, size: int) -> int:
-        """Drop pieces and files of what is past its grace; return the bytes given back."""
+        """Drop the pieces of what is past its grace; return the bytes given back."""
         grace = self.blobs.grace
         blobs, strays = tx.several([(Q.due_blobs, (grace, size)), (Q.due_uploads, (grace, size))])
-        self.blobs.discard(row[0] for row in blobs if row[1] == IN_FOLDER)
         lost = tx.rows(Q.empty_blobs, ([row[0] for row in blobs],)) if blobs else []
         tx.note(Q.drop_uploads, ([*(row[0] for row in strays), *(row[1] for row in blobs)],))
         return int(sum(row[0] for row in lost))
@@ -897,9 +860,12 @@ class PostgresStore(Store):
         return sum(sizes)
 
     def watch(self) -> Watch:
-        from leftoff.store.server_watch import PostgresWatch
+        from leftoff.store.notifications import Watch
 
-        return PostgresWatch(self)
+        def version() -> tuple[object, object]:
+            return None, self.asked(Q.snapshot)[0][0]
+
+        return Watch(self, version, WATCH_S)
 
     def backup(self, folder: str) -> None:
         """Copy one snapshot into a folder store, which needs no server."""
@@ -921,7 +887,7 @@ class PostgresStore(Store):
             meta, runs, size = view.several([(Q.meta, ()), (Q.count_runs, ()), (Q.bytes, ())])
             found = about("postgresql", dict(meta), runs[0][0], size[0][0])
             more = {"project": self.place.project or None, "server": view.link.version}
-            return {**found, **more, "blobs": view.fact(FOLDER)}
+            return {**found, **more}
 
         return self.read(look) if self.exists() else {"kind": "postgresql"}
 

@@ -39,7 +39,7 @@ Q = Queries("postgres")
 OLDEST = 13  # of PostgreSQL
 CONNECT_S = 10
 IDLE_MS = 60_000  # the server ends a transaction that rests for longer
-#: a network that drops everything is noticed after a minute, by a transaction that waits and by a watch that listens
+#: a network that drops everything is noticed after a minute, by a transaction that waits
 ALIVE = {
     "keepalives_idle": "30",
     "keepalives_interval": "10",
@@ -146,17 +146,6 @@ class Link:
         """Take in which process of the server answers. Prepare statements if it is the one that was connected to: then
         no pooler is between."""
         self.conn.prepare_threshold = OFTEN if pid == self.conn.info.backend_pid else None
-
-    def is_shared(self) -> bool:
-        """Return whether others use the same session of the server: a process cannot listen in it."""
-        return bool(self.ask([("SELECT pg_backend_pid()", ())])[0][0][0] != self.conn.info.backend_pid)
-
-    def heard(self, seconds: float) -> list[str]:
-        """Return what the server notified of, waiting so long for it."""
-        return [told.payload for told in self.conn.notifies(timeout=seconds, stop_after=1)]
-
-    def fileno(self) -> int:
-        return self.conn.fileno()
 
     @property
     def version(self) -> str:

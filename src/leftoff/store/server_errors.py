@@ -138,13 +138,13 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
         )
     if not code and (isinstance(error, psycopg.ProgrammingError) or _is_wrong(text)):
         return Usage(
-            f"The URL of {place.name} is wrong: {text}", hint="docs/postgres.md says what can stand in it."
+            f"The URL of {place.name} is wrong: {text}", hint="docs/postgres.md says what it may contain."
         )
     if is_lost(error):
         return _out_of_reach(place, code, text)
     if code.startswith(_TROUBLE):
         return _unavailable(
-            f"{place.name} has trouble of its own: {text}", f"{SAFE} Its log says more.", True
+            f"{place.name} has trouble: {text}", f"{SAFE} Its log says more.", True
         )
     if code in _POOLED:
         hint = f"{SAFE} A pooler between must pool sessions, not transactions."

@@ -40,7 +40,7 @@ class Place:
         if "project" in dict(asked) and not (0 < len(self.project) <= MOST and set(self.project) <= _NAME):
             raise Usage(
                 f"{self.project!r} cannot be a project's name in a store's URL.",
-                hint=f"It is 1 to {MOST} letters, digits and . _ - behind ?project=",
+                hint=f"It is 1 to {MOST} letters, digits and . _ - after ?project=",
             )
         self.schema = f"{SCHEMA}_{self.project}" if self.project else SCHEMA
         rest = [(name, value) for name, value in asked if name not in _OURS]

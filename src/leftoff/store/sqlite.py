@@ -350,10 +350,6 @@ class SqliteStore(Store):
         """
         if not self._ready:
             files.make_folder(self.folder)
-            if connection.may_be_network():
-                from leftoff.store.sqlite_files import refuse_network
-
-                refuse_network(self.folder)
         try:
             try:
                 self.turn.take(self.patience)
@@ -526,9 +522,9 @@ class SqliteStore(Store):
         return freed
 
     def watch(self) -> Watch:
-        from leftoff.store.notifications import PolledWatch
+        from leftoff.store.notifications import Watch
 
-        return PolledWatch(self, self._data_version)
+        return Watch(self, self._data_version, 0.1)
 
     def _data_version(self) -> tuple[object, int]:
         """Return a connection, and the number that moves on it when another one commits."""

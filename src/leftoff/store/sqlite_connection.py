@@ -38,12 +38,6 @@ VFS = "cksmvfs"
 PAGE_SIZE = 4096
 RESERVE = 8  # bytes at the end of each page, where the checksum lives
 BUSY_MS = 10_000
-MOUNTS = "/proc/self/mountinfo"
-# SQLite's WAL needs shared memory between all who open it; none of these gives that across machines.
-NETWORK = frozenset(
-    "nfs nfs4 cifs smb smb2 smb3 smbfs 9p afs afpfs ncpfs ncp coda ceph lustre gpfs glusterfs fuse.glusterfs "
-    "fuse.sshfs fuse.s3fs fuse.gcsfuse fuse.rclone davfs fuse.davfs2 webdav beegfs orangefs".split()
-)
 _loaded = False
 _lock = allocate_lock()
 
@@ -71,15 +65,6 @@ def load_checksums() -> None:
             apsw.set_default_vfs(usual)
             loader.close()
         _loaded = True
-
-
-def may_be_network() -> bool:
-    """Whether the mounts speak of a file system of a network at all: a look that costs little, and mostly is enough."""
-    try:
-        with open(MOUNTS, "rb", buffering=0) as file:
-            return not NETWORK.isdisjoint(file.read().decode("latin-1").split())
-    except OSError:
-        return True
 
 
 def pragma(db: apsw.Connection, text: str) -> object:

@@ -1,77 +1,22 @@
-"""The files of an embedded store: making them, the disk they are on, the schema's migration, a backup."""
+"""The files of an embedded store: making them, the schema's migration, a backup."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leftoff import files, log
-from leftoff.errors import Conflict, Corrupt, StoreUnavailable
-from leftoff.host import GONE, this_process
+from leftoff.errors import Corrupt
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import ALL, read_sql
 from leftoff.store.blobs import Blobs
-from leftoff.store.rows import LIMIT_MS, BlobRow, Lease, first_facts
+from leftoff.store.rows import BlobRow, first_facts
 from leftoff.store.sqlite_connection import Q, apsw, check_schema
 from leftoff.store.store_copy import backup_folder
 
 if TYPE_CHECKING:
     from leftoff.store.sqlite import SqliteStore
-
-SAFE_MOUNT = "Put the store on a local disk (LEFTOFF_STORE=/local/path), or share one through PostgreSQL."
-
-
-def _unescape(text: str) -> str:
-    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
-
-
-def file_system(path: str, mounts: str | None = None) -> str:
-    """The type of the file system that holds ``path``, or an empty string where that cannot be told."""
-    if sys.platform == "darwin":
-        return _darwin(path)
-    device = os.stat(path).st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        with open(mounts or connection.MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
-            lines = [line.split() for line in file]
-    except OSError:
-        return ""
-    best, kind = -1, ""
-    real = os.path.realpath(path)
-    for fields in lines:
-        if "-" not in fields:
-            continue
-        point, fs = _unescape(fields[4]), fields[fields.index("-") + 1]
-        inside = real == point or real.startswith(point.rstrip("/") + "/")
-        # The device number settles it; btrfs and overlays show another one, so the longest mount point decides then.
-        score = len(point) + (10_000 if fields[2] == wanted else 0)
-        if inside and score >= best:
-            best, kind = score, fs
-    return kind
-
-
-def _darwin(path: str) -> str:
-    out = subprocess.run(["/usr/bin/stat", "-f", "%T", path], capture_output=True, text=True)
-    where = subprocess.run(["df", path], capture_output=True, text=True).stdout.splitlines()[-1:]
-    lines = subprocess.run(["mount"], capture_output=True, text=True).stdout.splitlines()
-    device = where[0].split()[0] if where else out.stdout
-    return next((line.partition("(")[2].partition(",")[0] for line in lines if line.startswith(device)), "")
-
-
-def refuse_network(folder: str, kind: str | None = None) -> None:
-    """Raise where the folder is on a file system that several machines may share."""
-    if kind is None:
-        kind = file_system(folder)
-    if kind in connection.NETWORK:
-        error = StoreUnavailable(
-            f"{folder} is on a network file system ({kind}), where SQLite's write-ahead log loses data.",
-            hint=SAFE_MOUNT,
-        )
-        error.retry = False
-        raise error
 
 
 def remains_of(path: str, size: int | None, blobs: Blobs) -> str:
@@ -147,8 +92,6 @@ def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     schema = 0 if is_empty(db) else check_schema(db, where)
     if schema >= connection.SCHEMA:
         return
-    if schema > 0:
-        _refuse_while_driven(db, where, int(facts["created_at"]))
     for name in connection.SCRIPTS[schema:]:
         for _ in db.execute(read_sql(name)):  # apsw runs statements only as their rows are asked for
             pass
@@ -158,20 +101,6 @@ def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     db.execute(f"PRAGMA user_version = {connection.SCHEMA}")
 
 
-def _refuse_while_driven(db: apsw.Connection, where: str, now: int) -> None:
-    """Nor while the session of an agent whose process nobody knows has given a sign of life."""
-    me = this_process()
-    for columns in db.execute(Q.leases):
-        run_id, lease = columns[0], Lease(columns[1:10])
-        process: Any = lease.process
-        silent = lease.silence(now) > LIMIT_MS
-        if process != me and (not silent if process is None else process.state() != GONE):
-            raise Conflict(
-                f"{where} needs a newer schema, but run {run_id} is driven by {process or f'session {lease.session}'}.",
-                hint="Let it end, or stop it; then try again. A session is waited for until it is silent for 10 min.",
-            )
-
-
 # -- backup
 
 
@@ -179,7 +108,6 @@ def backup_sqlite(store: SqliteStore, folder: str) -> None:
     """Copy one snapshot of the store into a new folder. No writer waits for it."""
     with backup_folder(store, folder) as part:
         files.make_folder(part)
-        refuse_network(part)
         path = os.path.join(part, os.path.basename(store.path))
         _copy_database(store, path)
         blobs = Blobs(part)

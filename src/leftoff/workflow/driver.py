@@ -36,7 +36,6 @@ from leftoff.host import Process, this_process
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
-from leftoff.store.notifications import NO_FILE, Watch
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
 from leftoff.workflow import attempt_outcome as outcome
 from leftoff.workflow import begin_attempt as begin
@@ -181,7 +180,6 @@ class Driver:
         self._closed = False
         self._every: float | None = getattr(setting.observer, "every", None)  # how often it wants to draw
         self._streams = bool(getattr(setting.observer, "wants_output", False))
-        self._ear: Watch | None = None  # hears commits of others while the run waits for people
         self._fence = Fence(self._fall_silent)
         self.launcher = Launcher(setting.redaction)
         self._pipe = os.pipe()  # wakes the driver from a signal handler
@@ -232,7 +230,6 @@ class Driver:
     def close(self) -> None:
         """Release everything but the lease."""
         self._closed = True
-        self._stop_listening()
         self._fence.close()
         for fd in self._pipe:
             os.close(fd)
@@ -493,20 +490,17 @@ class Driver:
         """Wait until something happens or a time is due. Return whether something happened."""
         now = time.monotonic()
         waits = bool(self.scheduler.of("waiting"))
-        ear = self._ear.fileno() if waits and self._ear is not None else NO_FILE
         times = [self._next_beat, now + QUIET, self.scheduler.next_time(), self._kill_at]
         times.append(self._next_look if waits else None)
         times.append(now + STREAM if self._streams else None)
         times.append(now + self._every if self._every is not None else None)
         poll = select.poll()
-        for fd in {self._pipe[0], self.launcher.fileno(), ear} - {NO_FILE}:
+        for fd in (self._pipe[0], self.launcher.fileno()):
             poll.register(fd, select.POLLIN)
         found = poll.poll(1000 * max(0.0, min(due for due in times if due is not None) - now))
         for fd, _ in found:
             if fd == self._pipe[0]:
                 os.read(fd, 4096)
-            elif fd == ear:
-                self._next_look = 0.0
         return bool(found)
 
     def _tidy_up(self, most: int) -> None:
@@ -618,7 +612,10 @@ class Driver:
     def _look_at_people(self) -> None:
         """Take in what others committed on steps that this driver does not execute right now."""
         self.expire_approvals()
-        if not (self.foreign or self._hears()) or not self._moved():
+        try:
+            if not self._moved():
+                return
+        except StoreUnavailable:  # the next commit notices
             return
         state, scheduler = self.state, self.scheduler
         state.forget_variables()
@@ -650,23 +647,6 @@ class Driver:
                 self.scheduler.status[path] = status if status in ("waiting", "blocked") else "waiting"
             return
         self.follow(path, self.scheduler.ended(path, path, status))
-
-    def _hears(self) -> bool:
-        """Return whether others may have committed to this run. If the store is away, the next commit notices."""
-        try:
-            if self._ear is None:
-                self._ear = self.store.watch()
-                return True
-            news = self._ear.wait(0)
-        except StoreUnavailable:
-            self._stop_listening()
-            return False
-        return news.others or news.runs.get(self.run_id, 0) > self._head.seq
-
-    def _stop_listening(self) -> None:
-        if self._ear is not None:
-            self._ear.close()
-            self._ear = None
 
     def _moved(self) -> bool:
         """Return whether others committed since the last look."""

@@ -402,23 +402,13 @@ UPDATE attempt SET output = coalesce($2::bytea, output), printed = coalesce($3::
 -- The id of the run that an attempt belongs to: its log is in that folder.
 SELECT r.run_id FROM attempt a JOIN run r ON r.run = a.run WHERE a.token = $1
 
+-- name: snapshot [postgres]
+-- A value that moves whenever a transaction of the server that wrote anything ends.
+SELECT pg_current_snapshot()::text
+
 -- name: relax [postgres]
 -- This transaction need not wait for the disk.
 SET LOCAL synchronous_commit = off
-
--- name: watch [postgres]
--- Whoever watches a project holds this for as long as its connection lasts.
-SELECT pg_advisory_lock_shared(hashtextextended($1, 1))
-
--- name: is_heard [postgres]
--- Whether a process watches the project. If none does, no notification is sent: notifications make all transactions that
--- send one wait for each other.
-SELECT NOT CASE WHEN pg_try_advisory_lock(hashtextextended($1, 1)) THEN pg_advisory_unlock(hashtextextended($1, 1))
-                ELSE false END
-
--- name: tell [postgres]
--- Those who watch hear of these runs.
-SELECT pg_notify($1, t) FROM unnest($2::text[]) AS t
 
 -- name: put_blob [sqlite]
 -- A blob whose file is durable.
@@ -433,12 +423,8 @@ UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = $1 AND NO
 SELECT 1 FROM blob WHERE hash = $1 AND known FOR KEY SHARE
 
 -- name: hold_blobs [postgres]
--- Rows of blobs, held until the end of the transaction, and where those are.
-SELECT hash, upload FROM blob WHERE hash = ANY($1::bytea[]) ORDER BY hash FOR UPDATE
-
--- name: blob_upload [postgres]
--- Where a blob is.
-SELECT upload FROM blob WHERE hash = $1
+-- Rows of blobs, held until the end of the transaction.
+SELECT hash FROM blob WHERE hash = ANY($1::bytea[]) ORDER BY hash FOR UPDATE
 
 -- name: add_upload [postgres]
 -- Begin to save a blob, with its first pieces.
@@ -548,8 +534,8 @@ SELECT hash, upload FROM blob WHERE NOT known AND touched < clock_timestamp() - 
 ORDER BY hash LIMIT $2 FOR UPDATE
 
 -- name: empty_blobs [postgres]
--- Their rows; a file is still there.
-DELETE FROM blob WHERE hash = ANY($1::bytea[]) AND NOT known RETURNING CASE WHEN upload < 0 THEN 0 ELSE stored END
+-- Their rows.
+DELETE FROM blob WHERE hash = ANY($1::bytea[]) AND NOT known RETURNING stored
 
 -- name: due_uploads [postgres]
 -- What was saved, or half saved, and belongs to no blob. One that is being given to a blob is held, and passed over.
