@@ -184,7 +184,7 @@ def _decompress(path: str, database: str) -> None:
     if unpacker.unused_data:
         raise damaged(path, "it has bytes after its end.")
     if not unpacker.eof:
-        raise damaged(path, "its end is missing.")
+        raise damaged(path, "it is cut short.")
 
 
 def _check_schema(path: str, database: str) -> None:

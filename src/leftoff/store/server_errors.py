@@ -143,9 +143,7 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
     if is_lost(error):
         return _out_of_reach(place, code, text)
     if code.startswith(_TROUBLE):
-        return _unavailable(
-            f"{place.name} has trouble: {text}", f"{SAFE} Its log says more.", True
-        )
+        return _unavailable(f"{place.name} has trouble: {text}", f"{SAFE} Its log says more.", True)
     if code in _POOLED:
         hint = f"{SAFE} A pooler between must pool sessions, not transactions."
         return _unavailable(f"{place.name} forgot what was prepared: {text}", hint, False)
