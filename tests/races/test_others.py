@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from pathlib import Path
-from weakref import ref
 
 import pytest
 
@@ -22,9 +20,7 @@ from leftoff.operations.run_transfer import Import, import_runs
 from leftoff.operations.runs import target
 from leftoff.operations.store_upkeep import undelete_run
 from leftoff.operations.workflow_runs import give_up
-from leftoff.protocols.document_draft import Decoded
 from leftoff.protocols.project_retention import Retention, prune_project
-from leftoff.protocols.protocol import read as decode
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 from tests.cli.command import call, succeed
@@ -158,27 +154,6 @@ def test_two_who_import_the_same(project: Path, seam: Seam) -> None:
     assert [] == done.rejected
     assert [True, False, True] == [about["new"] for about in done.imported]
     assert 3 == len(succeed("ls", "--json", cwd=project).json["runs"])
-
-
-def test_documents_are_let_go(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are: those that are written are not kept in memory."""
-    alive: list[ref[Decoded]] = []
-    most = 0
-
-    def read(*words: object) -> Decoded:
-        nonlocal most
-        gc.collect()
-        most = max(most, sum(each() is not None for each in alive))
-        kept = decode(*words)  # type: ignore[arg-type]
-        alive.append(ref(kept))
-        return kept
-
-    monkeypatch.setattr(SEAMS["documents.read"], read)
-    monkeypatch.setattr(SEAMS["documents.TOGETHER"], 1)
-    with here(project) as here_:
-        done = import_runs(here_, Import(documents_of(project, 5), dialect="claude"))
-    assert 5 == len(done.imported)
-    assert most <= 2
 
 
 # -- giving up

@@ -101,18 +101,6 @@ def test_no_transaction_in_a_face() -> None:
     assert [] == inside
 
 
-def test_no_name_is_given_twice() -> None:
-    """A constant that is set again further down changes what was meant by it above."""
-    twice = {}
-    for name, tree in modules().items():
-        targets = [each for node in tree.body if isinstance(node, ast.Assign) for each in node.targets]
-        named = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
-        words = [each.id for each in named if isinstance(each.ctx, ast.Store)]
-        if found := {word for word in words if words.count(word) > 1}:
-            twice[name] = found
-    assert {} == twice
-
-
 def test_the_environment_is_read_in_few_places() -> None:
     """Every face means the same by a variable, because none reads it itself."""
     readers = {
