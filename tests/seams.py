@@ -28,7 +28,6 @@ SEAMS = {
     "typed.MOST_BYTES": "leftoff.model.typed.MOST_BYTES",
     "workflow_file.check_executable": "leftoff.operations.workflow_runs.check_executable",
     "lifecycle.forsake": "leftoff.operations.workflow_runs.forsake",
-    "bmad.current_row": "leftoff.operations.bmad_events.current_row",
     "resume._greet": "leftoff.operations.resuming._greet",
     "resume.carry_out": "leftoff.operations.resuming.carry_out",
     "resume.end_work": "leftoff.operations.resuming.end_work",

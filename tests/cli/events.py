@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from leftoff.cli.tally import Info, Leaf
 from leftoff.clock import iso
 
 Event = dict[str, Any]
@@ -27,18 +26,6 @@ STEPS = {
     "pending": 0,
     "skipped": 0,
 }
-
-STORY = Info(
-    [
-        Leaf("research", "Look around", 4.0, batch=0),
-        Leaf("index", "Build the index", 3.0, batch=0),
-        Leaf("implementation/convert", "", 1.0, batch=1, limit=3),
-        Leaf("implementation/check", "", 2.0, batch=2),
-        Leaf("sign-off", "", None, batch=3, person="approval"),
-        Leaf("publish", "", 5.0, batch=4),
-    ],
-    parallel=4,
-)
 
 
 class Teller:
@@ -102,7 +89,7 @@ def story() -> list[Event]:
             )
         if number + 3 < 7:
             _item(t, number + 3)
-    t.tell("step_done", step="implementation/convert", seconds=4.0, outputs=[])
+    t.tell("step_done", step="implementation/convert", status="completed")
     t.tell("step_skipped", step="implementation/check", why="its condition does not hold")
     t.tell("waiting", step="sign-off", kind="approval", ask="Approve docs/architecture.md?",
            options=["approve", "roundtable", "reject"], deadline=iso(AT + 7 * 86_400_000),
@@ -143,9 +130,6 @@ def crowd(items: int = 400, places: int = 8, seconds: float = 0.1) -> list[Event
     return t.events
 
 
-CROWD = Info([Leaf("work", limit=8)], parallel=4)
-
-
 def flood(lines: int = 200_000) -> list[Event]:
     """A step that prints faster than anyone reads."""
     t = Teller()
@@ -182,17 +166,12 @@ def stop() -> list[Event]:
     return t.events
 
 
-PLAYS = {
-    "story": (STORY, story),
-    "crowd": (CROWD, crowd),
-    "flood": (Info([Leaf("work")]), flood),
-    "stop": (Info(), stop),
-}
+PLAYS = {"story": story, "crowd": crowd, "flood": flood, "stop": stop}
 
 
 def play(name: str) -> Iterator[tuple[float, Event]]:
     """The events of a play, and the second of each."""
-    for event in PLAYS[name][1]():
+    for event in PLAYS[name]():
         yield event.pop("_second"), event
 
 
@@ -205,7 +184,7 @@ def main(name: str) -> None:
     args.json = "--json" in sys.argv
     speed = 1e6 if "--fast" in sys.argv else 5 if "--brisk" in sys.argv else 1
     began = time.monotonic()
-    with observer_for(Context(args), PLAYS[name][0]) as watcher:
+    with observer_for(Context(args)) as watcher:
         for second, event in play(name):
             while (rest := second / speed - (time.monotonic() - began)) > 0:
                 time.sleep(min(rest, watcher.every or rest))

@@ -158,8 +158,8 @@ def test_cleanup_by_age(project: Path) -> None:
 def test_json_is_one_document(project: Path) -> None:
     """Of every utility, also where there is nothing to tell."""
 
-    def told(*words: str, **more: Any) -> Any:
-        return succeed("compat", *words, "--json", cwd=project, **more).json
+    def told(*words: str) -> Any:
+        return succeed("compat", *words, "--json", cwd=project).json
 
     assert {"removed": []} == told("cleanup-checkpoints")
     begun = told("save-checkpoint", "implement", json.dumps(STATE))
@@ -168,8 +168,6 @@ def test_json_is_one_document(project: Path) -> None:
     over = json.dumps({**STATE, "status": "completed"})
     assert {**begun, "path": None} == told("save-checkpoint", "implement", over)
     assert {"removed": [begun["run_id"]]} == told("cleanup-checkpoints", "0")
-    (project / "out.md").write_text("done")
-    assert {"run_id", "seq"} == told("bmad-event", input=EVENTS).keys()
 
 
 @pytest.mark.parametrize(
@@ -187,79 +185,3 @@ def test_wrong_calls(project: Path, words: list[str], code: int) -> None:
     """Wrong usage is 2, a document that cannot be kept is 4; nothing is left behind."""
     assert code == call("compat", *words, cwd=project).code
     assert not any(path.suffix == ".json" for path in project.rglob("*"))
-
-
-EVENTS = """
-<checkpoint-save>
-  <run-id>dev-story-20260227-143022</run-id>
-  <step-number>1</step-number>
-  <variables>{"user": "Ada &amp; Eve", "n": 3}</variables>
-  <status>running</status>
-</checkpoint-save>
-<!-- after the step -->
-<checkpoint-update>
-  <step-completed>1</step-completed>
-  <artefact>out.md</artefact>
-  <next-step>2</next-step>
-</checkpoint-update>
-"""
-RUN = "dev-story-20260227-143022"
-
-
-def test_bmad_events(project: Path) -> None:
-    """They start the run, set its variables, do its steps and close it with a summary that is shown."""
-    (project / "out.md").write_text("hello")
-    succeed("compat", "bmad-event", cwd=project, input=EVENTS)
-    now = succeed("show", RUN, "--json", cwd=project).json
-    assert ({"user": "Ada & Eve", "n": 3}, "dev-story") == (now["variables"], now["workflow"])
-    assert [("1", "completed"), ("2", "pending")] == [(s["step"], s["status"]) for s in now["step_records"]]
-    assert ["out.md"] == [about["path"] for about in now["artifacts"]]
-    inside = f"<run-id>{RUN}</run-id><status>completed</status><summary>Done &lt;3</summary>"
-    close = f"<x><checkpoint-close>{inside}</checkpoint-close></x>"
-    succeed("compat", "bmad-event", cwd=project, input=close)
-    assert "completed" == succeed("show", RUN, "--json", cwd=project).json["status"]
-    assert "Done <3" in succeed("brief", RUN, cwd=project).out
-
-
-def test_an_event_is_about_the_run_that_it_names(project: Path) -> None:
-    """Also where several are unfinished; one that names none is about the one that was named before."""
-    succeed("start", "other", "--run-id", "other", cwd=project)
-    (project / "out.md").write_text("hello")
-    succeed("compat", "bmad-event", cwd=project, input=EVENTS)
-    now = succeed("show", RUN, "--json", cwd=project).json
-    assert [("1", "completed"), ("2", "pending")] == [(s["step"], s["status"]) for s in now["step_records"]]
-    assert {} == succeed("show", "other", "--json", cwd=project).json["variables"]
-
-
-def test_an_event_before_a_step_is_seen(project: Path) -> None:
-    """A step that was begun and not ended is in flight, so an orphan is seen."""
-    text = EVENTS[: EVENTS.index("<!--")]
-    succeed("compat", "bmad-event", cwd=project, input=text)
-    succeed("compat", "bmad-event", cwd=project, input=text)
-    (step,) = succeed("show", RUN, "--json", cwd=project).json["step_records"]
-    assert ("running", 1) == (step["status"], step["attempt"])
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("", 2),
-        ("hello", 4),
-        ("<checkpoint-save><run-id>x</run-id>", 4),
-        ("<checkpoint-save><quux/></checkpoint-save>", 4),
-        ("<checkpoint-save><run-id>x</run-id><variables>[1]</variables></checkpoint-save>", 4),
-        ("<checkpoint-save><run-id>x</run-id><step-number>one</step-number></checkpoint-save>", 4),
-        ("<checkpoint-save><run-id>///</run-id></checkpoint-save>", 4),
-        ("<checkpoint-update><next-step>2</next-step></checkpoint-update>", 2),
-        ("<checkpoint-close><status>completed</status></checkpoint-close>", 3),
-        ("<!DOCTYPE x [<!ENTITY a 'b'>]><checkpoint-close/>", 4),
-    ],
-)
-def test_events_that_cannot_be_read(project: Path, text: str, code: int) -> None:
-    """They are refused with a reason, before any of them is done."""
-    result = call("compat", "bmad-event", cwd=project, input=text)
-    assert code == result.code and "Traceback" not in result.err
-    assert (
-        not (project / ".leftoff/store.db").exists()
-        or [] == succeed("ls", "--json", cwd=project).json["runs"]
-    )

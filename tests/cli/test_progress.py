@@ -24,23 +24,21 @@ from leftoff.cli.events import (
     LiveDisplay,
     Observer,
     PlainLines,
+    Progress,
     advice,
     live_page,
     run_verdict,
     sentence,
-    time_table,
+    took,
 )
 from leftoff.cli.screen import plain
-from leftoff.cli.tally import Info, Leaf, Tally, roughly, took, whole
 from leftoff.cli.text import width
 from leftoff.clock import Clock
 from tests.cli.command import environment
 from tests.cli.events import (
-    CROWD,
     PLAYS,
     RUN,
     STEPS,
-    STORY,
     Event,
     crowd,
     flood,
@@ -51,7 +49,6 @@ from tests.cli.events import (
 )
 from tests.cli.runs import harmless
 from tests.cli.terminal import ESCAPES
-from tests.cli.test_tally import done, leaf, tally_of
 from tests.seams import SEAMS
 
 ROOT = Path(__file__).parents[2]
@@ -116,8 +113,8 @@ def feed(watcher: Observer, events: list[Event], clock: Stopped) -> None:
             watcher(event)
 
 
-def lines_at_bottom(tally: Tally, now: float, columns: int = 79, rows: int = 40) -> list[str]:
-    return plain(live_page(tally, now, columns, rows)).splitlines()
+def lines_at_bottom(known: Progress, now: float, columns: int = 79, rows: int = 40) -> list[str]:
+    return plain(live_page(known, now, columns, rows)).splitlines()
 
 
 # -- words
@@ -128,28 +125,6 @@ def test_times() -> None:
     assert ["0.0s", "12.3s", "59.9s", "1m 00s", "1h 01m", "2d 03h"] == [
         took(n) for n in (-1, 12.34, 59.94, 59.96, 3660, 2 * 86_400 + 3 * 3600)
     ]
-    assert ["0s", "60s", "1m 01s"] == [whole(0.4), "60s", whole(60.6)]
-    assert ["10s", "1m", "1m 20s", "12m", "1h 40m"] == [roughly(n) for n in (11, 62, 84, 700, 6100)]
-
-
-def test_the_table() -> None:
-    """Estimated against actual per step, items together; nothing where it would say nothing."""
-    tally, _ = tally_of(STORY, story())
-    rows = [line.split() for line in plain(time_table(tally, 79)).splitlines()]
-    assert ["STEP", "ITEMS", "ESTIMATED", "ACTUAL", "OFF", "BY"] == rows[0]
-    assert ["research", "4s", "3.2s", "-20%"] == rows[1]
-    assert ["implementation/convert", "6", "×", "1.2s", "6s", "7.3s", "+22%"] == rows[3]
-    assert ["all", "together", "13s", "13.0s", "+0%"] == rows[4]
-    one, two = Info([leaf("a")]), Info([leaf("a"), leaf("b")])
-    assert [] == time_table(tally_of(one, [done("a", 1.0)])[0], 79)
-    assert [] != time_table(tally_of(Info([leaf("a", 2.0)]), [done("a", 1.0)])[0], 79)
-    bare = plain(time_table(tally_of(two, [done("a", 1.0), done("b", 1.0)])[0], 79))
-    assert ["STEP", "TIME"] == bare.splitlines()[0].split() and "–" not in bare  # nothing to compare with
-    many = Info([leaf(f"s{n}") for n in range(100)])
-    shown = time_table(tally_of(many, [done(f"s{n}", float(n)) for n in range(100)])[0], 79)
-    assert "… and 70 more that took less" in plain(shown) and len(shown) < 35
-    for columns in (20, 40, 60):
-        assert all(width(line) <= columns for line in plain(time_table(tally, columns)).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -176,11 +151,11 @@ def test_the_verdict(status: str, steps: dict[str, int], said: str) -> None:
 
     A failed run never says that all is done: a step may fail whose own steps were all reported as done.
     """
-    tally = Tally(Info())
-    tally.feed({"event": "start", "run_id": RUN}, 0.0)
+    known = Progress()
+    known.feed({"event": "start", "run_id": RUN}, 0.0)
     end: Event = {"event": "end", "run": run_document(status, **steps)}
-    assert f"{RUN} {said}" == run_verdict(end, tally, 7.0)
-    commands = [do for do, _ in advice(end, tally)]
+    assert f"{RUN} {said}" == run_verdict(end, known, 7.0)
+    commands = [do for do, _ in advice(end, known)]
     assert (status == "completed") == (commands == [])
     assert (status == "failed") == (f"leftoff logs {RUN} --failed" in commands)
 
@@ -203,9 +178,9 @@ def test_every_kind_of_event_has_a_sentence(kind: str, clock: Stopped, screen: T
         "steps": [evil] if "batch" in kind else {}, "run": {"run_id": evil, "status": evil},
     }  # fmt: skip
     for event in (full, {"event": kind, "step": "s"}, {"event": "of_tomorrow"}):
-        said = sentence(event, Tally(Info()), 0.0)
+        said = sentence(event, Progress(), 0.0)
         assert said and said.isprintable()
-        live, line = LiveDisplay(Info(), screen, clock), PlainLines(Info(), io.StringIO(), clock)
+        live, line = LiveDisplay(screen, clock), PlainLines(io.StringIO(), clock)
         live(event)
         line(event)
         live.close()
@@ -218,7 +193,7 @@ def test_every_kind_of_event_has_a_sentence(kind: str, clock: Stopped, screen: T
 def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) -> None:
     """With its time; what steps print is not asked for, but how a failed one ended is on stderr."""
     stream = io.StringIO()
-    watcher = PlainLines(STORY, stream, clock)
+    watcher = PlainLines(stream, clock)
     assert not watcher.wants_output and None is watcher.every
     events = [event for event in story() if event["event"] != "output"]
     number = len(events)
@@ -230,7 +205,7 @@ def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) ->
     said = [line[22:] for line in lines]
     for sentence_ in (
         f"{RUN} started: 6 steps",
-        "research: started (1 of 6), estimated 4s",
+        "research: started (1 of 6), estimated 4.0s",
         "index: done in 2.5s → index.json",
         "implementation/convert: 7 items",
         "implementation/convert/page-2.pdf: failed, attempt 1: exit 1; again in 0.5s",
@@ -248,7 +223,7 @@ def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) ->
 def test_a_terminal_without_colours_shows_what_is_printed(clock: Stopped) -> None:
     """With the step's name, and nothing that a terminal would obey."""
     tty = Tty()
-    watcher = PlainLines(Info(), tty, clock)
+    watcher = PlainLines(tty, clock)
     assert watcher.wants_output
     feed(watcher, stop(), clock)
     assert "step-1 │ half    tabbed\n" in tty.getvalue() and harmless(tty.getvalue())
@@ -258,33 +233,41 @@ def test_a_terminal_without_colours_shows_what_is_printed(clock: Stopped) -> Non
 
 
 def test_a_line_for_each_running_step() -> None:
-    """Its name, how long it runs, what it printed last; then the whole."""
-    events = story()
-    tally, _ = tally_of(STORY, events[:10])
+    """Its name, how long it runs, what it printed last; then how far the run is."""
+    known = Progress()
+    for event in story()[:10]:
+        known.feed(event, event["_second"])
     assert [
-        "● research      1s  reading page 3 of 6",
-        "● index         1s  375 words",
-    ] == lines_at_bottom(tally, 1.2)[:2]
-    last = lines_at_bottom(tally, 1.2)[2]
-    assert re.fullmatch(r"━{40} 0/6  0%  1s, about 10s left", last)
+        "● research  1.2s  reading page 3 of 6",
+        "● index  1.2s  375 words",
+        f"{'━' * 20} 0/6  0%  1.2s",
+    ] == lines_at_bottom(known, 1.2)
+
+
+def test_what_is_done_is_counted_once() -> None:
+    """Items once they are known, and not their `foreach`; a retry is no failure."""
+    known = Progress()
+    for event in story()[:-1]:
+        known.feed(event, event["_second"])
+    assert (12, 9, 1) == (known.total, known.done, known.failed)
+    assert {} == known.running and ["sign-off"] == list(known.waiting)
 
 
 @pytest.mark.parametrize("columns", [15, 79, 160])
 def test_it_fits(columns: int) -> None:
-    """At any width, wide characters, long names, retries, failures and questions included."""
+    """At any width, wide characters, long names, retries and failures included."""
     for name in ("story", "stop", "crowd"):
-        info, make = PLAYS[name]
-        tally = Tally(info)
-        for event in make()[:150]:
-            tally.feed(event, event["_second"])
-            drawn = plain(live_page(tally, event["_second"], columns, 24))
+        known = Progress()
+        for event in PLAYS[name]()[:150]:
+            known.feed(event, event["_second"])
+            drawn = plain(live_page(known, event["_second"], columns, 24))
             assert harmless(drawn)
             assert all(width(line) <= columns for line in drawn.splitlines())
 
 
 def test_nothing_is_drawn_before_something_begins(clock: Stopped, screen: Tty) -> None:
     """Until then the terminal belongs to whoever asks a question."""
-    watcher = LiveDisplay(STORY, screen, clock)
+    watcher = LiveDisplay(screen, clock)
     watcher({"event": "start", "run_id": RUN, "steps": {**STEPS, "total": 6}})
     clock.second += 1
     watcher.tick()
@@ -292,8 +275,8 @@ def test_nothing_is_drawn_before_something_begins(clock: Stopped, screen: Tty) -
 
 
 def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
-    """What steps print with their names, what ended and how, and at the end the table and what to do next."""
-    watcher = LiveDisplay(STORY, screen, clock)
+    """What steps print with their names, what ended and how, and at the end what to do next."""
+    watcher = LiveDisplay(screen, clock)
     feed(watcher, story(), clock)
     text = screen.text
     for line in (
@@ -307,37 +290,31 @@ def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
         f"  leftoff resume {RUN}  continues from here",
     ):
         assert line in text
-    assert text.index("ESTIMATED") < text.index(f"✗ {RUN} has failed")
     assert text.index("reading page 6") < text.index("✓ research")
 
 
 def test_it_is_drawn_at_most_ten_times_a_second(clock: Stopped, screen: Tty) -> None:
     """However many events there are, and each drawing is one write."""
-    watcher = LiveDisplay(CROWD, screen, clock)
+    watcher = LiveDisplay(screen, clock)
     feed(watcher, crowd(2000, seconds=0.01), clock)
     assert len(screen.writes) <= clock.second / GAP_S + 3
     assert all(text.startswith("\x1b[?2026h") and text.endswith("\x1b[?2026l") for text in screen.writes)
     assert "\x1b[?25l" not in screen.getvalue()  # the cursor stays: whoever is killed cannot bring it back
-    assert "✓ work" not in screen.text  # so many items are not worth a line each
 
 
 def test_time_passes_without_events(clock: Stopped, screen: Tty) -> None:
-    """A tick moves the seconds; where nothing changed, nothing is written."""
-    watcher = LiveDisplay(STORY, screen, clock)
+    """A tick moves the seconds."""
+    watcher = LiveDisplay(screen, clock)
     assert 0 < watcher.every <= 0.5
     feed(watcher, story()[:4], clock)
     clock.second = 5.0
     watcher.tick()
-    assert "● research      5s  Look around" in screen.text
-    before = len(screen.writes)
-    clock.second = 5.2
-    watcher.tick()
-    assert before == len(screen.writes)
+    assert "● research  5.0s  Look around" in screen.text
 
 
 def test_a_flood_is_counted_not_shown(clock: Stopped, screen: Tty) -> None:
     """As many lines as one can see in a drawing, the newest ones; how many were left out is said."""
-    watcher = LiveDisplay(Info([Leaf("work")]), screen, clock)
+    watcher = LiveDisplay(screen, clock)
     feed(watcher, flood(200_000), clock)
     text = screen.text
     hidden = sum(int(n.replace(",", "")) for n in re.findall(r"… ([\d,]+) lines not shown", text))
@@ -380,7 +357,7 @@ def test_a_reader_that_left_ends_the_talk(clock: Stopped) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SEAMS["events.discard"], lambda fd: None)
-        watcher = PlainLines(STORY, Gone(), clock)
+        watcher = PlainLines(Gone(), clock)
         feed(watcher, story(), clock)
         watcher.close()
     assert 1 == Gone.tries
@@ -390,7 +367,7 @@ def test_an_error_of_our_own_ends_the_talk_only(
     clock: Stopped, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The work matters more; it is said once."""
-    watcher = PlainLines(Info(), io.StringIO(), clock)
+    watcher = PlainLines(io.StringIO(), clock)
     with pytest.raises(KeyError):
         watcher({"event": "output"})
     monkeypatch.delenv("LEFTOFF_DEBUG")

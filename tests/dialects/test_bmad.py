@@ -33,23 +33,6 @@ def state(project: Path, *keys: str) -> Any:
     return tuple(found[key] for key in keys) if keys else found
 
 
-def events(project: Path, *texts: str) -> None:
-    succeed("compat", "bmad-event", cwd=project, input="".join(texts))
-
-
-def save(number: int, run: str = RUN) -> str:
-    inside = f"<run-id>{run}</run-id><step-number>{number}</step-number><status>running</status>"
-    return f"<checkpoint-save>{inside}</checkpoint-save>"
-
-
-def update(number: int) -> str:
-    inside = f"<step-completed>{number}</step-completed><next-step>{number + 1}</next-step>"
-    return f"<checkpoint-update>{inside}</checkpoint-update>"
-
-
-CLOSE = "<checkpoint-close><status>completed</status></checkpoint-close>"
-
-
 # -- numbers
 
 
@@ -75,31 +58,6 @@ def test_a_step_that_is_called_by_a_number_has_that_number(bmad: Path) -> None:
     found = call("verify", RUN, "--json", cwd=bmad)
     (gap,) = found.json["findings"]
     assert (7, "progress.illegal", "2") == (found.code, gap["code"], gap["subject"])
-
-
-# -- events
-
-
-@pytest.mark.parametrize("declared", [(), ("--total", "2"), ("--steps", "a,b")])
-def test_the_last_step_announces_none(bmad: Path, declared: tuple[str, ...]) -> None:
-    """The protocol names a next step behind the last one, too: of a run that is closed there is none."""
-    start(bmad, *declared)
-    events(bmad, save(1), update(1), save(2), update(2), CLOSE)
-    keys = ("steps_completed", "total_steps", "status")
-    assert ([1, 2], 2, "completed") == state(bmad, *keys)
-    page = (bmad / STATE).with_name("workflow-status.md").read_text()
-    assert page.endswith("Next: nothing is left\n")
-
-
-def test_a_run_id_with_other_characters_is_repaired(bmad: Path) -> None:
-    """As in a file: they become `-`, which is told, and what was written is another name."""
-    inside = "<run-id>h story-20260227-143022</run-id>"
-    first = f"<checkpoint-save>{inside}<step-number>1</step-number></checkpoint-save>"
-    second = f"<checkpoint-update>{inside}<step-completed>1</step-completed></checkpoint-update>"
-    said = succeed("compat", "bmad-event", cwd=bmad, input=first + second).err
-    assert "kept as h-story-20260227-143022" in said
-    shown = succeed("show", "h story-20260227-143022", "--json", cwd=bmad).json
-    assert "h-story-20260227-143022" == shown["run_id"]
 
 
 # -- files
@@ -196,8 +154,7 @@ def test_a_step_is_told_what_persists(bmad: Path) -> None:
 def test_the_summary_of_the_end_is_in_the_files(bmad: Path) -> None:
     """And is read back from them, as it is changed there."""
     start(bmad, "--steps", "a")
-    close = "<checkpoint-close><status>completed</status><summary>All &amp; well</summary></checkpoint-close>"
-    events(bmad, close)
+    succeed("finish", "--summary", "All & well", cwd=bmad)
     page = (bmad / STATE).with_name("workflow-status.md").read_text()
     assert ("All & well",) == state(bmad, "summary") and "- Summary: All & well" in page
     put(bmad / STATE, {**state(bmad), "summary": "Done"})

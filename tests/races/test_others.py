@@ -23,7 +23,7 @@ from leftoff.operations.workflow_runs import give_up
 from leftoff.protocols.project_retention import Retention, prune_project
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
-from tests.cli.command import call, succeed
+from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 from tests.seams import SEAMS
 
@@ -224,17 +224,3 @@ def test_another_run_is_meant_by_then(project: Path, seam: Seam, words: str) -> 
     succeed(*words.split(), cwd=project)
     assert 1 == succeed("show", "b", "--json", cwd=project).json["head"]["seq"]
     assert before + 1 < succeed("show", "a", "--json", cwd=project).json["head"]["seq"]
-
-
-def test_an_event_of_bmad_while_another_run_begins(project: Path, seam: Seam) -> None:
-    """The number of a step is one of the run that was meant when it was looked up."""
-    succeed("start", "w", "--run-id", "a", "--steps", "x", cwd=project)
-
-    def next_one() -> None:
-        succeed("finish", "--run", "a", cwd=project)
-        succeed("start", "v", "--run-id", "b", "--steps", "y,x", cwd=project)
-
-    seam.after(SEAMS["bmad.current_row"], next_one)
-    event = "<checkpoint-update><step-completed>1</step-completed></checkpoint-update>"
-    call("compat", "bmad-event", cwd=project, input=event)
-    assert 1 == succeed("show", "b", "--json", cwd=project).json["head"]["seq"]

@@ -13,27 +13,17 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections import deque
 
 from leftoff.cli.context import Context
-from leftoff.cli.screen import (
-    ELLIPSIS,
-    Column,
-    Region,
-    columns_of,
-    cropped,
-    line_width,
-    rows_of,
-    table,
-    wrapped,
-)  # fmt: skip
-from leftoff.cli.tally import Event, Info, Running, StepGroup, Tally, roughly, took, whole
-from leftoff.cli.text import Line, clean, clean_lines, discard, pad, printable, say, step_name, tidy, width
+from leftoff.cli.screen import Region, columns_of, cropped, rows_of
+from leftoff.cli.text import Line, clean, clean_lines, discard, printable, say, step_name, tidy
 from leftoff.clock import Clock, iso
 from leftoff.engine.approvals import ask_again, how
 from leftoff.hints import Any, Callable, TextIO
 from leftoff.log import debugging
 from leftoff.model.words import in_words
+
+Event = dict[str, Any]
 
 LOG = "detached.log"  # in the store's folder: the events of detached runs
 _MOST_LOG = 1 << 20  # bytes; a longer log is emptied when another run begins
@@ -41,30 +31,93 @@ _NOBODY_READS = (errno.EPIPE, errno.EIO)  # the pipe was closed, or the terminal
 _TAIL = 20  # lines of a failed step's output
 _MOST_NAMED = 8  # steps or files in one sentence
 _MOST_ASKED = 6  # commands after the end
-MOST_ROWS = 30  # of the table of times
 
 GAP_S = 0.1  # between two drawings of the live display
 TICK_S = 0.25
+MOST_LINES = 400  # above the live display, in one drawing
 MOST_RUNNING = 12
-MOST_WAITING = 3
-MOST_LINES = 80  # printed by steps, in one drawing
-MOST_NEWS = 400  # lines above, in one drawing
-LONGEST = 2000  # characters of one such line
-FEW = 20  # items of a `foreach`: with more, an item that ends gets no line
-LIVE_TAIL = 10
-MOST_TAILS = 3  # items of one `foreach` whose last lines are shown
+BAR = 20  # columns
+LONGEST = 2000  # characters of one line that a step printed
 
 
-def observer_for(ctx: Context, info: Info) -> Observer:
+def took(seconds: float) -> str:
+    """Return how long something took: ``12.3s``, ``3m 05s``, ``1h 04m``, ``2d 03h``."""
+    if seconds < 59.95:
+        return f"{max(seconds, 0):.1f}s"
+    number = round(seconds)
+    if number < 3600:
+        return f"{number // 60}m {number % 60:02d}s"
+    if number < 86_400:
+        return f"{number // 3600}h {number % 3600 // 60:02d}m"
+    return f"{number // 86_400}d {number % 86_400 // 3600:02d}h"
+
+
+class Progress:
+    """What is known of a run from its events. ``running``: when each running step began, and what it printed last.
+    ``waiting``: the event of each step that waits for a person."""
+
+    def __init__(self) -> None:
+        self.run_id = ""
+        self.began: float | None = None
+        self.total = 0
+        self.ended: dict[str, bool] = {}  # step: whether it failed
+        self.running: dict[str, tuple[float, str]] = {}
+        self.waiting: dict[str, Event] = {}
+        self._before = 0  # steps that an earlier driver completed
+
+    @property
+    def failed(self) -> int:
+        return sum(self.ended.values())
+
+    @property
+    def done(self) -> int:
+        return self._before + len(self.ended) - self.failed
+
+    def elapsed(self, now: float) -> float:
+        return now - self.began if self.began is not None else 0.0
+
+    def feed(self, event: Event, now: float) -> None:
+        """Take in an event. ``now`` is the display's own clock, in seconds."""
+        if self.began is None:
+            self.began = now
+        kind, path = event["event"], event.get("step") or ""
+        if kind == "output":
+            line = (event.get("text") or "").removesuffix("\n").rpartition("\n")[2]
+            if path in self.running and line:
+                self.running[path] = (self.running[path][0], line[:LONGEST])
+        elif kind == "start":
+            self.run_id = event.get("run_id") or self.run_id
+            steps = event.get("steps") or {}
+            self.total = steps.get("total", 0)
+            self._before = steps.get("completed", 0) + steps.get("skipped", 0)
+        elif kind == "foreach":  # it counted as one step until its items were known
+            self.total += max(0, (event.get("items") or 0) - 1)
+        elif kind in ("step_start", "reattached"):
+            self.total = max(self.total, event.get("total") or 0)
+            self.ended.pop(path, None)
+            self.waiting.pop(path, None)
+            self.running[path] = (now, str(event.get("title") or ""))
+        elif kind == "step_done" and "status" in event:  # the sum of a `foreach`, whose items were counted
+            return
+        elif kind in ("step_done", "step_skipped", "step_failed", "step_stopped", "waiting"):
+            self.running.pop(path, None)
+            self.waiting.pop(path, None)
+            if kind == "waiting":
+                self.waiting[path] = event
+            elif kind != "step_stopped" and event.get("will_retry_in") is None:
+                self.ended[path] = kind == "step_failed"
+
+
+def observer_for(ctx: Context) -> Observer:
     """Return the observer that fits the call and its output."""
     clock = ctx.project.clock
     if ctx.away is not None:
-        return Detached(ctx, PlainLines(info, sys.stdout, clock, output=False))
+        return Detached(ctx, PlainLines(sys.stdout, clock, output=False))
     if ctx.args.json:
         return JsonLines(ctx)
     if ctx.screen().fancy:
-        return LiveDisplay(info, sys.stdout, clock)
-    return PlainLines(info, sys.stdout, clock, output=getattr(ctx.args, "verbose", False) or None)
+        return LiveDisplay(sys.stdout, clock)
+    return PlainLines(sys.stdout, clock, output=getattr(ctx.args, "verbose", False) or None)
 
 
 class Observer:
@@ -151,23 +204,21 @@ class PlainLines(Observer):
     The last output of a failed step goes to stderr. All output of the steps is shown on a terminal and with --verbose.
     """
 
-    def __init__(self, info: Info, stream: TextIO, clock: Clock, *, output: bool | None = None) -> None:
+    def __init__(self, stream: TextIO, clock: Clock, *, output: bool | None = None) -> None:
         super().__init__()
         self.wants_output = stream.isatty() if output is None else output
         self._stream = stream
         self._clock = clock
-        self._tally = Tally(info)
+        self._known = Progress()
 
     def handle(self, event: Event) -> None:
         now, kind = self._clock.monotonic(), event["event"]
-        self._tally.feed(event, now)
+        self._known.feed(event, now)
         if kind == "output":
             text = _output_lines(event, "text")
         else:
-            at = str(event.get("at") or iso(self._clock.now()))[
-                :19
-            ]  # without its fraction, so that lines align
-            text = f"{at}Z  {clean_lines(sentence(event, self._tally, now))}\n"
+            at = str(event.get("at") or iso(self._clock.now()))[:19]  # no fraction, so that lines align
+            text = f"{at}Z  {clean_lines(sentence(event, self._known, now))}\n"
         self._stream.write(printable(text))
         self._stream.flush()
         if (
@@ -177,7 +228,7 @@ class PlainLines(Observer):
         ):
             say(_output_lines(event, "tail", _TAIL))
         if kind == "end":
-            for do, why in advice(event, self._tally):
+            for do, why in advice(event, self._known):
                 say(f"{do}  # {why}\n")
 
 
@@ -222,17 +273,17 @@ def _leave_terminal(log: str) -> None:
 # -- an event in words
 
 
-def sentence(event: Event, tally: Tally, now: float) -> str:
+def sentence(event: Event, known: Progress, now: float) -> str:
     """Return an event as one line of text."""
     kind = event["event"]
     if kind == "end":
-        return run_verdict(event, tally, now)
-    said = _words(kind, event, tally)
+        return run_verdict(event, known, now)
+    said = _words(kind, event, known)
     name = event.get("step")
     return f"{step_name(name)}: {said}" if isinstance(name, str) and kind != "checkpoint" else said
 
 
-def _words(kind: str, event: Event, tally: Tally) -> str:
+def _words(kind: str, event: Event, known: Progress) -> str:
     """Return what happened, without the name of the step."""
     why = f": {clean(str(event['why']))}" if event.get("why") else ""
     match kind:
@@ -255,7 +306,7 @@ def _words(kind: str, event: Event, tally: Tally) -> str:
             both = event.get("number") and event.get("total")
             of = f" ({event['number']} of {event['total']})" if both else ""
             again = f", attempt {event['attempt']}" if (event.get("attempt") or 1) > 1 else ""
-            takes = f", estimated {whole(event['estimate'])}" if event.get("estimate") else ""
+            takes = f", estimated {took(event['estimate'])}" if event.get("estimate") else ""
             return f"started{of}{again}{takes}"
         case "step_done":
             said = "done" if event.get("seconds") is None else f"done in {took(event['seconds'])}"
@@ -282,7 +333,7 @@ def _words(kind: str, event: Event, tally: Tally) -> str:
         case "waiting":
             options = ", ".join(clean(str(option)) for option in event.get("options") or ())
             until = f" (until {clean(str(event['deadline']))})" if event.get("deadline") else ""
-            asked, do = clean(_first_line(event)), clean(_command(tally.run_id, event["step"], event))
+            asked, do = clean(_first_line(event)), clean(_command(known.run_id, event["step"], event))
             if event.get("kind") == "manual":
                 return f"waiting for somebody to do it{until}: {asked} `{do}`"
             return f"waiting for a decision{until}: {asked} [{options}] `{do}`"
@@ -296,7 +347,7 @@ def _words(kind: str, event: Event, tally: Tally) -> str:
         case "interrupt":
             name = str(event.get("signal") or "interrupted")
             more = "; again to end them at once" if name.endswith("INT") else ""
-            return f"{clean(name)}: ending what is running, within {whole(event.get('grace') or 0)}{more}"
+            return f"{clean(name)}: ending what is running, within {took(event.get('grace') or 0)}{more}"
     return kind
 
 
@@ -334,13 +385,13 @@ def _command(run_id: str, path: str, asked: Event) -> str:
 # -- the end of a run
 
 
-def run_verdict(event: Event, tally: Tally, now: float) -> str:
+def run_verdict(event: Event, known: Progress, now: float) -> str:
     """Return how the run ended, in one line."""
     run = event.get("run") or {}
     status = run.get("status") or "over"
     steps = run.get("steps") or {}
-    total = steps.get("total", tally.total)
-    done = steps.get("completed", 0) + steps.get("skipped", 0) if steps else tally.done
+    total = steps.get("total", known.total)
+    done = steps.get("completed", 0) + steps.get("skipped", 0) if steps else known.done
     if done != total or status == "failed":
         said = f"{done} of {total} steps done"
     elif total > 1:
@@ -348,14 +399,14 @@ def run_verdict(event: Event, tally: Tally, now: float) -> str:
     else:
         said = "its step is done" if total else "nothing to do"
     said += "".join(f", {steps[word]} {word}" for word in ("failed", "blocked", "waiting") if steps.get(word))
-    run_id = clean(run.get("run_id") or tally.run_id)
-    return f"{run_id} {in_words(clean(status))}: {said}, in {took(tally.elapsed(now))}"
+    run_id = clean(run.get("run_id") or known.run_id)
+    return f"{run_id} {in_words(clean(status))}: {said}, in {took(known.elapsed(now))}"
 
 
-def advice(event: Event, tally: Tally) -> list[tuple[str, str]]:
+def advice(event: Event, known: Progress) -> list[tuple[str, str]]:
     """Return the commands that lead on, and what each is for; the most important first."""
     run = event.get("run") or {}
-    run_id = run.get("run_id") or tally.run_id
+    run_id = run.get("run_id") or known.run_id
     if run.get("status") == "completed":
         return []
     out, failed = [], (run.get("steps") or {}).get("failed", 0)
@@ -363,62 +414,12 @@ def advice(event: Event, tally: Tally) -> list[tuple[str, str]]:
     if (failed or run.get("status") == "failed") and event.get("logged", True):
         out.append((f"leftoff logs {run_id} --failed", "what the failed steps printed"))
     out += [(clean(ask_again(run_id, path)), "asks again") for path in rejected[:_MOST_ASKED]]
-    for path, asked in list(tally.waiting.items())[:_MOST_ASKED]:
+    for path, asked in list(known.waiting.items())[:_MOST_ASKED]:
         what = "this decision" if asked.get("kind") == "approval" else "this"
         out.append((clean(_command(run_id, path, asked)), f"the run is waiting for {what}"))
-    if not rejected or failed > len(rejected) or tally.waiting:
+    if not rejected or failed > len(rejected) or known.waiting:
         out.append((f"leftoff resume {run_id}", "continues from here"))
     return out
-
-
-def time_table(tally: Tally, columns: int) -> list[Line]:
-    """Return the time of each step next to its estimate; nothing for a single step without an estimate."""
-    groups = [group for group in tally.groups.values() if group.timed]
-    estimated = [group for group in groups if group.leaf.estimate is not None]
-    if not groups or (len(groups) < 2 and not estimated):
-        return []
-    heads = [
-        Column("STEP", least=12),
-        Column("ITEMS", rank=1, right=True),
-        Column("ESTIMATED", right=True),
-        Column("ACTUAL" if estimated else "TIME", right=True),
-        Column("OFF BY", rank=2, right=True),
-    ]
-
-    def row(
-        name: str, items: str, style: str, wanted: float | None, seconds: float, compared: float
-    ) -> list[Line]:
-        off: Line = []
-        if wanted:
-            by = (compared - wanted) / wanted
-            look = "good" if by <= 0 else "warn" if by <= 0.5 else "bad"
-            off = [(f"{by:+.0%}" if by < 10 else f"×{compared / wanted:.0f}", look)]
-        expected = ("–", "dim") if wanted is None else (whole(wanted), style)
-        return [[(name, style)], [(items, "dim")], [expected], [(took(seconds), style)], off]
-
-    def expected(group: StepGroup) -> float | None:
-        return group.leaf.estimate * group.timed if group.leaf.estimate is not None else None
-
-    longest = sorted(groups, key=lambda group: -group.seconds)[:MOST_ROWS]
-    rows = []
-    for group in groups:
-        if group in longest:
-            items = f"{group.timed} × {took(group.seconds / group.timed)}" if group.timed > 1 else ""
-            rows.append(
-                row(step_name(group.leaf.path), items, "", expected(group), group.seconds, group.seconds)
-            )
-    if len(groups) > 1:
-        wanted = sum(expected(group) or 0 for group in estimated) if estimated else None
-        compared = sum(group.seconds for group in estimated)
-        rows.append(
-            row("all together", "", "title", wanted, sum(group.seconds for group in groups), compared)
-        )
-    if not estimated:  # nothing to compare with
-        heads, rows = heads[:2] + heads[3:4], [each[:2] + each[3:4] for each in rows]
-    lines = table(heads, rows, columns)
-    if len(longest) < len(groups):
-        lines.append([(f"… and {len(groups) - len(longest)} more that took less", "dim")])
-    return lines
 
 
 # -- live
@@ -439,57 +440,49 @@ _ENDED = {
 
 
 class LiveDisplay(Observer):
-    """Draw a line for each running step and a bar for the whole run at the bottom of a terminal, repeatedly.
+    """Show the running steps at the bottom of a terminal, and how far the whole run is.
 
-    Above them scrolls what the steps print and what happened. Events only update the counts; the display is drawn at
-    most every tenth of a second. Output that comes faster than one can read is counted, not shown.
+    Above them scrolls what the steps print and what happened. It is drawn at most every tenth of a second. Output that
+    comes faster than one can read is counted, not shown.
     """
 
     wants_output = True
     every = TICK_S
 
-    def __init__(self, info: Info, stream: TextIO, clock: Clock) -> None:
+    def __init__(self, stream: TextIO, clock: Clock) -> None:
         super().__init__()
         self._stream = stream
         self._clock = clock
-        self._tally = Tally(info)
+        self._known = Progress()
         self._region = Region(stream)
-        self._news: list[Line] = []  # since the last drawing
-        self._printed: deque[tuple[str, str]] = deque(maxlen=MOST_LINES)
+        self._above: list[Line] = []  # since the last drawing
         self._hidden = 0  # lines that are not shown
-        self._shown: list[Line] = []
         self._at = -GAP_S
         self._over = False
 
     def handle(self, event: Event) -> None:
         now, kind = self._clock.monotonic(), event["event"]
-        self._tally.feed(event, now)
+        self._known.feed(event, now)
         if kind == "output":
+            name = f"{step_name(event['step'])} │ "
             lines = (event.get("text") or "").removesuffix("\n").split("\n")
-            self._hidden += max(0, len(self._printed) + len(lines) - MOST_LINES)
-            self._printed.extend((event["step"], line) for line in lines)
+            self._add([[(name, "dim"), (tidy(line[:LONGEST]), "")] for line in lines[-MOST_LINES:]])
+            self._hidden += len(lines[:-MOST_LINES])
         elif kind == "end":
-            self._over = True
-            columns = columns_of(self._stream)
-            times = time_table(self._tally, columns - 1)
-            last = [*([[], *times, []] if times else []), *_ending(event, self._tally, now, columns - 1)]
-            self._region.draw([*self._taken(), *last], [], columns)
-        elif news := _news(event, self._tally, now):
-            self._flush()  # in the order in which it happened
-            self._add(news)
+            self._add(_ending(event, self._known, now))
+            self.finish()
+        elif kind in _LOOKS:
+            self._add(_told(event, self._known, now))
         self.draw()
 
     def draw(self) -> None:
         """Show what is known by now, unless that was done a moment ago."""
         now = self._clock.monotonic()
-        if self._over or now - self._at < GAP_S:
-            return
-        self._at = now
-        columns = columns_of(self._stream)
-        below = live_page(self._tally, now, columns - 1, rows_of(self._stream))
-        if self._printed or self._news or below != self._shown:
+        if not self._over and now - self._at >= GAP_S:
+            self._at = now
+            columns = columns_of(self._stream)
+            below = live_page(self._known, now, columns - 1, rows_of(self._stream))
             self._region.draw(self._taken(), below, columns)
-            self._shown = below
 
     def finish(self) -> None:
         """Erase the lines at the bottom; what scrolled stays."""
@@ -498,116 +491,58 @@ class LiveDisplay(Observer):
             self._region.draw(self._taken(), [], columns_of(self._stream))
 
     def _add(self, lines: list[Line]) -> None:
-        room = MOST_NEWS - len(self._news)
-        self._news += lines[:room]
-        self._hidden += max(0, len(lines) - room)
-
-    def _flush(self) -> None:
-        self._add(
-            [[(f"{clean(name)} │ ", "dim"), (tidy(line[:LONGEST]), "")] for name, line in self._printed]
-        )
-        self._printed.clear()
+        self._above += lines
+        self._hidden += max(0, len(self._above) - MOST_LINES)
+        del self._above[:-MOST_LINES]
 
     def _taken(self) -> list[Line]:
         """Return what is to be printed now."""
-        self._flush()
-        news, self._news = self._news, []
-        if self._hidden:
-            news.insert(0, [(f"… {self._hidden:,} lines not shown, see `leftoff logs`", "dim")])
-            self._hidden = 0
-        return news
+        lines, hidden = self._above, self._hidden
+        self._above, self._hidden = [], 0
+        return [[(f"… {hidden:,} lines not shown, see `leftoff logs`", "dim")], *lines] if hidden else lines
 
 
-def _news(event: Event, tally: Tally, now: float) -> list[Line]:
+def _told(event: Event, known: Progress, now: float) -> list[Line]:
     """Return the lines that an event adds above the display."""
-    kind, path = event["event"], event.get("step") or ""
-    if kind not in _LOOKS:
-        return []
-    group = tally.group(path)
-    items = group.items if group is not None and kind in ("step_done", "step_skipped") else None
-    if items is not None and (items > FEW or path in tally.groups):
-        return []  # one of many items, or the `foreach` itself, whose items had a line each
-    symbol, style = _LOOKS[kind]
-    if kind == "step_failed" and event.get("will_retry_in") is not None:
+    symbol, style = _LOOKS[event["event"]]
+    if event.get("will_retry_in") is not None:
         symbol, style = "↻", "warn"
-    said = sentence(event, tally, now)
-    lines: list[Line] = [[(f"{symbol} ", style), (said, "" if kind in ("step_done", "waiting") else style)]]
-    if kind == "waiting":  # the question or the instructions in full
-        more = str(event.get("ask") or "").strip().split("\n")[1:]
-        lines += [[("  ", ""), (clean(line), "")] for line in more]
-    elif symbol == "✗" and (group is None or group.failed <= MOST_TAILS):
-        tail = (event.get("tail") or "").rstrip("\n").split("\n")[-LIVE_TAIL:]
-        lines += [[("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in tail if tail != [""]]
+    lines: list[Line] = [[(f"{symbol} ", style), (sentence(event, known, now), "")]]
+    if event["event"] == "waiting":  # the question or the instructions in full
+        lines += [[("  ", ""), (line, "")] for line in str(event.get("ask") or "").strip().split("\n")[1:]]
+    elif symbol == "✗" and (tail := (event.get("tail") or "").rstrip("\n")):
+        lines += [[("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in tail.split("\n")[-_TAIL:]]
     return lines
 
 
-def _ending(event: Event, tally: Tally, now: float, columns: int) -> list[Line]:
+def _ending(event: Event, known: Progress, now: float) -> list[Line]:
     """Return how the run ended; then one command per line, whole, so that it can be copied."""
     symbol, style = _ENDED.get((event.get("run") or {}).get("status", ""), ("–", "dim"))
-    lines = wrapped([(f"{symbol} {run_verdict(event, tally, now)}", style)], columns)
-    for do, why in advice(event, tally):
-        line: Line = [("  ", ""), (do, "id"), (f"  {why}", "dim")]
-        lines.append(line if line_width(line) <= columns else line[:2])
-    return lines
+    lines: list[Line] = [[(f"{symbol} {run_verdict(event, known, now)}", style)]]
+    return lines + [[("  ", ""), (do, "id"), (f"  {why}", "dim")] for do, why in advice(event, known)]
 
 
-def live_page(tally: Tally, now: float, columns: int, rows: int) -> list[Line]:
-    """Return the lines at the bottom: running steps, waiting steps, the whole run.
+def live_page(known: Progress, now: float, columns: int, rows: int) -> list[Line]:
+    """Return the lines at the bottom: running steps, and how far the whole run is.
 
     There are none before the first step begins, so that a question until then has the terminal to itself.
     """
-    if not tally.moving:
+    if not known.running and not known.ended:
         return []
-    room = max(1, min(MOST_RUNNING, rows - MOST_WAITING - 4))
-    running = list(tally.running.values())
-    shown = running if len(running) <= room else running[: room - 1]
-    names = min(max((width(step_name(each.path)) for each in shown), default=0), max(columns * 2 // 5, 8))
-    lines = [_running_line(each, now, names) for each in shown]
-    if len(shown) < len(running):
-        lines.append([(f"  … and {len(running) - len(shown)} more", "dim")])
-    for path, asked in list(tally.waiting.items())[:MOST_WAITING]:
-        what = clean(_first_line(asked) or "waiting for a person")
-        lines.append([("◔ ", "warn"), (step_name(path), ""), (f"  {what}", "dim")])
-    if len(tally.waiting) > MOST_WAITING:
-        lines.append([(f"  … and {len(tally.waiting) - MOST_WAITING} more wait", "dim")])
-    return [cropped(line, columns) for line in [*lines, _whole_line(tally, now, columns)]]
-
-
-def _running_line(each: Running, now: float, names: int) -> Line:
-    name = step_name(each.path)
-    while width(name) > names:  # the end of a path distinguishes it from others
-        name = ELLIPSIS + name.removeprefix(ELLIPSIS)[1:]
-    last = tidy(each.last) if each.last else clean(each.title)
-    return [
-        ("● ", "busy"),
-        (f"{pad(name, names)} {whole(now - each.since):>7}", ""),
-        (f"  attempt {each.attempt}" if each.attempt > 1 else "", "warn"),
-        (f"  {last}" if last else "", "dim"),
+    room = max(1, min(MOST_RUNNING, rows - 4))
+    lines: list[Line] = [
+        [("● ", "busy"), (f"{step_name(path)}  {took(now - since)}", ""), (f"  {tidy(last)}", "dim")]
+        for path, (since, last) in list(known.running.items())[:room]
     ]
-
-
-def _whole_line(tally: Tally, now: float, columns: int) -> Line:
-    """Return the bar, how many steps are done, and how long the rest will take."""
-    total = max(tally.total, tally.done + tally.failed)
-    counted: Line = [(f" {tally.done}/{total}", ""), (f"  {tally.done * 100 // max(total, 1)}%", "title")]
-    if tally.failed:
-        counted.append((f"  {tally.failed} failed", "bad"))
-    if tally.retrying:
-        counted.append((f"  {len(tally.retrying)} to be retried", "warn"))
-    times, left = f"  {whole(tally.elapsed(now))}", tally.left(now)
-    if tally.interrupted:
-        times = "  ending…"
-    elif left is not None and (tally.running or tally.retrying):
-        seconds, sure = left
-        if seconds >= 10:
-            times += f", {'about' if sure else 'over'} {roughly(seconds)} left"
-        elif sure:
-            times += ", a few seconds left"
-    wide = columns - line_width(counted) - width(times)
-    if wide < 10:
-        wide = max(0, min(10, columns - line_width(counted)))
-    wide = min(wide, 40)
-    good, bad = (part * wide // max(total, 1) for part in (tally.done, tally.failed))
-    bad = min(max(bad, 1 if tally.failed else 0), wide - good)
-    bar: Line = [("━" * good, "good"), ("━" * bad, "bad"), ("━" * (wide - good - bad), "rest")]
-    return [*bar, *counted, (times, "dim")]
+    if len(known.running) > room:
+        lines.append([(f"  … and {len(known.running) - room} more", "dim")])
+    total = max(known.total, known.done + known.failed, 1)
+    full = known.done * BAR // total
+    whole: Line = [
+        ("━" * full, "good"),
+        ("━" * (BAR - full), "rest"),
+        (f" {known.done}/{total}  {known.done * 100 // total}%", "title"),
+        (f"  {known.failed} failed" if known.failed else "", "bad"),
+        (f"  {took(known.elapsed(now))}", "dim"),
+    ]
+    return [cropped(line, columns) for line in [*lines, whole]]

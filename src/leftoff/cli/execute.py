@@ -15,7 +15,6 @@ from leftoff.cli.context import YES, Context, answer, choose, pick
 from leftoff.cli.events import LOG, Observer, observer_for
 from leftoff.cli.options import positive
 from leftoff.cli.screen import Screen
-from leftoff.cli.tally import Info
 from leftoff.cli.text import Line, clean, clean_lines, step_name
 from leftoff.cli.verdict_page import finding_lines
 from leftoff.clock import ago, millis
@@ -37,7 +36,6 @@ from leftoff.operations.runs import info_of
 from leftoff.operations.workflow_runs import Execution, RunRequest
 from leftoff.protocols.registry import mirrored
 from leftoff.store.rows import RunRow
-from leftoff.workflow.definition import Graph, Workflow
 from leftoff.workflow.driver import Driver
 
 _COMPLETED, _FAILED, _WAITS = 0, 1, 7  # exit codes of a run; the last one: it waits for a person
@@ -65,7 +63,7 @@ def execute(ctx: Context, request: RunRequest) -> int:
     def begin(how: Execution) -> Driver:
         return execution.start_workflow(ctx.project, ctx.caller, request, how, twins)
 
-    driven = _drive(ctx, workflow, "leftoff run", secrets, begin)
+    driven = _drive(ctx, "leftoff run", secrets, begin)
     assert driven is not None
     return _after(ctx, *driven, Answers(), ())
 
@@ -127,7 +125,7 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
                 ending.append(resuming.apply(project, caller, verdict, answers, how))
                 return ending[0].driver
 
-            driven = _drive(ctx, checks.new, "leftoff resume", answers.values, begin)
+            driven = _drive(ctx, "leftoff resume", answers.values, begin)
             if driven is not None:
                 return _after(ctx, *driven, answers, request.accept)
             done = ending[0]
@@ -182,16 +180,11 @@ def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
 
 
 def _drive(
-    ctx: Context,
-    workflow: Workflow,
-    who: str,
-    secrets: Mapping[str, str],
-    begin: Callable[[Execution], Driver | None],
+    ctx: Context, who: str, secrets: Mapping[str, str], begin: Callable[[Execution], Driver | None]
 ) -> tuple[int, Driver] | None:
     """Drive a run to its end. Return the exit code, and its driver; None if there is nothing to drive."""
     most = positive(ctx.args.max_parallel, "--max-parallel")
-    shown = Info.of(workflow, Graph(workflow).batches(), most)
-    with interruptible() as early, observer_for(ctx, shown) as watching:
+    with interruptible() as early, observer_for(ctx) as watching:
         driver = begin(Execution(watching, secrets, most, who, early.wait))
         if driver is None:
             return None

@@ -15,7 +15,6 @@ from leftoff.engine.store_sweep import FsckReport
 from leftoff.errors import NotFound, Usage
 from leftoff.hints import Any, Callable
 from leftoff.model.typed import json_value
-from leftoff.operations.bmad_events import parse, take_event
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
 from leftoff.operations.run_transfer import Import, export_to, import_runs, list_dialects
 from leftoff.operations.store_upkeep import (
@@ -33,7 +32,6 @@ from leftoff.operations.store_upkeep import (
 from leftoff.protocols.claude import phases, project_of, status_word, why_ask
 from leftoff.protocols.claude_compat import MAX_AGE_DAYS, Checkpoints
 from leftoff.protocols.document_text import dump_json
-from leftoff.protocols.loose_values import shown
 from leftoff.protocols.project_retention import PruneReport, prune_project
 
 # -- archive, trash
@@ -313,7 +311,6 @@ def run_compat(args: Args, ctx: Context) -> int:
         "load-checkpoint": (1, 2, _load_checkpoint),
         "list-checkpoints": (0, 1, _list_checkpoints),
         "cleanup-checkpoints": (0, 1, _clean_up),
-        "bmad-event": (0, 0, _bmad_event),
     }
     name, rest = args.rest[0], args.rest[1:]
     if name not in utilities:
@@ -323,21 +320,6 @@ def run_compat(args: Args, ctx: Context) -> int:
         many = f"{least}" if least == most else f"{least} to {most}"
         raise args.spec.wrong(f"`leftoff compat {name}` takes {many} argument{'s' * (most != 1)}.")
     return work(ctx, rest)
-
-
-def _bmad_event(ctx: Context, rest: list[str]) -> int:
-    """Take all events on stdin, in order; none if one of them cannot be read."""
-    found = parse(read_text("-"))
-    if not found:
-        raise Usage(
-            "There is no event on stdin.", hint="For example: <checkpoint-close><status>completed</status>…"
-        )
-    for each in found:
-        if each.aliases:
-            ctx.say(f"leftoff: the id {shown(each.aliases[0])} is kept as {each.run_id}.")
-    for each in found:
-        last = take_event(ctx.project, ctx.caller, each)
-    return ctx.answer(last)
 
 
 def _save_checkpoint(ctx: Context, rest: list[str]) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from leftoff.cli.context import Context
+from leftoff.cli.events import took
 from leftoff.cli.list_verbs import bar, status_line
 from leftoff.cli.options import Args, number
 from leftoff.cli.screen import Screen, crop, facts, wrapped
-from leftoff.cli.tally import took
 from leftoff.cli.text import Line, clean, columns, pad, printable, size, step_name, tidy, value, width
 from leftoff.clock import lasted, millis
 from leftoff.engine.approvals import how

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from leftoff.engine.optimistic_check import Find
     from leftoff.engine.project import Project
     from leftoff.engine.report_commit import Audit, Make
-    from leftoff.engine.tracking import Surroundings
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import BlobRow, RunRow
@@ -141,74 +140,58 @@ def _found_before(row: RunRow) -> Find:
 # -- steps
 
 
-class StepChange:
-    """A report on a step: what was looked at before the transaction, and what it changes there.
+def report_step(project: Project, caller: Caller, said: StepReport, outputs: Sequence[str] = ()) -> Reported:
+    """Report what happened to a step. ``outputs``: the files that it wrote, of which copies are stored.
 
-    ``reopened``: after the commit, whether the step was completed before and is not any more.
+    Outputs are copied before the transaction, and so are files, git and the issue if a checkpoint is sealed.
     """
+    at, row, around = project.now, None, None
+    blobs: list[BlobRow] = []
+    said.masked(project.redactor)
+    if outputs or said.action != "start":
+        row = current_row(project, caller)  # nothing is stored for a run that does not exist
+        said.path = step_named(project, row, said.path)
+    if outputs:
+        blobs += capture_outputs(project.workspace(at), said, list(outputs))
+    if row is not None and said.action != "start":
+        from leftoff.engine.tracking import look_around
 
-    def __init__(
-        self, project: Project, caller: Caller, said: StepReport, outputs: Sequence[str] = ()
-    ) -> None:
-        self.at = project.now
-        self.said = said
-        self.row: RunRow | None = None
-        self.blobs: list[BlobRow] = []
-        self.reopened = False
-        self._store = project.store
-        self._around: Surroundings | None = None
-        said.masked(project.redactor)
-        if outputs or said.action != "start":
-            self._look(project, caller, list(outputs))
+        around = look_around(project, row, issue=_ends_phase(project, row, said))
+        blobs += around.blobs
+    reopened = False
 
-    def _look(self, project: Project, caller: Caller, outputs: list[str]) -> None:
-        """Find the run, copy the outputs and, if a checkpoint is sealed, look at files, git and the issue."""
-        self.row = row = current_row(project, caller)  # nothing is stored for a run that does not exist
-        self.said.path = step_named(project, row, self.said.path)
-        if outputs:
-            self.blobs += capture_outputs(project.workspace(self.at), self.said, outputs)
-        if self.said.action != "start":
-            from leftoff.engine.tracking import look_around
-
-            self._around = look_around(project, row, issue=self._ends_phase(row))
-            self.blobs += self._around.blobs
-
-    def _ends_phase(self, row: RunRow) -> bool:
-        """Return whether this is the last step of a phase of a run that works on an issue."""
-        if not row.issue or self.said.action not in ("done", "skip"):
-            return False
-        from leftoff.engine.run_reader import read
-
-        path, phase = self.said.path, parent_of(self.said.path)
-        found = read(self._store, row.run, row.run_id, "step")
-        steps = {key: value.plain for key, value in found.items()}
-        if not phase:
-            return bool(steps.get(path, {}).get("kind") == "phase")
-        others = [key for key in steps if key.startswith(f"{phase}/") and key != path]
-        return all(steps[key]["status"] in ("completed", "skipped") for key in others)
-
-    def put(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        """Put the report into a change set, inside the transaction; return how it is sealed."""
-        said = self.said
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        nonlocal reopened
         known = tx.row(row.run, "step", said.path) if said.action != "done" else None
-        self.reopened = known is not None and known[1] == "completed"
-        seal = usage_errors(lambda: step_changes(self._store, tx, row, changes, said, self.at))
+        reopened = known is not None and known[1] == "completed"
+        seal = usage_errors(lambda: step_changes(project.store, tx, row, changes, said, at))
         if row.card.get(OPEN_TURN) and said.action in ("done", "skip"):
             from leftoff.engine.agent_turns import close_cut_off
 
-            close_cut_off(self._store, tx, row, changes, self.at)
-        if seal is not None and self._around is not None:
-            self._around.put(row, changes)
+            close_cut_off(project.store, tx, row, changes, at)
+        if seal is not None and around is not None:
+            around.put(row, changes)
         return seal
 
-
-def report_step(project: Project, caller: Caller, said: StepReport, outputs: Sequence[str] = ()) -> Reported:
-    """Report what happened to a step. ``outputs``: the files that it wrote, of which copies are stored."""
-    change = StepChange(project, caller, said, outputs)
-    done = report_run(project, caller, change.put, row=change.row, blobs=change.blobs, at=change.at)
-    if change.reopened:
+    done = report_run(project, caller, make, row=row, blobs=blobs, at=at)
+    if reopened:
         project.say(f"leftoff: {said.path} was completed; because of this report it no longer is.")
     return done
+
+
+def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:
+    """Return whether this is the last step of a phase of a run that works on an issue."""
+    if not row.issue or said.action not in ("done", "skip"):
+        return False
+    from leftoff.engine.run_reader import read
+
+    path, phase = said.path, parent_of(said.path)
+    found = read(project.store, row.run, row.run_id, "step")
+    steps = {key: value.plain for key, value in found.items()}
+    if not phase:
+        return bool(steps.get(path, {}).get("kind") == "phase")
+    others = [key for key in steps if key.startswith(f"{phase}/") and key != path]
+    return all(steps[key]["status"] in ("completed", "skipped") for key in others)
 
 
 def find_next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:

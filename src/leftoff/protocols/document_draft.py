@@ -434,12 +434,6 @@ def step_of(leaves: Leaves, number: int) -> str:
     return by_number(leaves).get(number, str(number))
 
 
-def last_of(leaves: Leaves) -> int | None:
-    """Return the number of the last step, or ``None`` if the steps have no names and more may follow."""
-    found = numbers(leaves)
-    return None if all(map(is_step_number, found)) else max(found.values())
-
-
 def done_numbers(leaves: Leaves) -> list[int]:
     place = numbers(leaves)
     return sorted(place[path] for path, step in leaves if step.get("status") in DONE)
