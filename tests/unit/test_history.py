@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from leftoff.engine.history import nearest_seq, parents
+from leftoff.engine.history import nearest_seq, went_back_to
 from leftoff.model.versions import Version
 
 
-def sealed(seq: int, trigger: str = "manual", note: str | None = None) -> Version:
-    return Version("run", seq, b"\0" * 32, 0, checkpoint=f"{seq:064x}", trigger=trigger, note=note)
-
-
-def test_each_follows_the_one_before() -> None:
-    """Without rollbacks the graph is a line; versions that are not sealed are left out."""
-    assert {9: 5, 5: 2, 2: None} == parents([sealed(9), sealed(5), sealed(2)])
-
-
-def test_a_rollback_follows_what_it_equals() -> None:
-    """By the id in its note, by a version's number, or by the nearest checkpoint where that one is gone."""
-    id_of_2 = f"{2:064x}"[:12]
-    log = [
-        sealed(9, "rollback", "back to version 3 (said)"),
-        sealed(7, "rollback", f"back to {id_of_2}"),
-        sealed(5),
-        sealed(2),
-    ]
-    assert {9: 2, 7: 2, 5: 2, 2: None} == parents(log)
-
-
-def test_a_note_that_says_something_else() -> None:
-    """A rollback whose note does not name an older version follows the one before it."""
-    for note in (
-        None,
-        "",
-        "back to",
-        "back to ffffffffffff",
-        "back to version x",
-        "back to version 99",
-        "again from a",
+def test_a_rollback_says_where_it_went() -> None:
+    """By the id in its note or by a version's number; a note that says something else names no version."""
+    ids: dict[str | None, int] = {"0" * 12: 2}
+    for note, seq in (
+        ("back to version 3 (said)", 3),
+        (f"back to {'0' * 12}", 2),
+        (None, None),
+        ("back to", None),
+        ("back to ffffffffffff", None),
+        ("back to version x", None),
+        ("back to version 99", None),
+        ("again from a", None),
     ):
-        assert {4: 3, 3: None} == parents([sealed(4, "rollback", note), sealed(3)])
+        version = Version("run", 9, b"\0" * 32, 0, trigger="rollback", note=note)
+        assert seq == went_back_to(version, ids)
 
 
 def test_nearest() -> None:

@@ -11,7 +11,6 @@ import pytest
 from starlette.routing import Route
 
 from leftoff.host import user
-from leftoff.web.background import StoreCheck
 from tests.cli.command import call, succeed
 from tests.cli.people import story
 from tests.cli.runs import release, started
@@ -350,7 +349,7 @@ def test_read_only(tmp_path: Path) -> None:
 
 
 def test_prune_and_check(page: Client, tmp_path: Path) -> None:
-    """Retention, as it was shown, and a check of the store that says how far it is."""
+    """Retention, as it was shown, and a check of the store."""
     release(tmp_path)
     succeed("finish", cwd=tmp_path)
     (tmp_path / "leftoff.toml").write_text('[retention]\ncompleted = "0d"\n')
@@ -363,8 +362,8 @@ def test_prune_and_check(page: Client, tmp_path: Path) -> None:
     begun = page.post(f"/p/{tmp_path.name}/do/check")
     assert 303 == begun.status and "The check has begun." in page.get(begun.headers["location"]).text
     while (found := page.api("GET", f"/api/projects/{tmp_path.name}/fsck").json)["running"]:
-        assert 0 <= found["percent"] < 100
-    assert found["report"]["ok"] and 100 == found["percent"]
+        pass
+    assert found["report"]["ok"]
     assert found["report"] == succeed("fsck", "--json", cwd=tmp_path).json
 
 
@@ -432,8 +431,8 @@ def test_a_check_that_fails_inside_is_over(
         raise RuntimeError("secret")
 
     monkeypatch.setattr("leftoff.web.background.check_store", breaks)
-    served = next(iter(page.app.state.projects))
-    check = StoreCheck(served, lambda key: None)
-    check.run()
-    told = check.to_json()
+    path = f"/api/projects/{tmp_path.name}/fsck"
+    page.api("POST", path)
+    while (told := page.api("GET", path).json)["running"]:
+        pass
     assert not told["running"] and "RuntimeError" in str(told["error"]) and "secret" not in str(told["error"])

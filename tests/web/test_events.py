@@ -11,10 +11,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from leftoff.engine.project import Project
-from leftoff.operations.watching import Happened, happened_since
 from leftoff.store.sqlite import SqliteStore
-from leftoff.web.background import WAITING, Hub, event_stream, positions
+from leftoff.web.background import WAITING, Hub, event_stream
 from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.command import succeed
 from tests.cli.runs import started
@@ -26,11 +24,11 @@ T = TypeVar("T")
 
 
 async def _next(stream: Any) -> dict[str, Any]:
-    """The next event that says that something changed."""
+    """The next event that names a run."""
     async with asyncio.timeout(PATIENCE):
         async for text in stream:
-            if "event: change" in text:
-                found: dict[str, Any] = json.loads(text.partition("data: ")[2])
+            found: dict[str, Any] = json.loads(text.partition("data: ")[2] or "{}")
+            if found.get("runs"):
                 return found
     raise AssertionError("the stream ended")
 
@@ -54,10 +52,11 @@ def test_a_commit_is_told(tmp_path: Path) -> None:
 
     async def listen() -> list[dict[str, Any]]:
         hub = _hub(tmp_path)
-        streams = [event_stream(hub, "") for _ in range(3)]
+        streams = [event_stream(hub) for _ in range(3)]
         for stream in streams:
             await anext(stream)
-        await anext(streams[0])  # it watches
+        for _ in range(2):  # one event of the stream, and one of the watch, which has begun
+            await anext(streams[0])
         await asyncio.to_thread(succeed, "step", "done", "a", cwd=tmp_path)
         told = [await _next(stream) for stream in streams]
         for stream in streams:
@@ -71,43 +70,18 @@ def test_a_commit_is_told(tmp_path: Path) -> None:
 
 
 def test_nothing_is_missed(tmp_path: Path) -> None:
-    """Whoever was away is told what changed since, and nothing else."""
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    second.mkdir()
-    run, other = started(first), started(first, "other")
-    started(second)
-
-    async def missed(cursor: str) -> dict[str, Any]:
-        stream = event_stream(_hub(first, second), cursor)
-        try:
-            return await _next(stream)
-        finally:
-            await stream.aclose()
-
-    served = [*serve_folders([str(first), str(second)])]
-    with served[0].open() as project, served[1].open() as beside:
-        cursor = _hub(first).cursor([(served[0], project), (served[1], beside)])
-    succeed("step", "done", "a", "--run", run, cwd=first)
-    event = _run(missed(cursor))
-    assert ["first", [run], False] == [event["project"], event["runs"], event["all"]]
-    succeed("step", "done", "a", "--run", other, cwd=first)
-    event = _run(missed(event["cursor"]))
-    assert [other] == event["runs"] and {"first", "second"} == set(positions(event["cursor"]))
-
-
-def test_a_cursor_of_nothing(tmp_path: Path) -> None:
-    """Whoever knows no position, or one of another store, is told to look at everything."""
+    """A page that was away, or that a stream begins for, is told to look at everything."""
     started(tmp_path)
-    project = Project(str(tmp_path))
-    newest = happened_since(project, 0).position
-    assert (
-        happened_since(project, 0).others
-        and happened_since(project, newest + 5).others
-        and not happened_since(project, newest)
-    )
-    project.close()
-    assert {} == positions("nothing,at:x,all:-1,:5")
+
+    async def first() -> dict[str, Any]:
+        stream = event_stream(_hub(tmp_path))
+        await anext(stream)
+        text = await anext(stream)
+        await stream.aclose()
+        found: dict[str, Any] = json.loads(text.partition("data: ")[2])
+        return found
+
+    assert {"project": None, "runs": [], "all": True} == _run(first())
 
 
 def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +91,11 @@ def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     async def listen() -> int:
         hub = _hub(tmp_path)
-        streams = [event_stream(hub, "") for _ in range(50)]
+        streams = [event_stream(hub) for _ in range(50)]
         for stream in streams:
             await anext(stream)
-        await anext(streams[0])  # it watches
+        for _ in range(2):  # one event of the stream, and one of the watch, which has begun
+            await anext(streams[0])
         read = SqliteStore.read
 
         def counted(self: SqliteStore, fn: Any) -> Any:
@@ -152,7 +127,8 @@ def test_a_page_that_is_slow(tmp_path: Path) -> None:
         hub = _hub(tmp_path)
         queue = hub.join()
         for number in range(WAITING + 10):
-            hub.tell("p", Happened(number, [f"run-{number}"]))
+            hub.tell("p", [f"run-{number}"])
+        await asyncio.sleep(0)
         told = []
         while not queue.empty():
             told.append(queue.get_nowait())

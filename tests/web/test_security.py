@@ -175,7 +175,7 @@ def test_a_defect_is_one_sentence(page: Client, monkeypatch: pytest.MonkeyPatch,
     def broken(*words: object) -> None:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("leftoff.web.background.Hub.cursor", broken)
+    monkeypatch.setattr("leftoff.web.screens.home_screen", broken)
     answer = page.get("/")
     assert 500 == answer.status and "ZeroDivisionError" in answer.text and "of ours" not in answer.text
     assert ("", "") == tuple(capsys.readouterr())

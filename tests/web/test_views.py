@@ -1,4 +1,4 @@
-"""What pages make of values: scales, graphs, trees, colours, Markdown, previews. No server, no browser."""
+"""What pages make of values: scales, graphs, trees, colours, previews. No server, no browser."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import pytest
 from leftoff.engine.history import Tried
 from leftoff.engine.show import GraphNode
 from leftoff.web import diagrams
-from leftoff.web.diagrams import graph_boxes, graph_lines, history_points, timeline_rows
+from leftoff.web.diagrams import graph_boxes, graph_lines, timeline_rows
 from leftoff.web.page_text import (
     MOST_SHOWN,
     coloured,
     compared,
     duration_words,
     file_preview,
-    markdown_blocks,
     rough_duration,
     size_words,
     tree,
@@ -118,25 +117,6 @@ def test_a_long_row_is_wrapped() -> None:
     assert 3 == len({box.y for box in boxes})
 
 
-# -- the history
-
-
-def _lanes(parents: dict[int, int | None]) -> dict[int, int]:
-    found = history_points([{"seq": seq} for seq in sorted(parents, reverse=True)], parents, {})
-    return {point.about["seq"]: point.lane for point in found}
-
-
-def test_a_rollback_leaves_a_line_aside() -> None:
-    """What was gone back from stands in a lane of its own, and joins where it began."""
-    assert {5: 0, 4: 0, 3: 1, 2: 0, 1: 0} == _lanes({5: 4, 4: 2, 3: 2, 2: 1, 1: None})
-    assert {3: 0, 2: 0, 1: 0} == _lanes({3: 2, 2: 1, 1: None})
-
-
-def test_a_parent_on_the_next_page_is_no_problem() -> None:
-    """A line may go on where the page ends."""
-    assert {9: 0, 8: 0} == _lanes({9: 8, 8: 3})
-
-
 # -- trees
 
 
@@ -209,10 +189,9 @@ class _File:
 @pytest.mark.parametrize(
     ("name", "data", "kind"),
     [
-        ("a.md", b"# Title", "markdown"),
+        ("a.md", b"# Title", "text"),
         ("a.json", b'{"b": [1]}', "text"),
         ("a.json", b"{broken", "text"),
-        ("a.csv", b"a,b\n1,2\n", "table"),
         ("a.png", b"\x89PNG\r\n\x1a\n....", "picture"),
         ("a.svg", b"<svg onload='alert(1)'/>", "text"),
         ("a.html", b"<script>alert(1)</script>", "text"),
@@ -232,18 +211,6 @@ def test_only_the_beginning_of_a_long_file() -> None:
         "a.txt", _File(b"x" * (MOST_SHOWN - 1), "ä".encode(), b"more"), lambda text: text.replace("x", "y")
     )
     assert found["cut"] and "y" * (MOST_SHOWN - 1) == found["text"]
-
-
-def test_markdown() -> None:
-    """Blocks and parts; what looks like HTML is text."""
-    table = f"| x | y |\n|---|---|\n| 1 | {HOSTILE} |\n"
-    text = f"# One *two*\n\n- a `b`\n- **c**\n  goes on\n\n{table}\n```sh\n# no heading\n```\n> said"
-    found = markdown_blocks(text)
-    assert ["heading", "item", "item", "row", "row", "code", "quote"] == [block.kind for block in found]
-    assert [("", "One "), ("em", "two")] == found[0].parts
-    assert [("strong", "c"), ("", " "), ("", "goes on")] == found[2].parts
-    assert [[("", "1")], [("", HOSTILE)]] == found[4].cells
-    assert "# no heading" == found[5].text
 
 
 # -- words

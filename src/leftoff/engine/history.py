@@ -57,17 +57,6 @@ def latest_checkpoint(store: Store, target: Target) -> dict[str, Any] | None:
     return {**newest[0].to_json(), "can_resume": not refused(store, target, newest)} if newest else None
 
 
-def parents(versions: list[Version]) -> dict[int, int | None]:
-    """Return for each checkpoint (newest first) the seq of the one it follows."""
-    by_id = {version.id: version.seq for version in versions}
-    seqs = sorted(version.seq for version in versions)
-    out: dict[int, int | None] = {}
-    for version in versions:
-        wanted = went_back_to(version, by_id) if version.trigger == "rollback" else None
-        out[version.seq] = nearest_seq(seqs, version.seq - 1 if wanted is None else wanted)
-    return out
-
-
 def went_back_to(version: Version, by_id: dict[str | None, int]) -> int | None:
     """Return the seq that a rollback's note names, by a checkpoint's id or as ``version N``."""
     note = version.note or ""

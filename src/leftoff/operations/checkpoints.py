@@ -36,10 +36,6 @@ class History:
         self.versions: list[Version] = versions_of.checkpoints(project.store, target)[:most]
         self._store = project.store
 
-    def parents(self) -> dict[int, int | None]:
-        """Return for each checkpoint the seq of the one that it follows."""
-        return versions_of.parents(self.versions)
-
     def forks(self) -> dict[int, list[RunRow]]:
         """Return the runs that were forked, by the seq of the checkpoint that is nearest to where they start."""
         seqs = sorted(version.seq for version in self.versions)

@@ -124,13 +124,9 @@ def projects_beside(project: Project) -> dict[str, str]:
     return project.store.siblings()
 
 
-def check_store(
-    project: Project, *, repair: bool = False, counted: Callable[[dict[str, int]], None] | None = None
-) -> FsckReport:
-    """Check every page, record, version and blob. ``repair``: set damage aside. ``counted`` is called with how much has
-    been checked so far."""
+def check_store(project: Project, *, repair: bool = False) -> FsckReport:
+    """Check every page, record, version and blob. ``repair``: set damage aside."""
     project.takes_in_edits = False
-    project.store.counted = counted
     found = fsck(project.store, repair=repair)
     if repair:
         sweep_store(project.store)

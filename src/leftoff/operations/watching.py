@@ -14,7 +14,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_info import health
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.files import open_plain
-from leftoff.hints import Any, Iterator, NamedTuple, Sequence
+from leftoff.hints import Any, Iterator
 from leftoff.operations.run_reports import current_row, step_named
 from leftoff.operations.runs import target
 from leftoff.store.base import View
@@ -97,36 +97,6 @@ class Changes:
         before = self._states
         self._look()  # the store does not report beats: perhaps there was one
         return [run_id for run_id, now in self._states.items() if now != before.get(run_id)]
-
-
-# -- what was missed
-
-MOST_NAMED = 200  # runs; if more of them changed, all may have
-
-
-class Happened(NamedTuple):
-    """Which runs changed up to a position, the number of the newest commit. ``others``: more may have changed."""
-
-    position: int
-    runs: Sequence[str] = ()
-    others: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.runs) or self.others
-
-
-def happened_since(project: Project, position: int) -> Happened:
-    """Return which runs changed since a position; since 0, everything did."""
-    store = project.store
-    if not store.exists():
-        return Happened(0)
-    rows = store.read(lambda view: view.list_runs({}, MOST_NAMED))
-    newest = rows[0].n if rows else 0
-    if position <= 0 or position > newest:  # none is known, or one of another store
-        return Happened(newest, others=position != newest)
-    told = position - store.late
-    runs = [row.run_id for row in rows if row.n > told] if position < newest else []
-    return Happened(newest, runs, others=len(runs) == MOST_NAMED)
 
 
 # -- logs

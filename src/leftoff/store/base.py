@@ -717,16 +717,12 @@ class Store:
     shared = False
     #: whether asking twice costs more than asking at once for more than is needed
     far = False
-    #: commits that it may show later than others that are newer
-    late = 0
     #: whether anything was written through this object
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``
     patience = 30.0
     #: who keeps a protocol's files in step with it; ``None``: nobody
     follower: Follower | None = None
-    #: who hears how much a check has looked at so far
-    counted: Callable[[dict[str, int]], None] | None = None
     #: what to do if no run is there, if the project knows better than the errors
     advice = ""
 

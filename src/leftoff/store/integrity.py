@@ -37,8 +37,7 @@ class BlobSource(Protocol):
 class Report:
     """The result of a check: how many rows were checked, and each problem with a code, a place and a sentence."""
 
-    def __init__(self, counted: Callable[[dict[str, int]], None] | None = None) -> None:
-        self._counted = counted
+    def __init__(self) -> None:
         self.checked: dict[str, int] = {}
         self.problems: list[dict[str, Any]] = []
         self.quarantined: list[str] = []
@@ -46,8 +45,6 @@ class Report:
 
     def count(self, what: str) -> None:
         self.checked[what] = self.checked.get(what, 0) + 1
-        if self._counted is not None:
-            self._counted(self.checked)
 
     def problem(self, code: str, where: str, message: str, **facts: Any) -> None:
         self.problems.append({"code": code, "where": where, "message": message, **facts})
@@ -77,7 +74,7 @@ class Report:
 
 def inspect(store: Any, more: Iterable[Check] = ()) -> Report:
     """Check everything. ``more``: checks that only this kind of store has, done first."""
-    report = Report(store.counted)
+    report = Report()
     try:
         if not store.exists():
             return report

@@ -476,7 +476,6 @@ class PostgresStore(Store):
 
     shared = True
     far = True
-    late = 64
     refuses_damage = True
 
     def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:

@@ -261,81 +261,21 @@ def _curve(old: Box, new: Box) -> str:
     return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
 
 
-# -- the history: checkpoints in lanes, which rollbacks leave and forks branch off from
+# -- the history of checkpoints
 
 _PAGE = 100
-LANE, ROW = 18, 56  # pixels
-_MOST_LANES = 8
-
-
-class Point(NamedTuple):
-    """A checkpoint: its lane, and the lines that pass it (paths of an SVG that is as high as its row)."""
-
-    about: dict[str, Any]
-    lane: int
-    paths: list[str]
-    forks: list[Any]
 
 
 def history_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
-    """``?before=``: only the versions before that one."""
+    """The checkpoints, newest first, each with the runs that were forked from it. ``?before=``: only the versions
+    before that one."""
     before = asked.number("before")
     found = history(project, asked.caller, asked.run, None if before is not None else _PAGE + 1)
     versions = [each for each in found.versions if before is None or each.seq < before]
-    shown = versions[:_PAGE]
-    points = history_points([each.to_json() for each in shown], found.parents(), found.forks())
-    lanes = 1 + max((point.lane for point in points), default=0)
+    shown, forks = versions[:_PAGE], found.forks()
     return {
         **heading(project, asked),
         "tab": "history",
-        "points": points,
-        "width": LANE * lanes + 6,
-        "row": ROW,
-        "lane": LANE,
+        "points": [(each.to_json(), forks.get(each.seq, [])) for each in shown],
         "next": shown[-1].seq if len(versions) > _PAGE else None,
     }
-
-
-def history_points(
-    checkpoints: list[dict[str, Any]], parents: dict[int, int | None], forks: dict[int, list[Any]]
-) -> list[Point]:
-    """Place checkpoints, newest first. Each lane holds the checkpoint that its line continues to."""
-    lanes: list[int | None] = []
-    out = []
-    for about in checkpoints:
-        seq = about["seq"]
-        here = [place for place, wanted in enumerate(lanes) if wanted == seq]
-        lane = here[0] if here else lanes.index(None) if None in lanes else len(lanes)
-        if lane == len(lanes):
-            lanes.append(None)
-        above = [*lanes]
-        for place in here:
-            lanes[place] = None
-        lanes[lane] = parents.get(seq)
-        out.append(Point(about, lane, _paths(above, lanes[lane], lane, here), forks.get(seq, [])))
-        while lanes and lanes[-1] is None:
-            lanes.pop()
-    return out
-
-
-def _paths(above: list[int | None], parent: int | None, lane: int, here: list[int]) -> list[str]:
-    """Return the lines through one row: those that pass, those that end in its point, the one that leaves it."""
-    middle, x = ROW // 2, _x(lane)
-    out = []
-    for place, wanted in enumerate(above):
-        if wanted is None:
-            continue
-        at = _x(place)
-        if place not in here:
-            out.append(f"M{at} 0V{ROW}")
-        elif place == lane:
-            out.append(f"M{x} 0V{middle}")
-        else:
-            out.append(f"M{at} 0C{at} {middle} {x} 0 {x} {middle}")
-    if parent is not None:
-        out.append(f"M{x} {middle}V{ROW}")
-    return out
-
-
-def _x(lane: int) -> int:
-    return LANE * min(lane, _MOST_LANES) + LANE // 2

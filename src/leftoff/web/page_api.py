@@ -205,12 +205,11 @@ def _pruned(request: Request) -> Response:
 
 async def _begin_check(request: Request) -> Response:
     await read_document(request)
-    return _answer(request.app.state.checks.start(served_by(request)).to_json(), 202)
+    return _answer(request.app.state.checks.start(served_by(request)), 202)
 
 
 def _check(request: Request) -> Response:
-    known = request.app.state.checks.of(served_by(request).key)
-    return _answer(known or {"running": False, "report": None})
+    return _answer(request.app.state.checks.of(served_by(request).key))
 
 
 def api_routes(*, read_only: bool) -> list[Route]:

@@ -25,7 +25,7 @@ from leftoff.engine.caller import Caller
 from leftoff.errors import Conflict, LeftoffError, StoreUnavailable, Usage
 from leftoff.model.codec import text
 from leftoff.web import background, page_api, page_posts, raw_files, screens
-from leftoff.web.background import Hub, StoreChecks, Verdicts
+from leftoff.web.background import Hub, StoreChecks
 from leftoff.web.guard import middleware
 from leftoff.web.page_posts import Said
 from leftoff.web.served import PageLimits, PageOptions, Projects
@@ -62,8 +62,7 @@ def make_app(projects: Projects, options: PageOptions) -> Starlette:
     app.state.templates = screens.template_environment()
     app.state.hub = hub = Hub(projects, options.limits.streams)
     app.state.said = Said()
-    app.state.checks = StoreChecks(hub.tell_all)
-    app.state.verdicts = Verdicts()
+    app.state.checks = StoreChecks(lambda key: hub.tell(key, everything=True))
     return app
 
 

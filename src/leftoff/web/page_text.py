@@ -5,11 +5,9 @@ Nothing here makes HTML: functions return plain texts and parts, which the templ
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from leftoff.clock import iso
@@ -20,7 +18,7 @@ from leftoff.web.raw_files import media_type_of
 
 _SIZES = ("bytes", "KB", "MB", "GB", "TB")
 _LONG = 160  # characters of a value in one line
-_NEEDS = {"approval": "Decision", "blocked": "Blocked", "failed": "Failed", "dead": "Died", "ask": "Question"}
+_NEEDS = {"approval": "Decision", "blocked": "Blocked", "failed": "Failed", "dead": "Died"}
 
 
 def duration_words(seconds: float | None) -> str:
@@ -224,78 +222,9 @@ def _compare(out: list[TreeLine], old: Any, new: Any, depth: int) -> None:
             out.append(TreeLine(depth, name, short_value(right), "changed", short_value(left)))
 
 
-# -- Markdown: what agents write in notes and reports, without HTML and links
-
-Parts = list[tuple[str, str]]  # (empty, code, strong or em) and text
-_INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|(?<!\w)[*_]([^*_\s][^*_]*)[*_](?!\w)")
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(.*)")
-_RULE = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*$")
-
-
-@dataclass
-class Block:
-    """``kind``: heading, paragraph, item, quote, code or row. ``level`` of a heading, ``cells`` of a row."""
-
-    kind: str
-    parts: Parts = field(default_factory=list)
-    level: int = 0
-    text: str = ""
-    cells: list[Parts] = field(default_factory=list)
-
-
-def markdown_blocks(text: str) -> list[Block]:
-    out: list[Block] = []
-    code: list[str] | None = None
-    for line in text.splitlines():
-        if line.lstrip().startswith(("```", "~~~")):
-            if code is not None:
-                out.append(Block("code", text="\n".join(code)))
-            code = [] if code is None else None
-        elif code is not None:
-            code.append(line)
-        else:
-            _add_line(out, line)
-    if code is not None:
-        out.append(Block("code", text="\n".join(code)))
-    return [block for block in out if block.kind != "end"]
-
-
-def _add_line(out: list[Block], line: str) -> None:
-    if not line.strip():
-        out.append(Block("end"))
-    elif found := _HEADING.match(line):
-        out.append(Block("heading", _inline(found[2]), len(found[1])))
-    elif line.lstrip().startswith("|"):
-        if not _RULE.match(line):
-            cells = line.strip().strip("|").split("|")
-            out.append(Block("row", cells=[_inline(cell.strip()) for cell in cells]))
-    elif found := _ITEM.match(line):
-        out.append(Block("item", _inline(found[1])))
-    elif line.startswith(">"):
-        out.append(Block("quote", _inline(line.lstrip("> "))))
-    elif out and out[-1].kind in ("paragraph", "item", "quote"):
-        out[-1].parts = [*out[-1].parts, ("", " "), *_inline(line.strip())]
-    else:
-        out.append(Block("paragraph", _inline(line.strip())))
-
-
-def _inline(text: str) -> Parts:
-    out: Parts = []
-    at = 0
-    for found in _INLINE.finditer(text):
-        if found.start() > at:
-            out.append(("", text[at : found.start()]))
-        code, strong, em = found.groups()
-        out.append(("code", code) if code else ("strong", strong) if strong else ("em", em))
-        at = found.end()
-    return [*out, ("", text[at:])] if at < len(text) else out
-
-
 # -- files
 
 MOST_SHOWN = 100_000  # bytes
-_ROWS, _COLUMNS = 200, 30
 
 
 class PreviewedFile(Protocol):
@@ -305,7 +234,7 @@ class PreviewedFile(Protocol):
 
 
 def file_preview(path: str, file: PreviewedFile, mask: Callable[[str], str]) -> dict[str, Any]:
-    """Return ``kind`` (text, markdown, table, picture, none) and what is shown; ``cut``: there is more."""
+    """Return ``kind`` (text, picture, none) and what is shown; ``cut``: there is more."""
     data = b""
     for chunk in file.chunks():
         data += chunk
@@ -320,21 +249,10 @@ def file_preview(path: str, file: PreviewedFile, mask: Callable[[str], str]) -> 
         text = "\0"
     if "\0" in text:
         return {"kind": "none", "why": "It is no text."}
-    return {"cut": cut, **_by_ending(path.lower().rpartition(".")[2], mask(text))}
-
-
-def _by_ending(ending: str, text: str) -> dict[str, Any]:
-    if ending in ("md", "markdown"):
-        return {"kind": "markdown", "blocks": markdown_blocks(text)}
-    if ending == "json":
+    text = mask(text)
+    if path.lower().endswith(".json"):
         try:
-            return {"kind": "text", "text": json.dumps(json.loads(text), indent=2, ensure_ascii=False)}
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
         except (ValueError, RecursionError):
             pass
-    if ending in ("csv", "tsv"):
-        rows = csv.reader(text.splitlines()[:_ROWS], delimiter="\t" if ending == "tsv" else ",")
-        try:
-            return {"kind": "table", "rows": [row[:_COLUMNS] for row in rows]}
-        except csv.Error:
-            pass
-    return {"kind": "text", "text": text}
+    return {"kind": "text", "text": text, "cut": cut}

@@ -28,7 +28,6 @@ from leftoff.operations.project_trust import settings_in_force
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import list_trash, store_info
 from leftoff.protocols.project_retention import prune_project
-from leftoff.web.background import MOST_STEPS
 from leftoff.web.diagrams import graph_screen, history_screen, timeline_screen
 from leftoff.web.guard import NotOurs
 from leftoff.web.page_text import FILTERS
@@ -46,8 +45,6 @@ from leftoff.web.served import ScreenRequest, Served, projects_of, screen_reques
 
 _REST_PAGE = 50
 _FIRST, _ALL = 24, 500  # shown of the runs that need a person, and of those under way
-_ASK, _STUCK = "ask", ("ask", "refuse")
-_ORDER = (*URGENT, _ASK)
 _FIELDS = ("status", "workflow", "branch", "agent", "text")
 _LARGEST = 15
 _SIZED = 500  # runs whose size is asked for
@@ -61,21 +58,18 @@ def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) 
     given = {name: getattr(filters, name) for name in _FIELDS}
     found = [(served, overview(project, filters)) for served, project in places if only in ("", served.key)]
     works = _latest([(served, each) for served, one in found for each in one.works])
-    verdicts = {id(each): _verdict(asked, served, each) for served, each in works}
-    asks = [(served, each._replace(why=_ASK)) for served, each in works if verdicts[id(each)] in _STUCK]
-    needs = _latest([(served, each) for served, one in found for each in one.needs]) + asks
+    needs = _latest([(served, each) for served, one in found for each in one.needs])
     rests = []
     for served, one in found:
         more = {**given, "project": served.key, "before": one.next}
         rests.append((served, one.rest, asked.url("home", query=more) if one.next is not None else ""))
     return {
-        "needs": sorted(needs, key=lambda need: _ORDER.index(need[1].why or "")),
-        "works": [(served, each) for served, each in works if verdicts[id(each)] not in _STUCK],
-        "is_looking": None in verdicts.values(),
+        "needs": sorted(needs, key=lambda need: URGENT.index(need[1].why or "")),
+        "works": works,
         "rests": rests,
-        "needing": sum(overview.needing for _, overview in found) + len(asks),
-        "needed": sum(overview.needed for _, overview in found) + len(asks),
-        "worked": sum(overview.worked for _, overview in found) - len(asks),
+        "needing": sum(overview.needing for _, overview in found),
+        "needed": sum(overview.needed for _, overview in found),
+        "worked": sum(overview.worked for _, overview in found),
         "all": asked.url("home", query={**given, "project": only, "all": 1}),
         "filters": filters,
         "is_filtered": any(given.values()),
@@ -94,14 +88,6 @@ def _filters(asked: ScreenRequest) -> RunFilter:
         most=_REST_PAGE,
     )
     return filters if filters.status in RUN_STATUS else filters._replace(status="")
-
-
-def _verdict(asked: ScreenRequest, served: Served, seen: Glance) -> str | None:
-    """Return the verdict on a paused run; ``None`` until it is known."""
-    info = seen.info
-    if info.status != "paused" or info.steps["total"] > MOST_STEPS:
-        return ""
-    return asked.verdict_of(served, info.run_id, info.row.seq)
 
 
 def _latest(runs: list[tuple[Served, Glance]]) -> list[tuple[Served, Glance]]:
@@ -181,9 +167,9 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
     """Return a page. In addition to ``context``, every template has these values:
 
     ``url`` (see `served.urls`), ``static`` (the path of a file of `static`), ``csrf`` (each form carries it as a hidden
-    field), ``read_only``, ``partial`` (only the block ``main`` is wanted), ``cursor`` (where the stream of events
-    continues), ``told`` (the result of the action before), ``served`` (all projects), ``version``, ``here`` (the
-    project, if the page is of one) and ``job`` (the last check of that project's store).
+    field), ``read_only``, ``partial`` (only the block ``main`` is wanted), ``told`` (the result of the action before),
+    ``served`` (all projects), ``version``, ``here`` (the project, if the page is of one) and ``job`` (the last check of
+    that project's store).
     """
     url, here, state = urls(request), context.pop("here", None), request.app.state
     session = request.scope.get("leftoff")
@@ -198,7 +184,7 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
         told=state.said.get(request.query_params.get("said", "")),
         job=state.checks.of(here.key) if here is not None else None,
         here=here,
-        **{"cursor": "", **context},
+        **context,
     )
     # A lone surrogate, which JSON may hold, is shown as ?
     return HTMLResponse(page.encode(errors="replace"), status)
@@ -206,29 +192,28 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
 
 def _home(request: Request) -> Response:
     """Show all runs of all projects. If one of several cannot be read, the page says so and shows the others."""
-    served, hub = projects_of(request), request.app.state.hub
+    served = projects_of(request)
     with ExitStack() as stack:
-        places, cursors, troubled = [], [], []
+        places, troubled = [], []
         for one in served:
             project = stack.enter_context(one.open())
             try:
-                cursors.append(hub.cursor([(one, project)]))
+                project.store.exists()
                 places.append((one, project))
             except LeftoffError as error:
                 if len(served) == 1:
                     raise
                 troubled.append((one, error))
         found = home_screen(places, screen_request(request))
-        return render(request, "home.html", cursor=",".join(cursors), troubled=troubled, **found)
+        return render(request, "home.html", troubled=troubled, **found)
 
 
 def _route(path: str, name: str, screen: _Screen) -> Route:
     def show(request: Request) -> Response:
         served = served_by(request)
         with served.open() as project:
-            cursor = request.app.state.hub.cursor([(served, project)])
             found = screen(project, screen_request(request))
-            return render(request, f"{name}.html", cursor=cursor, here=served, **found)
+            return render(request, f"{name}.html", here=served, **found)
 
     return Route(path, show, name=name)
 

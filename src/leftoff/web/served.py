@@ -112,13 +112,12 @@ def serve_stores(folder: str, stores: Mapping[str, str]) -> Projects:
 class ScreenRequest:
     """What a request asks of a screen. ``query``: the first value of each name. ``run``: of a screen that shows one.
 
-    ``url``: see ``urls``. ``verdict_of``: see ``background.Verdicts.of``.
+    ``url``: see ``urls``.
     """
 
     caller: Caller
     query: Mapping[str, str]
     url: Callable[..., str]
-    verdict_of: Callable[[Served, str, int], str | None]
     run: str = ""
 
     @property
@@ -135,7 +134,7 @@ class ScreenRequest:
 def screen_request(request: Request) -> ScreenRequest:
     query = {name: request.query_params[name] for name in request.query_params}
     run = request.path_params.get("run", "")
-    return ScreenRequest(Caller(), query, urls(request), request.app.state.verdicts.of, run)
+    return ScreenRequest(Caller(), query, urls(request), run)
 
 
 def urls(request: Request) -> Callable[..., str]:
