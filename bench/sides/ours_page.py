@@ -61,8 +61,8 @@ class Page:
         return time.perf_counter() - began
 
     async def _heard(self) -> float:
-        stream = event_stream(self._app.state.hub, "")
-        for _ in range(2):
+        stream = event_stream(self._app.state.hub)
+        for _ in range(3):
             await anext(stream)  # it listens, and watches
         await asyncio.to_thread(self._commit)
         committed = time.perf_counter()
