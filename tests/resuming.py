@@ -15,7 +15,7 @@ def resume(project: Project, caller: Caller, request: ResumeRequest, person: Ans
     """Return what came of it."""
     answers = Answers()
     while True:
-        verdict = resuming.judge_to_resume(project, caller, request, answers)
+        verdict = resuming.judge_to_resume(project, caller, request)
         if not resume_answers.take_answers(verdict, answers, person):
             return Resumed(resuming.STOPPED, verdict)
         done = resuming.apply(project, caller, verdict, answers)

@@ -77,7 +77,6 @@ SEAMS = {
     "running.time.sleep": "leftoff.python.durable_running.time.sleep",
     "Crew.stop": "leftoff.python.durable_running.Crew.stop",
     "client._CODE": "leftoff.workflow.shim_client._CODE",
-    "groups._last_pid": "leftoff.workflow.process_groups._last_pid",
     "groups.handle": "leftoff.workflow.process_groups.handle",
     "shim.KEEP_TRYING_S": "leftoff.workflow.shim.KEEP_TRYING_S",
     "shim.RETRY_S": "leftoff.workflow.shim.RETRY_S",

@@ -16,7 +16,7 @@ from leftoff.host import ALIVE, Process, scope, started
 from leftoff.store.base import Tx
 from leftoff.store.rows import Holder
 from leftoff.store.sqlite import SqliteStore
-from leftoff.workflow.process_groups import Rest, members, recent, signal_all
+from leftoff.workflow.process_groups import Rest, members, signal_all
 from leftoff.workflow.stop_run import stop_driver
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, taken_up
@@ -154,7 +154,6 @@ def test_a_session_whose_leader_is_outside_of_the_container(
     monkeypatch.setattr(os, "getsid", lambda pid: 0)
     monkeypatch.setattr(os, "getpgrp", lambda: 0)
     assert [] == members(0)
-    assert [] == recent(child.pid, 0)
     assert [child.pid] == Rest(child.pid, 0)._left()
     signal_all([child.pid], signal.SIGKILL, 0)
     with pytest.raises(subprocess.TimeoutExpired):

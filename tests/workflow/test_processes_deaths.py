@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from leftoff.host import Process, scope, started
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.shim_client import Ended, LostJob, Ready
-from tests.seams import SEAMS
 from tests.workflow.desk import PATIENCE, Desk, desk_in, driver, nothing_left, wait_for
 
 
@@ -438,30 +436,6 @@ def test_members_by_ps_are_those_of_proc(desk: Desk, tmp_path: Path, monkeypatch
     assert groups.handle(process) is None
     groups.terminate(process)
     assert isinstance(desk.next(token), Ended)
-
-
-def test_recent_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those who were started since are found by counting, and by listing where counting cannot be trusted."""
-    script = "sleep 60 & echo $!; exec sleep 60"  # which minds no child that ends
-    leader = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
-    assert leader.stdout is not None
-    session, child = leader.pid, int(leader.stdout.readline())
-    try:
-        for last in (child, 0, child + 10_000, child - 1):
-            monkeypatch.setattr(SEAMS["groups._last_pid"], lambda last=last: last)
-            assert child in groups.recent(child, session)
-        monkeypatch.setattr(SEAMS["groups._last_pid"], lambda: child)
-        assert [] == groups.recent(child, child)  # leads no session
-        for last, expected in ((child - 1, False), (child, True), (child + 10_000, False)):
-            monkeypatch.setattr(SEAMS["groups._last_pid"], lambda last=last: last)
-            assert expected == groups.just_made(child)
-        monkeypatch.undo()
-    finally:
-        os.kill(child, signal.SIGKILL)
-        wait_for(lambda: not started(child), "it is dead")
-        assert child not in groups.recent(child, session)  # a zombie is no member
-        leader.kill()
-        leader.communicate()
 
 
 def test_closing_leaves_what_runs(alone: None, tmp_path: Path) -> None:

@@ -188,19 +188,6 @@ def test_a_follower_is_flat(tmp_path: Path) -> None:
     assert line * 50_000 == "".join(pieces)
 
 
-def test_a_follower_of_an_endless_line(tmp_path: Path) -> None:
-    """A line that does not end is given in pieces, none of which cuts a character in two."""
-    path = tmp_path / "log"
-    text = "xü€😀" * LogFollower.LONGEST
-    path.write_text(text)
-    with closing(LogFollower(str(path))) as follower:
-        pieces = []
-        while piece := follower.read() or follower.read(last=True):
-            pieces.append(piece)
-    assert len(pieces) > 1
-    assert text == "".join(pieces)
-
-
 @given(st.text(max_size=50), st.lists(st.integers(0, 200), max_size=5))
 def test_what_follows_is_all_of_it(
     tmp_path_factory: pytest.TempPathFactory, text: str, at: list[int]

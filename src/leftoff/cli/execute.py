@@ -107,7 +107,7 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
     project, caller, person = ctx.project, ctx.caller, Terminal(ctx)
     answers = answers or Answers()
     while True:
-        verdict = resuming.judge_to_resume(project, caller, request, answers)
+        verdict = resuming.judge_to_resume(project, caller, request)
         checks = resuming.workflow_of(verdict)
         # The driver reports a changed definition.
         if not take_answers(verdict, answers, person, ("definition.changed",) if checks is not None else ()):

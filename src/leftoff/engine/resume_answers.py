@@ -87,7 +87,6 @@ class Answers:
         self.values: dict[str, Any] = {}  # secrets that were typed
         self.approved: dict[str, str] = {}  # phases of a protocol, and what was chosen
         self.fresh = False  # start fresh instead
-        self.proven: dict[str, str] = {}  # attempts whose checks were run, by token: what does not hold
         self.greeted: tuple[int, bytes] | None = None  # the version that the protocol's greeting was about
         self.asked: set[tuple[Any, ...]] = set()  # findings that asked, whoever answered
         self.carried: set[tuple[Any, ...]] = set()  # findings whose answers were carried out

@@ -32,7 +32,7 @@ from leftoff.errors import (
     Unsupported,
     Usage,
 )
-from leftoff.hints import Any, Mapping, NamedTuple
+from leftoff.hints import Any, NamedTuple
 from leftoff.host import user
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
@@ -167,13 +167,8 @@ def subtask_for(project: Project, row: RunRow, name: str) -> tuple[str, dict[str
 # -- judge, then apply
 
 
-def judge(
-    project: Project, caller: Caller, request: ResumeRequest, proven: Mapping[str, str] | None = None
-) -> Verdict:
-    """Compare the world with a run: the verdict that every face goes by. Nothing is changed.
-
-    ``proven``: attempts whose checks were run, and what does not hold.
-    """
+def judge(project: Project, caller: Caller, request: ResumeRequest) -> Verdict:
+    """Compare the world with a run: the verdict that every face goes by. Nothing is changed."""
     target = request.target
     there = project.seen_from(target.row)
     seq = target.version.seq if target.version is not None else None
@@ -184,7 +179,7 @@ def judge(
 
             found = definitions_of(there, target, request.variables, request.workflow)
             assert found is not None
-            chain.append(WorkflowChecks(found, there.store_folder, request.variables, proven or {}))
+            chain.append(WorkflowChecks(found, there.store_folder, request.variables))
     except (Corrupt, Unsupported):  # the checks of its integrity report it, and nothing else can be known
         pass
     dialect = dialect_checks(there, target)
@@ -198,10 +193,10 @@ def workflow_of(verdict: Verdict) -> WorkflowChecks | None:
     return next((checks for checks in verdict.providers if checks.executes), None)  # type: ignore[return-value]
 
 
-def judge_to_resume(project: Project, caller: Caller, request: ResumeRequest, answers: Answers) -> Verdict:
+def judge_to_resume(project: Project, caller: Caller, request: ResumeRequest) -> Verdict:
     """Judge a run that is to continue, in its own work tree. Raise if it could not be executed at all."""
     project.move_to_worktree(request.target.row)
-    verdict = judge(project, caller, request, answers.proven)
+    verdict = judge(project, caller, request)
     if verdict.problem is not None and verdict.exit_code == CannotResume.exit_code:
         raise verdict.problem
     return verdict
@@ -211,7 +206,7 @@ def resume_unasked(project: Project, caller: Caller, request: ResumeRequest) -> 
     """Continue a run that an agent or a person reports on, for a face that asks nothing by itself."""
     answers, accepted = Answers(), dict[Any, Finding]()
     while True:
-        verdict = judge_to_resume(project, caller, request, answers)
+        verdict = judge_to_resume(project, caller, request)
         if not take_answers(verdict, answers, Answerer()):
             return Resumed(STOPPED, verdict)
         accepted.update((finding.asked, finding) for finding in verdict.findings)
@@ -304,7 +299,6 @@ def _take_up(
     setting = setting_of(project, how, secrets_of(new, answers.values), row.issue)
     taken = TakeUp(setting, verdict, checks, answers, final)
     try:
-        taken.prove()
         taken.take()
         carry_out(project, caller, verdict, answers, taken.guard)
         return taken.put_back()

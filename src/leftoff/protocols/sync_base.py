@@ -5,8 +5,7 @@ them. The folder may be lost without harm. Then the stamps in a document name th
 
 A file is replaced by exchanging two names in one step. So an edit that was made at the last moment is not lost: it is
 in `displaced/` under the other name, and is merged from there. It stays there for a minute, because an editor that
-writes in place may have it open. The file `coming` says what is being written. If the writer is killed, the next one
-recognises the new file as leftoff's own and merges what was displaced.
+writes in place may have it open.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import Dialect
 from leftoff.store.base import Store
 
-FOLDER, STATE, COMING, DISPLACED = "sync", "state", "coming", "displaced"
+FOLDER, STATE, DISPLACED = "sync", "state", "displaced"
 BASE = ".base"
 KEPT_MS = 60_000  # how long a displaced file is watched for further edits
 MOST_KEPT = 50  # displaced files at once
@@ -123,13 +122,11 @@ class SyncBase:
             try:
                 self._load()
                 before = self._dumped()
-                self._recover()
                 try:
                     yield
                 finally:
                     if (now := self._dumped()) != before:
                         _replace(os.path.join(self.folder, STATE), f"{digest(now)}\n".encode() + now)
-                    _unlink(os.path.join(self.folder, COMING))
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
 
@@ -208,14 +205,11 @@ class SyncBase:
         name = f"{time.time_ns():016x}{os.urandom(4).hex()}"
         before = self.files.get(path)
         known = before.hash if before is not None else ""
-        coming = [name, path, run_id, part, digest(data), known]
         with self.project_files.open(path) as at:
             mode = mode_at(at)
             if before is not None:
                 with suppress(OSError):
                     os.link(self._base(path), os.path.join(self._aside, name + BASE))
-            with open(os.path.join(self.folder, COMING), "ab", opener=_private) as file:
-                file.write(json.dumps(coming).encode() + b"\n")
             try:
                 displaced = place(self._aside, name, at, data, mode)
             except BaseException:
@@ -234,26 +228,6 @@ class SyncBase:
     def _names(self, name: str) -> tuple[str, str]:
         return os.path.join(self._aside, name), os.path.join(self._aside, name + BASE)
 
-    def _recover(self) -> None:
-        """Complete the writes of a process that was killed before it could save the state."""
-        names = {each.name for each in self.displaced}
-        for line in (_read(os.path.join(self.folder, COMING)) or b"").splitlines():
-            try:
-                name, path, run, part, new, known = json.loads(line)
-            except ValueError:  # cut short
-                break
-            there, aside = self.read(path), _read(self._names(name)[0])
-            if there is None or digest(there) != new:  # the names were not exchanged
-                continue
-            self.remember(path, there, run, part)
-            if name not in names and aside is not None and digest(aside) != known:
-                at = int(time.time() * 1000)
-                self.displaced.append(DisplacedFile(name, path, run, part, known, at))
-                names.add(name)
-        for entry in os.scandir(self._aside):
-            if entry.name.removesuffix(BASE) not in names:
-                _unlink(entry.path)
-
     # -- displaced files
 
     def read_displaced(self, entry: DisplacedFile) -> bytes | None:
@@ -269,15 +243,20 @@ class SyncBase:
         return _read(self._names(entry.name)[1])
 
     def tidy(self, now: int) -> None:
-        """Delete displaced files after a minute, and at once if they contain secrets and were merged."""
+        """Delete displaced files after a minute, and at once if they contain secrets and were merged.
+
+        Also delete those of a process that was killed before it saved the state.
+        """
         stay = []
         for number, entry in enumerate(reversed(self.displaced)):
             over = entry.secret and entry.stat == self.displaced_stat(entry)
             if number < MOST_KEPT and 0 <= now - entry.at < KEPT_MS and not over:
                 stay.append(entry)
-            else:
-                _unlink(*self._names(entry.name))
         self.displaced = stay[::-1]
+        names = {entry.name for entry in stay}
+        for file in os.scandir(self._aside):
+            if file.name.removesuffix(BASE) not in names:
+                _unlink(file.path)
 
 
 def own_folder(store: str, project: str) -> str:

@@ -169,7 +169,7 @@ class Call:
             record["in_doubt"] = True
         if self._failed:
             record["retried"] = self._failed
-        with flow.recording:
+        with flow.recording():
             flow.buffer.start_step(self.path, record, ancestors(self.path), durable=durable)
 
     def open_log(self) -> PythonLog:
@@ -206,7 +206,7 @@ class Call:
         self._must_be_wanted()
         took = monotonic() - self._began
         self._release()
-        with flow.recording:
+        with flow.recording():
             stored = flow.buffer.complete_step(self.path, record, took)
         if isinstance(stored, _PLAIN):
             return stored
@@ -240,7 +240,7 @@ class Call:
         if self._failed <= most and not in_doubt and not _is_final(error):
             record["retried"] = self._failed
             record.pop("in_doubt", None)
-            with flow.recording:
+            with flow.recording():
                 flow.buffer.fail_step(self.path, record, None)
             self.old = record
             return settings.retries.pause(self._failed)
@@ -279,7 +279,7 @@ class Call:
         if "raised" in self.old:
             record = self._raised(next=self.scope.count + 1)
             # At once: the start of the next step is committed alone, and must not come before this.
-            with self.scope.flow.recording:
+            with self.scope.flow.recording():
                 self.scope.flow.buffer.fail_step(self.path, record, None)
 
     def mark_escaped(self) -> None:

@@ -504,7 +504,7 @@ class Map(PlainMap):
             # Declare the new items, so that progress can be seen.
             places: list[tuple[str, int | None]] = [(self._path(index), index) for index in todo]
             new = [(path, order) for path, order in places if flow.record(path) is None]
-            with flow.recording:
+            with flow.recording():
                 flow.buffer.declare_items(new, [*ancestors(self.name), self.name])
         return todo
 

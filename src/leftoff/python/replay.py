@@ -16,6 +16,8 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -160,23 +162,6 @@ def stray_scope() -> Scope | None:
     return None
 
 
-class Recording:
-    """Breaks the workflow if a record cannot be written, even if the workflow catches the error."""
-
-    __slots__ = ("_flow",)
-
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # A value that cannot be stored is only the step's own failure.
-        if isinstance(error, LeftoffError) and (not isinstance(error, BadData) or isinstance(error, Rewound)):
-            self._flow.breaks(error)
-
-
 class Flow:
     """A run of a workflow, as this process executes it."""
 
@@ -197,7 +182,6 @@ class Flow:
         if run.resumed:
             self._index_records()
         self.live: dict[str, Call] = {}  # calls that are being made, by path
-        self.recording = Recording(self)
         self.root = Scope(self, "")
 
     # -- what was recorded
@@ -229,6 +213,17 @@ class Flow:
         if self._broken is None:
             self._broken = error
         return error
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Break the workflow if a record cannot be written, even if the workflow catches the error."""
+        try:
+            yield
+        except LeftoffError as error:
+            # A value that cannot be stored is only the step's own failure.
+            if not isinstance(error, BadData) or isinstance(error, Rewound):
+                self.breaks(error)
+            raise
 
     # -- whether the calls follow it
 
@@ -372,15 +367,4 @@ class Flow:
                 call.put_back()
         except LeftoffError:
             pass  # the next commit raises it
-        cause = KeyboardInterrupt() if _by_ctrl_c(error) else error
-        self.run.__exit__(type(cause), cause, error.__traceback__)
-
-
-def _by_ctrl_c(error: BaseException) -> bool:
-    """Return whether a task was cancelled by Ctrl-C, which ``asyncio.run`` reports only afterwards."""
-    if type(error).__name__ != "CancelledError":
-        return False
-    from signal import SIGINT, getsignal
-
-    runner = getattr(getattr(getsignal(SIGINT), "func", None), "__self__", None)
-    return bool(getattr(runner, "_interrupt_count", 0))
+        self.run.__exit__(type(error), error, error.__traceback__)

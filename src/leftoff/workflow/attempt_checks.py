@@ -1,9 +1,8 @@
 """Judge what was in flight when the run's last driver died, attempt by attempt.
 
 An exit code that was written is believed: nothing of the attempt runs any more, wherever it ran. A process that still
-runs is followed. An attempt that never began counts for nothing. If it is not known how a command ended, only declared
-outputs together with checks that hold prove that it is done: a file that merely exists may be half written, and so may
-variables that it left. A step that is not safe to repeat is for a person to judge.
+runs is followed. An attempt that never began counts for nothing. If it is not known how a command ended, it runs
+again: a file that exists may be half written. A step that is not safe to repeat is for a person to judge.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from leftoff.workflow import process_groups as groups
 from leftoff.workflow.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.definition import Step, Workflow
 
-RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
-TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
+RUN, ADOPT, REATTACH, ASK, FORGET = "run", "adopt", "reattach", "ask", "forget"
+TAKEN = (ADOPT, REATTACH)  # what an earlier driver's attempt did, or does, is this one's
 NOT_IDEMPOTENT, ELSEWHERE = "step.not_idempotent", "step.elsewhere"
 # Errors of steps of which it is not known how far they came.
 CUT_OFF = ("killed", "timeout", "signal", "damaged")
@@ -54,7 +53,7 @@ class Orphan:
 
     def end(self) -> None:
         """Its step is done again, whatever this attempt did or does; if that is not safe, a person decides."""
-        if self.action in (REATTACH, CHECK, ASK):
+        if self.action in (REATTACH, ASK):
             self.again("it was in flight")
         elif self.action == ADOPT:
             self.again(self.why)
@@ -140,7 +139,7 @@ def _fits(old: Workflow, step: Step, attempt: Attempt, record: Mapping[str, Any]
 
 def judge_attempt(orphan: Orphan) -> Orphan:
     """Work out what can be known of an attempt from here."""
-    process, folder, step = orphan.attempt.process, orphan.folder, orphan.step
+    process, folder = orphan.attempt.process, orphan.folder
     ended = _judge_exit(orphan)
     if ended is not None:
         return ended
@@ -155,8 +154,6 @@ def judge_attempt(orphan: Orphan) -> Orphan:
         return ended
     if not folder.began() and process is not None and process.scope == scope():
         return orphan.judged(FORGET, "it was about to start, and never did")
-    if step.outputs and step.checks and not folder.needs_exit():
-        return orphan.judged(CHECK, "nobody knows how it ended; its outputs and checks tell")
     return orphan.again("it was in flight, nobody knows how it ended")
 
 

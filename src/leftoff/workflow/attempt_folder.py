@@ -218,19 +218,6 @@ class AttemptFolder:
         finally:
             os.close(fd)
 
-    def needs_exit(self) -> bool:
-        """Return whether only a readable exit could vouch for what is here.
-
-        True if there are files whose hashes belong into the exit, or an exit that is damaged or another attempt's.
-        """
-        if any(os.path.lexists(self.file(name)) for name in VOUCHED):
-            return True
-        try:
-            about = os.lstat(self.file(EXIT))
-        except OSError:
-            return False
-        return about.st_size > 0 or not stat.S_ISREG(about.st_mode)
-
     def hashes(self) -> dict[str, str] | None:
         """Return the hashes of the files that the attempt left for the run; None if one cannot be read."""
         try:
@@ -319,7 +306,6 @@ class LogFollower:
     """Returns what was added to a log since the last call, in whole lines. The file need not exist yet."""
 
     MOST = 1 << 20  # bytes that are read at once
-    LONGEST = 1 << 16  # a longer line is returned in pieces
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -335,36 +321,15 @@ class LogFollower:
                 return ""
         data = self._rest + os.read(self._fd, self.MOST - len(self._rest))
         cut = data.rfind(b"\n") + 1
-        if not cut and len(data) > self.LONGEST:
-            cut = _between_characters(data)
-        if last and len(data) < self.MOST:
+        if (len(data) == self.MOST and not cut) or (last and len(data) < self.MOST):
             cut = len(data)
         self._rest = data[cut:]
         return data[:cut].decode("utf-8", "replace")
-
-    def skip(self, most: int) -> int:
-        """Skip all but the last ``most`` bytes of what is there. Return the number of bytes skipped."""
-        if self._fd < 0:
-            return 0
-        at = os.lseek(self._fd, 0, os.SEEK_CUR)
-        unseen = max(0, os.fstat(self._fd).st_size - at - most)
-        os.lseek(self._fd, at + unseen, os.SEEK_SET)
-        if unseen:
-            self._rest = b""
-        return unseen
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _between_characters(data: bytes) -> int:
-    """Return where to cut so that no UTF-8 character is cut in two."""
-    cut = len(data)
-    while cut and len(data) - cut < 4 and data[cut - 1] & 0xC0 == 0x80:
-        cut -= 1
-    return cut - 1 if cut and data[cut - 1] >= 0xC0 else len(data)
 
 
 def _make_parents(path: str) -> None:

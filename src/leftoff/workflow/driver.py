@@ -66,7 +66,6 @@ LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that are shown
 QUIET = 0.5  # seconds without a look at the processes: not every death is reported
 LOST_TRIES = 3
-SHOWN_AT_END = 1 << 16  # bytes shown of output that came faster than it could be shown
 UNTIDY = 8  # folders of ended attempts that may wait to be removed
 ALONE_S = LIMIT_MS / 1000 * 0.75  # seconds without a heartbeat after which other machines may soon take over
 MOST_LOOKED_AT = 200  # steps of people that are looked at; a later one is looked at again when it is due
@@ -168,7 +167,6 @@ class Driver:
         self._guard = Guard(epoch)
         self._turn: list[Entry] = []
         self._untidy: list[AttemptFolder] = []  # folders of attempts whose end is durable
-        self._tidier: Thread | None = None
         self._batches_begun: set[int] = set()
         self._phase = ""  # the one that was entered last
         self._phases_entered: set[str] = set()
@@ -379,14 +377,10 @@ class Driver:
     def _show_output(self, live: LiveAttempt, *, last: bool = False) -> None:
         if live.follower is None:
             return
-        unseen = live.follower.skip(SHOWN_AT_END) if last else 0
-        if unseen:
-            words = f"{self.run_id} {step_word(live.unit)}"
-            told = f"… {unseen} bytes are not shown here: leftoff logs {words}\n"
-            self.tell("output", step=live.unit, text=told)
-        text = live.follower.read(last=last)
-        if text:
+        while text := live.follower.read(last=last):
             self.tell("output", step=live.unit, text=text)
+            if not last:
+                break
         if last:
             live.follower.close()
             live.follower = None
@@ -504,12 +498,10 @@ class Driver:
         return bool(found)
 
     def _tidy_up(self, most: int) -> None:
-        """Remove what more than ``most`` attempts left, in a thread: a busy disk takes as long as a step."""
-        if len(self._untidy) <= most or (self._tidier is not None and self._tidier.is_alive()):
-            return
-        folders, self._untidy = self._untidy, []
-        self._tidier = Thread(target=_tidy_all, args=(self.store, folders), daemon=True)
-        self._tidier.start()
+        """Remove what more than ``most`` attempts left."""
+        if len(self._untidy) > most:
+            _tidy_all(self.store, self._untidy)
+            self._untidy = []
 
     def _look_at_clock(self) -> None:
         now = time.monotonic()
@@ -742,9 +734,7 @@ class Driver:
             self.add(end)
         self.commit()
         self.store.write(lambda tx: lease.free(tx, self.run, self.epoch))
-        if self._tidier is not None:
-            self._tidier.join()
-        _tidy_all(self.store, self._untidy)
+        self._tidy_up(0)
         return self.outcome()[1]
 
     def open_outer(self) -> dict[str, str]:

@@ -20,7 +20,6 @@ from leftoff.workflow.attempt_folder import STOP, AttemptFolder
 
 ROUND_S, ROUNDS = 0.002, 500  # how long to wait for killed processes
 NO_SESSION = 0  # the leader cannot be seen from here
-NEAR = 256  # up to so many pids are checked one by one; for more, all processes are listed
 
 
 def check_seen() -> None:
@@ -45,39 +44,11 @@ def members(session: int) -> list[int]:
     return [pid for pid in _listed() if _session(pid) == session]
 
 
-def recent(first: int, session: int) -> list[int]:
-    """Return the live members of a session among ``first``, started a moment ago, and processes started since.
-
-    Linux counts its pids up, so there are few to check. If the count does not look like that, list all processes.
-    """
-    last = _last_pid()
-    if session != NO_SESSION and first <= last <= first + NEAR:
-        return [pid for pid in range(first, last + 1) if _session(pid) == session and start_of(pid) != ""]
-    return [pid for pid in members(session) if pid != session]
-
-
-def just_made(pid: int) -> bool:
-    """Return whether the system's last pid is plausible if this one was given a moment ago."""
-    return pid <= _last_pid() <= pid + NEAR
-
-
 def _session(pid: int) -> int:
     try:
         return os.getsid(pid)
     except OSError:
         return NO_SESSION
-
-
-def _last_pid() -> int:
-    """Return the pid that was given last, or 0 if unknown."""
-    try:
-        fd = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return int(os.read(fd, 200).split()[4])
-        finally:
-            os.close(fd)
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _listed() -> list[int]:

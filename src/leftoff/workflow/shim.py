@@ -47,14 +47,13 @@ from leftoff.workflow.attempt_folder import (
     Order,
     receive,
 )
-from leftoff.workflow.process_groups import just_made, members, recent, signal_all
+from leftoff.workflow.process_groups import members, signal_all
 from leftoff.workflow.redacting_stream import StepLog
 
 RETRY_S = 1.0
 KEEP_TRYING_S = 60.0  # to write the exit after the driver is gone
 CHUNK = 1 << 16
 MOST_LEFT = 1 << 20  # bytes read from the pipe at the end, even if a daemon goes on writing
-MOMENT_S = 1.0  # in this time, pids cannot have wrapped around
 LOOK_S = 0.05  # how often to look for processes that end without notice
 UNKILLABLE_S = 5.0
 LAST_WORDS_S = 0.2  # how long the launcher waits at its end for idle shims
@@ -257,10 +256,9 @@ class Course:
         self._me = os.getpid()
         self._pid = self._output = 0
         self._status: int | None = None  # of the command, once it ended
-        self._began = 0.0
         self._deadline: float | None = None  # of its timeout; then of the time between SIGTERM and SIGKILL
         self._look = 0.0
-        self._counted = self._ending = self._timed_out = self._stopped = False
+        self._ending = self._timed_out = self._stopped = False
         self._killed_at: float | None = None
         self.left: list[int] = []  # processes that could not be ended
 
@@ -269,9 +267,8 @@ class Course:
             return Exit(128 + TERM, TERM, at=now(), stopped=True)
         self._output, there = os.pipe()
         os.set_blocking(self._output, False)
-        self._began = monotonic()
         if self._order.timeout is not None:
-            self._deadline = self._began + self._order.timeout
+            self._deadline = monotonic() + self._order.timeout
         try:
             self._pid = spawn(self._order, there)
         except Refused as refused:
@@ -280,7 +277,6 @@ class Course:
         finally:
             os.close(there)
             os.chdir("/")
-        self._counted = just_made(self._pid)  # False if /proc is emulated
         self._follow()
         for _ in range(MOST_LEFT // CHUNK):  # what is in the pipe, but not what a daemon may still write
             if not self._read():
@@ -335,8 +331,6 @@ class Course:
 
     def _others(self) -> list[int]:
         """Return the processes of the session other than the shim."""
-        if self._counted and monotonic() - self._began < MOMENT_S:
-            return recent(self._pid, self._me)
         return [pid for pid in members(self._me) if pid != self._me]
 
     def _over(self) -> bool:

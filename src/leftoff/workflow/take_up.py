@@ -6,7 +6,6 @@ steps in flight included, is still as it was judged; else it raises ``Moved`` an
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection
 from typing import Any
@@ -24,17 +23,15 @@ from leftoff.engine.opening import status_changes
 from leftoff.engine.optimistic_check import Moved
 from leftoff.engine.resume_answers import Answers
 from leftoff.engine.resume_request import DONE, ResumeRequest, Selection
-from leftoff.errors import LeftoffError
-from leftoff.host import Process, this_process
+from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.store.base import Tx
 from leftoff.workflow import attempt_outcome as outcome
 from leftoff.workflow import process_groups as groups
-from leftoff.workflow.actions import RUNNING, LiveAttempt, start_check
+from leftoff.workflow.actions import RUNNING, LiveAttempt
 from leftoff.workflow.attempt_checks import (
     ADOPT,
     ASK,
-    CHECK,
     FORGET,
     REATTACH,
     TAKEN,
@@ -56,22 +53,21 @@ from leftoff.workflow.commit_entries import (
 )
 from leftoff.workflow.definition import differs, is_gone
 from leftoff.workflow.driver import Driver, Setting
-from leftoff.workflow.shim_client import Ended, Ready
 from leftoff.workflow.stop_run import end_processes
 from leftoff.workflow.workflow_checks import DefinedSteps, WorkflowChecks
 
 Record = dict[str, Any]
 
 NO_EPOCH = 0  # of a process that has no lease yet
-_TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
+_TAKEN_AS = {ADOPT: "adopted", REATTACH: "reattached"}
 _PEOPLES = ("approval", "manual")
 _DECLARED = ("order", "batch", "title", "kind", "type", "description", "instructions", "estimate")
 _PLACE = ("order", "batch")
 
 
 class TakeUp:
-    """Taking up one run, in three calls: ``prove`` and ``take``, then ``put_back``. If one of them, or anything between
-    them, fails: ``let_go``."""
+    """Taking up one run, in two calls: ``take``, then ``put_back``. If one of them, or anything between them, fails:
+    ``let_go``."""
 
     def __init__(
         self,
@@ -112,17 +108,6 @@ class TakeUp:
 
         if self.driver.epoch != NO_EPOCH:
             self.setting.store.write(work)
-
-    def prove(self) -> None:
-        """Run the checks of steps that may be done, before the lease is taken: they only look. ``Moved`` if there were
-        any, as the run is judged again with what they say."""
-        proven = self.answers.proven
-        found, _ = self.checks.look(self.verdict.world, self.selection)
-        todo = [o for o in found if o.action == CHECK and not o.ends and o.attempt.token not in proven]
-        for orphan in todo:
-            proven[orphan.attempt.token] = _what_fails(self.driver, self._live(orphan))
-        if todo:
-            raise Moved(f"The checks of run {self.row.run_id} were run.")
 
     def take(self) -> None:
         """Take the lease, if the run is as it was judged. Then look at what is in flight once more: a process may have
@@ -268,8 +253,6 @@ class TakeUp:
             driver.reattach(live)
             return
         live.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
-        if orphan.action == CHECK:
-            live.checks = [(text, name) for text, name in live.checks if name is not None]  # the others hold
         outcome.ended(driver, live, orphan.exit or Exit(0))
 
 
@@ -277,46 +260,6 @@ def _exit_code(folder: AttemptFolder) -> int | None:
     """Return the exit code of an attempt, None if it is not known how it ended, or if what it left is damaged."""
     exit = folder.exit()
     return None if exit is None or (exit.ok and folder.damaged(exit)) else exit.code
-
-
-# -- whether what a step left behind proves that it is done
-
-
-def _what_fails(driver: Driver, live: LiveAttempt) -> str:
-    """Return the first check that does not hold, in words; empty if they all do."""
-    try:
-        outcome.expect(driver, live)
-        for number, text in enumerate(live.step.checks):
-            if not _holds(driver, live, number, text):
-                return f"this check does not hold: {text}"
-    except LeftoffError as error:
-        return error.message.rstrip(".")
-    return ""
-
-
-def _holds(driver: Driver, live: LiveAttempt, number: int, text: str) -> bool:
-    """Run one check, and wait for it."""
-    # Another process may look at the same moment: none has the lease yet.
-    token = start_check(driver, live, text, f"proof-{os.getpid()}-{number}")
-    process: Process | None = None
-    try:
-        while True:
-            for event in driver.launcher.events(1.0):
-                if isinstance(event, Ready):
-                    process = event.process
-                    groups.note_checker(live.check_folder, process)
-                    driver.launcher.go(token)
-                elif isinstance(event, Ended):
-                    return event.exit.ok and not event.exit.timed_out
-                else:
-                    return False
-    except BaseException:  # the user does not want to wait for it
-        driver.launcher.drop(token)
-        if process is not None:
-            groups.kill(process)
-        raise
-    finally:
-        live.check_folder.remove()
 
 
 class Reopening(Entry):

@@ -30,7 +30,6 @@ from leftoff.workflow.actions import existing, outputs_of
 from leftoff.workflow.attempt_checks import (
     ADOPT,
     ASK,
-    CHECK,
     FORGET,
     NOT_IDEMPOTENT,
     REATTACH,
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from leftoff.engine.judge import Layout
 
 _GO_ON = "Finished steps do not run again; --accept definition.changed resumes anyway."
-_WORDS = {FORGET: "run", CHECK: "adopt"}
 _RAW = re.compile(r"\|\s*raw\b")
 _OF_STEPS = {"results", "outputs", "item", "choice", "run"}
 
@@ -100,28 +98,17 @@ def what_runs(store: Store, row: RunRow, workflow: Workflow) -> list[str]:
 
 
 class WorkflowChecks(CheckProvider):
-    """The checks of one run of a workflow file.
-
-    ``given``: variables that are set again. ``proven``: attempts whose checks were run, by token, and what does not
-    hold.
-    """
+    """The checks of one run of a workflow file. ``given``: variables that are set again."""
 
     executes = True
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        store_folder: str,
-        given: Mapping[str, Any],
-        proven: Mapping[str, str],
-    ) -> None:
+    def __init__(self, definitions: Definitions, store_folder: str, given: Mapping[str, Any]) -> None:
         self.definitions = definitions
         self.problem = definitions.problem
         self.old, self.new = definitions.old, definitions.new
         self._path = definitions.path
         self._folder = store_folder
         self._given = given
-        self._proven = proven
         self._looked: tuple[Selection, list[Orphan], list[Attempt]] | None = None
         self._graph: Graph | None = None
         self.waiting = (self._requirements,)
@@ -247,21 +234,10 @@ class WorkflowChecks(CheckProvider):
             if back or restarted or orphan.unit in selection.repeat:
                 orphan.end()
                 continue
-            if orphan.action not in (ADOPT, CHECK):
-                continue
-            if orphan.step.outputs and (orphan.step.foreach is None or orphan.unit != orphan.step.path):
+            is_unit = orphan.step.foreach is None or orphan.unit != orphan.step.path
+            if orphan.action == ADOPT and orphan.step.outputs and is_unit:
                 state = state or self._state(world)
                 self._look_at_outputs(state, orphan)
-            failing = self._proven.get(orphan.attempt.token)
-            if orphan.action == CHECK and failing is not None:
-                if failing:
-                    orphan.again(
-                        f"nobody knows how it ended, and it is not proven that it is done: {failing}"
-                    )
-                else:
-                    orphan.judged(
-                        CHECK, "nobody knows how it ended, but its outputs are there and its checks hold"
-                    )
         self._looked = selection, found, strays
         return found, strays
 
@@ -273,19 +249,14 @@ class WorkflowChecks(CheckProvider):
         return state
 
     def _look_at_outputs(self, state: RunState, orphan: Orphan) -> None:
-        """Its declared outputs must be there, whatever else tells how it ended. Nothing is executed."""
+        """Let a step run again if its declared outputs are not there. Nothing is executed."""
         step = orphan.step
         item = state.item(orphan.unit) if orphan.unit != step.path else NOTHING
         try:
             outputs, cwd = outputs_of(state, step, item)
             existing(state.project, cwd, outputs)
         except LeftoffError as error:
-            ended = (
-                "it ended with exit code 0"
-                if orphan.action == ADOPT
-                else "nobody knows how it ended, and it is not proven that it is done"
-            )
-            orphan.again(f"{ended}: {error.message.rstrip('.')}")
+            orphan.again(f"it ended with exit code 0: {error.message.rstrip('.')}")
 
     def in_doubt(self, world: World, selection: Selection) -> Iterator[Finding]:
         """Ask about steps in flight, or cut off, that are not safe to repeat."""
@@ -346,7 +317,7 @@ class WorkflowChecks(CheckProvider):
     def known(self, world: World, selection: Selection) -> dict[str, tuple[str, str]]:
         """Return what would be done about each step that was in flight, or was decided, and why."""
         known = {
-            orphan.unit: (_WORDS.get(orphan.action, orphan.action), orphan.why)
+            orphan.unit: ("run" if orphan.action == FORGET else orphan.action, orphan.why)
             for orphan in self.look(world, selection)[0]
         }
         for path, record in world.steps.open.items():
