@@ -18,7 +18,7 @@ from leftoff.engine.judge import judge_run
 from leftoff.engine.opening import Opening, start_new_run
 from leftoff.engine.project import Project, open_store
 from leftoff.engine.report_commit import report
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.settings import Capture, load
 from leftoff.engine.tracking import FileTracker, Workspace
 from leftoff.model.changes import ChangeSet

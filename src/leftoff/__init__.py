@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leftoff._version import __version__
     from leftoff.engine.history import Diff
     from leftoff.engine.run_info import RunInfo
-    from leftoff.engine.store_sweep import FsckReport
+    from leftoff.engine.run_states import FsckReport
     from leftoff.errors import (
         Ambiguous,
         BadData,
@@ -66,7 +66,7 @@ _HOME = {
     "leftoff.python.run_steps": ("Step", "logger"),
     "leftoff.python.store_api": ("Store", "fsck", "get", "list", "open", "resume", "run", "start"),
     "leftoff.engine.history": ("Diff",),
-    "leftoff.engine.store_sweep": ("FsckReport",),
+    "leftoff.engine.run_states": ("FsckReport",),
     "leftoff.engine.run_info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
     "leftoff.python.durable": ("step",),

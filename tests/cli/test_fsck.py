@@ -248,7 +248,7 @@ def test_no_traceback_reaches_a_user(filled: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "sitecustomize.py").write_text(
-        "import leftoff.engine.store_sweep as f\nf.fsck = lambda *_, **__: 1 / 0\n"
+        "import leftoff.engine.run_states as f\nf.fsck = lambda *_, **__: 1 / 0\n"
     )
     done = call("fsck", "--json", cwd=filled, PYTHONPATH=str(broken))
     assert 1 == done.code and "Traceback" not in done.err

@@ -10,7 +10,7 @@ import pytest
 
 import leftoff
 from leftoff.clock import Clock
-from leftoff.engine.store_sweep import disk_use
+from leftoff.engine.run_states import disk_use
 from tests.cli.command import Called, call, succeed
 
 DAY = 86_400_000

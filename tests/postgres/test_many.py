@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from leftoff.engine.open_again import run_or_start
+from leftoff.engine.continue_run import run_or_start
 from leftoff.engine.opening import Opening
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process

@@ -11,8 +11,7 @@ from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Terms
 from leftoff.engine.findings import Finding
 from leftoff.engine.report_commit import report
-from leftoff.engine.resume_answers import CLEAR, GO_ON, Answerer
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import CLEAR, GO_ON, Answerer, ResumeRequest
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import REPAIRED

@@ -11,8 +11,7 @@ from leftoff.engine.caller import Caller
 from leftoff.engine.find import resolve
 from leftoff.engine.findings import NEVER_YES, STOP, Finding, check_by_proxy
 from leftoff.engine.project import Project
-from leftoff.engine.resume_answers import RESTORE, Answerer
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import RESTORE, Answerer, ResumeRequest
 from leftoff.errors import NeedsPerson
 from leftoff.operations.resuming import RUNNING, STOPPED, Resumed
 from tests.cli.command import succeed

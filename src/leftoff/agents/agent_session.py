@@ -200,7 +200,7 @@ def _resume(session: AgentSession) -> SessionRun:
 def _verified(session: AgentSession, row: RunRow) -> Verdict:
     """Return the verdict on a run, the same as that of `leftoff resume`."""
     from leftoff.engine.find import Target
-    from leftoff.engine.resume_request import ResumeRequest
+    from leftoff.engine.resume_answers import ResumeRequest
     from leftoff.operations.resuming import judge
 
     return judge(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))

@@ -20,7 +20,7 @@ from leftoff.engine.findings import NEVER_YES, REFUSE, check_by_proxy
 from leftoff.engine.judge import Verdict
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import named, quoted
-from leftoff.engine.resume_request import ResumeRequest, nothing_left
+from leftoff.engine.resume_answers import ResumeRequest, nothing_left
 from leftoff.engine.step_reports import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.hints import Any, Callable, NamedTuple

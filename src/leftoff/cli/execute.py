@@ -23,8 +23,7 @@ from leftoff.engine.attempt_logs import failures
 from leftoff.engine.find import Target
 from leftoff.engine.findings import ASK, STOP, Finding
 from leftoff.engine.judge import Verdict
-from leftoff.engine.resume_answers import GO_ON, TOGETHER, Answerer, Answers, take_answers
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import GO_ON, TOGETHER, Answerer, Answers, ResumeRequest, take_answers
 from leftoff.engine.show import inner_steps
 from leftoff.errors import Conflict, NeedsPerson, StoreUnavailable, usage_errors
 from leftoff.hints import Any, Callable, Collection, Iterator, Mapping

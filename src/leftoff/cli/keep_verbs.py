@@ -10,8 +10,8 @@ from leftoff.cli.options import Args, json_or_file, read_text
 from leftoff.cli.screen import Region, columns_of
 from leftoff.cli.text import clean, columns
 from leftoff.clock import ago
+from leftoff.engine.run_states import FsckReport
 from leftoff.engine.settings import remembered
-from leftoff.engine.store_sweep import FsckReport
 from leftoff.errors import NotFound, Usage
 from leftoff.hints import Any, Callable
 from leftoff.model.typed import json_value

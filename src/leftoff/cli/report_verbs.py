@@ -25,7 +25,7 @@ from leftoff.operations.run_reports import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.next_step import NextStep
+    from leftoff.engine.show import NextStep
 
 # -- step
 

@@ -9,8 +9,7 @@ from leftoff.cli.verdict_page import show_verdict
 from leftoff.engine.find import Target
 from leftoff.engine.findings import REFUSE, check_codes
 from leftoff.engine.judge import Verdict
-from leftoff.engine.resume_answers import foresee_answers
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import ResumeRequest, foresee_answers
 from leftoff.errors import Usage
 from leftoff.hints import Any
 from leftoff.operations.resuming import find, judge, subtask_for, to_go_back_to, unmet_criteria

@@ -17,8 +17,8 @@ from leftoff.engine.approvals import is_rejected
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.run_states import attempts_folder
 from leftoff.engine.step_lifecycle import why_failed
-from leftoff.engine.store_sweep import attempts_folder
 from leftoff.errors import NotFound
 from leftoff.files import write_private
 from leftoff.hints import Any, NamedTuple

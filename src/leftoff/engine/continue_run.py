@@ -7,25 +7,261 @@ transaction, in which it is also looked at once more whether somebody else drive
 from __future__ import annotations
 
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.agent_turns import drop_talk, move_turn
-from leftoff.engine.commit import NO_GUARD, Head, Seal, Terms, save_blobs
-from leftoff.engine.lease import let_go, refuse_driven
-from leftoff.engine.open_again import put_back
+from leftoff.engine.agent_turns import close_turn, drop_talk, move_turn
+from leftoff.engine.commit import NO_GUARD, Head, Seal, Terms, commit_in, save_blobs
+from leftoff.engine.find import OPEN_TURN
+from leftoff.engine.git import dirty_paths, remember_git
+from leftoff.engine.git_head import git_head
+from leftoff.engine.lease import let_go, need_free, refuse_driven, release, take, take_session
+from leftoff.engine.opening import (
+    Opening,
+    asked_id,
+    newest_of,
+    opening_changes,
+    start_in,
+    status_changes,
+)
 from leftoff.engine.optimistic_check import need_run, need_unmoved
-from leftoff.engine.report_commit import report_in
+from leftoff.engine.report_commit import report, report_in
 from leftoff.engine.rewind import is_back_at, rollback_in, save_present
 from leftoff.engine.run_reader import Reader, need_version
+from leftoff.errors import Conflict
+from leftoff.hints import Any, Callable, NamedTuple
+from leftoff.host import Process
 from leftoff.model.changes import ChangeSet
+from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS, UNFINISHED
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.follower import Follower
+from leftoff.store.rows import Holder, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.commit import Guard
     from leftoff.engine.find import Target
-    from leftoff.engine.resume_request import ResumeRequest
+    from leftoff.engine.optimistic_check import Find
+    from leftoff.engine.resume_answers import ResumeRequest
+    from leftoff.host import Process
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease, RunRow
+
+_SHOWN = 5
+
+
+class SessionDriver(NamedTuple):
+    """An agent's session that takes the run's lease; its process, if that is known."""
+
+    id: str
+    who: str
+    process: Process | None = None
+
+
+class Started(NamedTuple):
+    """The run, whether it was there before, and the unfinished twin of a new run."""
+
+    run: int
+    run_id: str
+    resumed: bool
+    twin: RunRow | None
+
+
+def start_run(
+    store: Store,
+    opening: Opening,
+    at: int,
+    *,
+    scrubber: Scrubber | None,
+    resume: Callable[[View, RunRow], None] | None = None,
+    session: SessionDriver | None = None,
+) -> Started:
+    """Start a new run. With ``resume``, continue the unfinished one of that id, or of that workflow, branch, title and
+    issue, unless ``resume`` raises, which is called in the transaction."""
+    changes, blobs = save_blobs(store, opening_changes(opening, at, scrubber))
+    moved: list[RunRow] = []
+
+    def work(tx: Tx) -> Started:
+        twin, there = opening.twin(tx), unfinished(tx, tx.follower, opening, at)
+        if resume is not None and there is not None:
+            if there.workflow != opening.workflow:  # an id may be that of other work
+                hint = f"Nothing was changed. `leftoff resume {there.run_id}` continues it; or choose another id."
+                told = f"Run {there.run_id} is a run of {there.workflow}, not of {opening.workflow}."
+                raise Conflict(told, hint=hint)
+            resume(tx, there)
+            _continue(store, tx, there, opening, at, scrubber)
+            started = Started(there.run, there.run_id, resumed=True, twin=None)
+        else:
+            head, _, _ = start_in(tx, opening, changes, blobs, at, None)
+            started = Started(head.run, head.run_id, resumed=False, twin=twin)
+        if session is not None:
+            holder = Holder("session", session.process, session.id, session.who, at)
+            take_session(tx, started.run, started.run_id, at, holder)
+        bound = opening.facts.get("session_id")
+        moved[:] = move_turn(store, tx, bound, started.run, at) if bound else []
+        return started
+
+    started = store.write(work)
+    drop_talk(store, moved)
+    return started
+
+
+def unfinished(view: View, follower: Follower | None, opening: Opening, at: int) -> RunRow | None:
+    """Return the run to continue: of the id that is asked for (or the newest with a suffix), else of the same work."""
+    named = asked_id(follower, opening, at)
+    if not named:
+        return opening.twin(view)
+    row = newest_of(view, named)
+    return row if row is not None and row.status in UNFINISHED else None
+
+
+def _continue(
+    store: Store, tx: Tx, row: RunRow, opening: Opening, at: int, scrubber: Scrubber | None
+) -> None:
+    """Set the run running again, and add what it does not have yet; nothing that it has is changed."""
+    bound = opening.facts.get("session_id")
+    let_go(tx, row.run, refuse_driven(tx, row.run, row.run_id, at, bound), bound)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(store, tx, row.run, row.run_id)
+        put_back(reader, changes, at)
+        lifecycle.Steps(reader, changes, at).declare(opening.steps)
+        for key, value in opening.variables.items():
+            if tx.row(row.run, "variable", key) is None:
+                changes.put("variable", key, value)
+        for key in ("agent", "session_id", "total"):
+            if opening.facts.get(key) is not None:
+                changes.put("run", key, opening.facts[key])
+        return None
+
+    report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
+
+
+class EndedWork(NamedTuple):
+    """The run as it was found, whether anything changed, and the first steps that are left."""
+
+    row: RunRow
+    changed: bool
+    left: list[str]
+    more: bool
+
+
+class Ending(NamedTuple):
+    """How the work on a run ends, in which folder (whose git is remembered), and by which session."""
+
+    status: str
+    folder: str
+    session: str | None = None
+    note: str | None = None
+    summary: str | None = None
+
+
+def end_work(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: Scrubber | None) -> EndedWork:
+    """Pause or finish a run: its status, a `session_end` checkpoint, its lease freed. A finished run is not paused."""
+    left: list[str] = []
+    head, dirty = git_head(ending.folder), dirty_paths(ending.folder)
+    status, note, summary, at = ending.status, ending.note, ending.summary, terms.at
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        lease = refuse_driven(tx, row.run, row.run_id, at, ending.session)
+        open_ones = [one for one in STEP_STATUS if one not in STEP_ENDED]
+        left[:] = [path for one in open_ones for path in tx.leaves(row.run, one, _SHOWN + 1)]
+        same = row.status == status and summary is None and note is None
+        if same or (status == "paused" and row.status in FINISHED):
+            return None
+        status_changes(changes, status, at, summary=summary)
+        if status == "completed":
+            close_turn(row, changes)
+        remember_git(head, row, changes, dirty)
+        release(tx, row.run, lease)
+        return Seal("session_end", note=note or summary)
+
+    done = report(store, find, make, terms, scrubber)
+    return EndedWork(done.row, done.version is not None, left[:_SHOWN], len(left) > _SHOWN)
+
+
+def run_or_start(
+    store: Store,
+    opening: Opening,
+    at: int,
+    driver: tuple[Process, str],
+    *,
+    scrubber: Scrubber | None,
+    take_over: bool = False,
+) -> tuple[Head, int, bool] | None:
+    """The latest unfinished run that fits, or a new one, and its lease: one transaction, so never two by accident.
+
+    Return ``None`` if that run is not as it was checked (``opening.seen``): another process has changed it since then.
+    """
+    changes = opening_changes(opening, at, scrubber)
+    changes, blobs = save_blobs(store, changes)
+
+    def work(tx: Tx) -> tuple[Head, int, bool] | None:
+        row, seen = opening.twin(tx), opening.seen
+        if (row and (row.run, row.seq)) != (seen and (seen.run, seen.seq)):
+            if row is not None:
+                need_free(tx, row.run, row.run_id, driver[0], at, take_over=take_over)
+            return None
+        if row is not None:
+            epoch = take(tx, row.run, row.run_id, driver, at, take_over=take_over)
+            return Head.of(row), epoch, True
+        head, new_epoch, _ = start_in(tx, opening, changes, blobs, at, driver)
+        assert new_epoch is not None
+        return head, new_epoch, False
+
+    return store.write(work)
+
+
+def go_on(
+    store: Store,
+    head: Head,
+    at: int,
+    *,
+    guard: Guard,
+    scrubber: Scrubber | None,
+    opening: Opening | None = None,
+) -> None:
+    """Make a run that was found ready to be driven: nothing is in flight any more."""
+
+    def work(tx: Tx) -> Any:
+        """Looking and writing in one transaction: a step that is reported done meanwhile stays done."""
+        changes = ChangeSet(scrubber)
+        reader = Reader(store, tx, head.run, head.run_id)
+        put_back(reader, changes, at)
+        if opening is not None:
+            lifecycle.Steps(reader, changes, at).declare(opening.steps)
+        # Hardly ever any: a step that was read here may be that large.
+        ready, blobs = save_blobs(store, changes)
+        return commit_in(tx, head, ready, Terms(at, guard, blobs=blobs))
+
+    done = store.write(work)
+    if done is not None:
+        head.adopt(done[1], done[0].seq, done[2].digest, done[2])
+
+
+def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
+    """Put into a change set that the run is running, and that what was in flight or failed is to be done.
+
+    A turn that an agent's session had not ended was cut off.
+    """
+    status = reader.value("run", "status")
+    if status is None or status.plain != "running":
+        status_changes(changes, "running", at)
+    steps = lifecycle.Steps(reader, changes, at)
+    for path in reader.view.open_steps(reader.run):
+        record = steps.get_or_new(path)
+        # How an attempt ended is for a runner to find out.
+        cut_off = record["status"] == "running" and "kind" in record
+        steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
+    cut_turn(reader, changes, at)
+
+
+def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
+    """Whoever was at work on a turn is not any more: it was cut off."""
+    row = reader.view.run_row(reader.run)
+    if row is not None and row.card.get(OPEN_TURN):
+        from leftoff.engine.agent_turns import INTERRUPTED, AgentTurn
+
+        AgentTurn(reader, row, changes, at).end(INTERRUPTED)
 
 
 def driver_of(store: Store, target: Target, now: int, session: str | None) -> Lease | None:

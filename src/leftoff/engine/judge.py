@@ -22,7 +22,7 @@ from leftoff.engine.findings import (
     exit_code,
     levels_of,
 )
-from leftoff.engine.resume_request import DONE, select
+from leftoff.engine.resume_answers import DONE, select
 from leftoff.engine.run_facts import World
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.errors import CannotResume
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from leftoff.engine.project import Project
-    from leftoff.engine.resume_request import ResumeRequest, Selection
+    from leftoff.engine.resume_answers import ResumeRequest, Selection
     from leftoff.errors import LeftoffError
 
     Check = Callable[[World], Iterable[Finding]]

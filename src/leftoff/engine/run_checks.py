@@ -6,7 +6,7 @@ from leftoff.clock import ago, iso, millis
 from leftoff.engine.caller import CALLER
 from leftoff.engine.findings import WARN, Finding, some
 from leftoff.engine.lease import describe, stands_in_the_way, state, unseen
-from leftoff.engine.resume_request import DONE
+from leftoff.engine.resume_answers import DONE
 from leftoff.engine.run_reader import Reader, met
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Corrupt, NotFound
@@ -17,7 +17,7 @@ from leftoff.model.words import ONCE_MORE, REPAIRED, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.resume_request import Selection
+    from leftoff.engine.resume_answers import Selection
     from leftoff.engine.run_facts import World
 
 STALE_MS = 7 * 86_400_000

@@ -23,7 +23,7 @@ from leftoff.model.words import AS_WRITTEN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
-    from leftoff.engine.resume_request import ResumeRequest
+    from leftoff.engine.resume_answers import ResumeRequest
     from leftoff.model.codec import Row
     from leftoff.model.versions import Version
     from leftoff.store.base import View

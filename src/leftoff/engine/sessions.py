@@ -10,10 +10,10 @@ from __future__ import annotations
 from leftoff import log
 from leftoff.engine.agent_turns import drop_talk
 from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.continue_run import cut_turn, put_back
 from leftoff.engine.find import SESSION, is_own, is_spent, twins
 from leftoff.engine.lease import NOBODY, idle, refuse_driven
 from leftoff.engine.lease import state as lease_state
-from leftoff.engine.open_again import cut_turn, put_back
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.optimistic_check import Moved, need_unmoved
 from leftoff.engine.report_commit import Reported, report_in

@@ -22,8 +22,7 @@ from leftoff.engine.lease import state as lease_state
 from leftoff.engine.project import Project
 from leftoff.engine.report_commit import Audit
 from leftoff.engine.restoring import RestorePlan
-from leftoff.engine.resume_answers import Answerer, Answers, take_answers
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest, take_answers
 from leftoff.engine.run_info import info
 from leftoff.engine.run_reader import Reader, need_version
 from leftoff.engine.show import as_of, step_record

@@ -21,6 +21,7 @@ from leftoff.engine.approvals import (
 )
 from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.continue_run import EndedWork, Ending, SessionDriver, end_work, start_run
 from leftoff.engine.find import Deciding, Fit, Target
 from leftoff.engine.lease import refuse_driven
 from leftoff.engine.lease import state as lease_state
@@ -28,8 +29,7 @@ from leftoff.engine.opening import Opening
 from leftoff.engine.optimistic_check import unmoved_run, until_unmoved
 from leftoff.engine.project import Project
 from leftoff.engine.report_commit import Audit, report
-from leftoff.engine.reported_runs import EndedWork, Ending, SessionDriver, end_work, start_run
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_reader import Reader, definition_of
 from leftoff.engine.step_reports import known_step

@@ -40,10 +40,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.caller import Caller
     from leftoff.engine.find import Target
-    from leftoff.engine.next_step import NextStep
     from leftoff.engine.optimistic_check import Find
     from leftoff.engine.project import Project
     from leftoff.engine.report_commit import Audit, Make
+    from leftoff.engine.show import NextStep
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import BlobRow, RunRow
@@ -196,7 +196,7 @@ def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:
 
 def find_next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
     """Return the step to do next. ``start``: start it in the same transaction, so that no other agent gets it."""
-    from leftoff.engine.next_step import next_step
+    from leftoff.engine.show import next_step
 
     store = project.store
 
@@ -224,7 +224,7 @@ def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep |
     if not project.settings.section("mirror").get("approvals") or row.status in FINISHED:
         return None
     from leftoff.engine.approvals import how
-    from leftoff.engine.next_step import NextStep
+    from leftoff.engine.show import NextStep
     from leftoff.protocols.protocol import state_at
     from leftoff.protocols.protocol_checks import dialect_of, unapproved
 

@@ -195,7 +195,7 @@ def list_project_runs(
     away = [run for run in listed(archived=True) if is_wanted(run)] if archived else []
     taken: dict[str, int] = {}
     if sizes:
-        from leftoff.engine.store_sweep import run_size
+        from leftoff.engine.run_states import run_size
 
         taken = {run.run_id: run_size(store, run.row) for run in (*shown, *away)}
     # Asking a server twice is slow, so archived runs are counted there only if no run is listed.

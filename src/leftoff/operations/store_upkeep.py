@@ -17,7 +17,7 @@ from leftoff.engine.project_files import ProjectFiles, write_new
 from leftoff.engine.report_commit import Audit
 from leftoff.engine.retention_policy import IN_PROGRESS
 from leftoff.engine.run_info import RunInfo
-from leftoff.engine.store_sweep import FsckReport, fsck, sweep_store
+from leftoff.engine.run_states import FsckReport, fsck, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.words import in_words
 from leftoff.operations.run_reports import record_audit

@@ -9,7 +9,7 @@ from typing import Any
 from leftoff.engine import run_states
 from leftoff.engine.project import Project
 from leftoff.engine.retention_policy import ARCHIVE, DEFAULT, REMOVE, Policy, Removal, phase, plan, policy
-from leftoff.engine.store_sweep import disk_use, given_back, store_size, sweep_store
+from leftoff.engine.run_states import disk_use, given_back, store_size, sweep_store
 from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.files import is_due, mark_done
 from leftoff.protocols.protocol import Dialect

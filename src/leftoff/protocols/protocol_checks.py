@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.find import Target
     from leftoff.engine.project import Project
-    from leftoff.engine.resume_request import Selection
+    from leftoff.engine.resume_answers import Selection
     from leftoff.engine.run_facts import World
     from leftoff.engine.settings import Settings
     from leftoff.protocols.document_draft import State

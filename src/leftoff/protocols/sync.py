@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from leftoff import log
 from leftoff.clock import millis
 from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.continue_run import Ending, end_work
 from leftoff.engine.find import SESSION
 from leftoff.engine.opening import Opening
-from leftoff.engine.reported_runs import Ending, end_work
 from leftoff.engine.settings import Settings
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import make_folder

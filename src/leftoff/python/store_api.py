@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from leftoff.clock import SYSTEM
 from leftoff.engine import find, project, settings
 from leftoff.engine.caller import CALLER, Caller
+from leftoff.engine.continue_run import go_on, run_or_start
 from leftoff.engine.find import READS, RESUMES, Which
 from leftoff.engine.findings import check_codes
 from leftoff.engine.judge import judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
-from leftoff.engine.open_again import go_on, run_or_start
 from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.engine.opening import find as find_run
 from leftoff.engine.optimistic_check import need_store
-from leftoff.engine.resume_answers import Answers, keep_accepted
-from leftoff.engine.resume_request import ResumeRequest, nothing_left
+from leftoff.engine.resume_answers import Answers, ResumeRequest, keep_accepted, nothing_left
 from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.hints import Callable, Iterable, Sequence
@@ -34,7 +33,7 @@ from leftoff.python.values import encode_variable
 if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.engine.judge import Verdict
-    from leftoff.engine.store_sweep import FsckReport
+    from leftoff.engine.run_states import FsckReport
     from leftoff.host import Process
     from leftoff.model.versions import Version
 
@@ -281,13 +280,13 @@ class Store:
 
     def fsck(self, *, repair: bool = False) -> FsckReport:
         """Check every byte that can be checked; ``repair`` sets damage aside."""
-        from leftoff.engine.store_sweep import fsck
+        from leftoff.engine.run_states import fsck
 
         return fsck(self._store, repair=repair)
 
     def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
         """Drop checkpoints, and the data that only they need; bytes given back to the file system."""
-        from leftoff.engine.store_sweep import drop_checkpoints
+        from leftoff.engine.run_states import drop_checkpoints
 
         return drop_checkpoints(self._store, run_id, drop)
 
@@ -312,7 +311,7 @@ class Store:
 
     def sweep(self) -> int:
         """Drop the remains of crashes."""
-        from leftoff.engine.store_sweep import sweep_store
+        from leftoff.engine.run_states import sweep_store
 
         return sweep_store(self._store)
 

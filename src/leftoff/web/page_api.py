@@ -15,7 +15,7 @@ from leftoff._version import __version__
 from leftoff.engine.attempt_logs import Choice
 from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.show import StepsWanted, step_page
 from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from leftoff.clock import millis
 from leftoff.engine.attempt_logs import Choice
 from leftoff.engine.project import Project
-from leftoff.engine.resume_request import ResumeRequest
+from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.show import StepsWanted, step_page
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS

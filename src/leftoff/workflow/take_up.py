@@ -21,8 +21,7 @@ from leftoff.engine.judge import Verdict, make_plan
 from leftoff.engine.lease import free
 from leftoff.engine.opening import status_changes
 from leftoff.engine.optimistic_check import Moved
-from leftoff.engine.resume_answers import Answers
-from leftoff.engine.resume_request import DONE, ResumeRequest, Selection
+from leftoff.engine.resume_answers import DONE, Answers, ResumeRequest, Selection
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.store.base import Tx

@@ -15,7 +15,7 @@ from leftoff.engine.imported_runs import may_run
 from leftoff.engine.judge import CheckProvider, make_plan
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import source_of
-from leftoff.engine.resume_request import DONE, Selection
+from leftoff.engine.resume_answers import DONE, Selection
 from leftoff.engine.run_facts import World
 from leftoff.engine.run_reader import Reader, definition_of, read
 from leftoff.engine.settings import outside
