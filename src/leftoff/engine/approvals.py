@@ -191,14 +191,9 @@ def waiting(store: Store, view: View, row: RunRow) -> dict[str, PendingApproval]
 
 def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
     leaves = view.leaves(row.run, "waiting", _SHOWN)
-    open_ones = [path for path in leaves if reader.value("approval", path) is not None]
-    hint = "Nothing in it is waiting for a decision."
-    if open_ones:
-        from difflib import get_close_matches
-
-        near = [path for path in open_ones if path.rpartition("/")[2] == step]
-        near = near or get_close_matches(step, open_ones, 1, 0.5) or open_ones
-        hint = f"These are waiting for a decision: {', '.join(map(shown_step, near))}."
+    asked = [shown_step(path) for path in leaves if reader.value("approval", path) is not None]
+    hint = f"These are waiting for a decision: {', '.join(asked)}." if asked else ""
+    hint = hint or "Nothing in it is waiting for a decision."
     return NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)
 
 

@@ -204,17 +204,11 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
 
 def _back(view: View, row: RunRow, ref: Ref, back: int) -> Version:
     """Return the checkpoint that is so many back. Those that only begin a rollback do not count."""
-    limit = back + 1
-    while True:
-        sealed = view.versions(row.run, sealed=True, limit=limit)
-        counted = [version for version in sealed if version.trigger != ROLLBACK_BEGIN]
-        if len(counted) > back:
-            return counted[back]
-        if len(sealed) < limit:
-            raise NoCheckpoint(
-                f"Run {row.run_id} has {len(counted)} checkpoint(s); {ref.text} is further back."
-            )
-        limit *= 2
+    sealed = view.versions(row.run, sealed=True)
+    counted = [version for version in sealed if version.trigger != ROLLBACK_BEGIN]
+    if len(counted) > back:
+        return counted[back]
+    raise NoCheckpoint(f"Run {row.run_id} has {len(counted)} checkpoint(s); {ref.text} is further back.")
 
 
 def _nothing(view: View, ref: Ref) -> NotFound:

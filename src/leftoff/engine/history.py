@@ -92,18 +92,11 @@ def forks(store: Store, run_id: str) -> list[tuple[int, RunRow]]:
 SECTIONS = {"variables": "variable", "steps": "step", "artifacts": "artifact", "files": "file"}
 
 
-class Changed:
+class Changed(NamedTuple):
     """One entry that is there on both sides."""
 
-    def __init__(self, old: Any, new: Any) -> None:
-        self.old = old
-        self.new = new
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Changed) and (self.old, self.new) == (other.old, other.new)
-
-    def __hash__(self) -> int:
-        return hash((repr(self.old), repr(self.new)))
+    old: Any
+    new: Any
 
     def __repr__(self) -> str:
         return f"{self.old!r} → {self.new!r}"

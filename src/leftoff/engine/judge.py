@@ -6,8 +6,6 @@ that it follows, adds a `CheckProvider`.
 
 from __future__ import annotations
 
-from threading import Thread
-
 from leftoff.clock import ago
 from leftoff.engine import run_checks, tree_checks
 from leftoff.engine.findings import (
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
         def leaves(self) -> list[str]: ...
 
 
-_QUICK = (
+_CHECKS = (
     run_checks.integrity,
     run_checks.incomplete_write,
     run_checks.salvaged,
@@ -64,8 +62,12 @@ _QUICK = (
     run_checks.prerequisites,
     run_checks.results,
     tree_checks.half_restored,
+    tree_checks.outputs,
+    tree_checks.files,
+    tree_checks.git,
+    tree_checks.issue,
+    run_checks.blobs,
 )
-_WAITING = (tree_checks.outputs, tree_checks.files, tree_checks.git, tree_checks.issue, run_checks.blobs)
 _LEFT_BY_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted", "result.redacted")
 _ASKS_ABOUT_A_STEP = ("outputs.missing", "outputs.changed", "step.not_idempotent", "step.elsewhere")
 _SHOWN = 3
@@ -74,8 +76,8 @@ _SHOWN = 3
 class CheckProvider:
     """The checks of a layer above the engine, and what it knows of the run's steps. The last one knows best."""
 
-    #: checks that wait for processes and disks; they run next to each other
-    waiting: Sequence[Check] = ()
+    #: checks of the run as it is, whatever the user asks for
+    checks: Sequence[Check] = ()
     #: codes that are no problem in this run
     dismisses: Collection[str] = ()
     #: why the run could not be executed
@@ -241,9 +243,9 @@ def judge_run(
     def runs_once(path: str) -> bool:
         return any(provider.runs_once(path) for provider in providers)
 
-    quick = [check for check in _QUICK if not (program and check is run_checks.lease)]
-    found = [finding for check in quick for finding in check(world)]
-    found += _at_once([*_WAITING, *(check for provider in providers for check in provider.waiting)], world)
+    own = [check for check in _CHECKS if not (program and check is run_checks.lease)]
+    more = [check for provider in providers for check in provider.checks]
+    found = [finding for check in (*own, *more) for finding in check(world)]
     if not program and not any(provider.executes for provider in providers):
         found += run_checks.redacted(world, request.variables)
     selection = select(world, request)
@@ -265,33 +267,6 @@ def judge_run(
         if finding.level in (ASK, REFUSE) and not finding.code.startswith("integrity."):
             finding.level = WARN
     return verdict
-
-
-def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:
-    """Run checks that wait for processes and disks next to each other."""
-    found: list[list[Finding]] = [[] for _ in checks]
-    wrong: list[Exception] = []
-
-    def run(number: int) -> None:
-        try:
-            found[number] = list(checks[number](world))
-        except Exception as error:
-            wrong.append(error)
-
-    threads = []
-    for number in range(1, len(checks)):
-        thread = Thread(target=run, args=(number,), name="verify", daemon=True)
-        try:
-            thread.start()
-            threads.append(thread)
-        except RuntimeError:  # a limit of the machine
-            run(number)
-    run(0)
-    for thread in threads:
-        thread.join()
-    if wrong:
-        raise wrong[0]
-    return [finding for some in found for finding in some]
 
 
 def make_plan(

@@ -13,7 +13,7 @@ from _collections_abc import Mapping
 from leftoff.clock import iso
 from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.project import home_of
-from leftoff.engine.run_reader import Reader, need_version, whole
+from leftoff.engine.run_reader import Reader, need_version, proved_version, whole
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Corrupt, Unsupported
 from leftoff.hints import Any, Callable, Iterator, Sequence
@@ -185,27 +185,20 @@ class World:
 
     def last_whole(self) -> str | None:
         """Return the newest checkpoint before this version that reads as it was committed. Only a few are read."""
-        sound: set[bytes] = set()  # values in blobs that were read
 
         def is_whole(view: View, version: Version) -> bool:
-            reader, total = Reader(self.store, view, self.row.run, self.run_id, version.seq), 0
             try:
-                for name in reader.collections():
-                    total += reader.part(name)
-                    for record in view.records_at(self.row.run, version.seq, name):
-                        if record.stored not in sound:
-                            full = whole(self.store, view, record.stored, "a value")
-                            if full is not record.stored:
-                                sound.add(record.stored)
+                _, records = proved_version(view, self.row.run, self.run_id, version.seq)
+                for record in records.values():
+                    whole(self.store, view, record.stored, "a value")
             except Corrupt:
                 return False
-            return (total & MASK).to_bytes(32, "big") == version.digest
+            return True
 
         def look(view: View) -> str | None:
             older = view.versions(self.row.run, sealed=True, before=self._seq, limit=_LOOKED_AT)
-            return next(
-                (f"{self.run_id}@{version.seq}" for version in older if is_whole(view, version)), None
-            )
+            found = (version.seq for version in older if is_whole(view, version))
+            return next((f"{self.run_id}@{seq}" for seq in found), None)
 
         try:
             return self.store.read(look)

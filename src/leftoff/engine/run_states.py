@@ -289,14 +289,6 @@ def remove_attempts(store: Store, run_id: str) -> int:
     folder = attempts_folder(store, run_id)
     if not os.path.isdir(folder):
         return 0
-    aside = os.path.join(os.path.dirname(folder), f"{os.urandom(6).hex()} removed")  # part of no valid run id
-
-    def work(tx: Tx) -> None:
-        # Another run may have got the id meanwhile: then the attempts are that run's.
-        if tx.find_run(run_id, hidden=True) is None and os.path.isdir(folder):
-            os.rename(folder, aside)
-
-    store.write(work)
-    size = disk_use(aside)
-    rmtree(aside, ignore_errors=True)
+    size = disk_use(folder)
+    rmtree(folder, ignore_errors=True)
     return size

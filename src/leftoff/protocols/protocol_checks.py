@@ -27,7 +27,7 @@ class DialectChecks(CheckProvider):
 
     def __init__(self, dialect: Dialect, state: State, project: str, *, is_head: bool) -> None:
         self._settled = dialect.settled(state, project) if is_head else {}
-        self.waiting = (self._approvals, lambda world: dialect.findings(state, project, world.now))
+        self.checks = (self._approvals, lambda world: dialect.findings(state, project, world.now))
         self._dialect = dialect
         self.deleted: str | None = None  # the run's file, if somebody deleted it
         self.unapproved: list[str] = []  # phases that are complete, and that no person has approved yet

@@ -111,7 +111,7 @@ class WorkflowChecks(CheckProvider):
         self._given = given
         self._looked: tuple[Selection, list[Orphan], list[Attempt]] | None = None
         self._graph: Graph | None = None
-        self.waiting = (self._requirements,)
+        self.checks = (self._requirements,)
 
     def runs_once(self, path: str) -> bool:
         step = step_of(self.new, path, {"item": None}) if self.new is not None else None
