@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.verbs import VERBS
+from leftoff.cli.options import VERBS
 from tests.cli.command import LEFTOFF, PATIENCE, call, environment, succeed
 
 Complete = Callable[[str], set[str]]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.help_verbs import synonyms
-from leftoff.cli.options import COMMON, CURRENT, parse
-from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, spec_of
+from leftoff.cli.options import COMMON, CURRENT, DAILY, GROUPS, SAME, VERBS, parse, spec_of
 from leftoff.errors import Usage
 from tests.cli.command import call, succeed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.verbs import VERBS
+from leftoff.cli.options import VERBS
 from tests.cli.command import call, spawn, succeed
 from tests.cli.runs import release
 

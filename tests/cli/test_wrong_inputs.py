@@ -307,7 +307,7 @@ def test_wrong_input(name: str, home: Path) -> None:
 
 def test_there_are_enough_of_them() -> None:
     """At least sixty, and every verb gets at least one."""
-    from leftoff.cli.verbs import VERBS
+    from leftoff.cli.options import VERBS
 
     assert len(CASES) >= 60
     tried = {word for case in CASES.values() for word in case.words if word in VERBS}

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from leftoff.cli.options import parse
-from leftoff.cli.verbs import spec_of
+from leftoff.cli.options import parse, spec_of
 from tests.cli.command import call, succeed
 from tests.unit.test_docs import ROOT, blocks
 

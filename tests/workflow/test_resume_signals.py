@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.cli.execute import interruptible
+from leftoff.cli.drive_verbs import interruptible
 from leftoff.operations import workflow_runs as execution
 from leftoff.store.base import Tx
 from leftoff.store.sqlite import SqliteStore

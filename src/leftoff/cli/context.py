@@ -9,7 +9,6 @@ import select
 import sys
 
 from leftoff.cli.options import Args
-from leftoff.cli.screen import Screen
 from leftoff.cli.text import clean, columns, out, safe_json, say
 from leftoff.clock import ago
 from leftoff.engine import project as places
@@ -18,6 +17,10 @@ from leftoff.engine.project import Project
 from leftoff.errors import NeedsPerson
 from leftoff.hints import Any, Sequence
 from leftoff.model import codec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.screen import Screen
 
 YES = ("y", "yes")
 HEED_S = 0.2
@@ -94,6 +97,8 @@ class Context:
 
     def screen(self) -> Screen:
         """Return stdout, as a page sees it."""
+        from leftoff.cli.screen import Screen
+
         return Screen(sys.stdout, self.project.now)
 
     def answer(self, found: Any, text: str | None = None, said: str | None = None) -> int:

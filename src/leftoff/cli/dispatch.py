@@ -7,9 +7,8 @@ import sys
 
 from leftoff import log
 from leftoff.cli.context import Context
-from leftoff.cli.options import COMMON, parse
+from leftoff.cli.options import COMMON, SAME, VERBS, load_verb, parse, spec_of
 from leftoff.cli.text import clean, columns, discard, out, printable, safe_json
-from leftoff.cli.verbs import SAME, VERBS, load_verb, spec_of
 from leftoff.clock import SYSTEM, ago
 from leftoff.errors import MOST_LISTED, BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
 from leftoff.model.codec import text

@@ -1,16 +1,56 @@
-"""Run a workflow file: run."""
+"""Run a workflow file, continue a run, or see whether it can be continued: run, resume, verify.
+
+The person at the terminal answers the questions (``Terminal``). With ``--detach`` the command runs in the background
+once its run has begun; until then it reports errors and asks where it was typed.
+"""
 
 from __future__ import annotations
 
-from leftoff.cli.context import Context
-from leftoff.cli.execute import detach, execute
-from leftoff.cli.options import Args, assignments, positive
-from leftoff.cli.text import clean, step_name
-from leftoff.errors import BadDefinition, Usage, usage_errors
-from leftoff.hints import Any
-from leftoff.model.ids import issue_id
-from leftoff.operations.workflow_runs import RunRequest, check_agents, definition_of_twin, foresee_run
+import os
+import signal
+import sys
+from contextlib import contextmanager
+
+from leftoff.cli.context import YES, Context, answer, choose, pick
+from leftoff.cli.events import LOG, Observer, observer_for
+from leftoff.cli.options import Args, assignments, positive, step_path
+from leftoff.cli.screen import Screen, shared, wrapped
+from leftoff.cli.text import Line, clean, clean_lines, step_name
+from leftoff.clock import ago, millis
+from leftoff.engine.approvals import REJECT
+from leftoff.engine.attempt_logs import failures
+from leftoff.engine.find import Target
+from leftoff.engine.findings import ASK, REFUSE, STOP, Finding, check_codes
+from leftoff.engine.judge import Verdict
+from leftoff.engine.resume_answers import (
+    GO_ON,
+    TOGETHER,
+    Answerer,
+    Answers,
+    ResumeRequest,
+    foresee_answers,
+    take_answers,
+)
+from leftoff.engine.show import inner_steps
+from leftoff.errors import BadDefinition, Conflict, NeedsPerson, StoreUnavailable, Usage, usage_errors
+from leftoff.hints import Any, Callable, Collection, Iterator, Mapping
+from leftoff.model.ids import check_run_id, issue_id
+from leftoff.operations import resuming
+from leftoff.operations import workflow_runs as execution
+from leftoff.operations.resuming import Resumed, find, judge, subtask_for, to_go_back_to, unmet_criteria
+from leftoff.operations.run_reports import step_named
+from leftoff.operations.runs import info_of, target
+from leftoff.operations.workflow_runs import (
+    Execution,
+    RunRequest,
+    check_agents,
+    definition_of_twin,
+    foresee_run,
+)
+from leftoff.protocols.registry import mirrored
+from leftoff.store.rows import RunRow
 from leftoff.workflow.definition import Graph, Step, Workflow
+from leftoff.workflow.driver import Driver
 from leftoff.workflow.parse_definition import review
 
 # -- run
@@ -124,3 +164,614 @@ def _remark(step: Step) -> str:
     if step.when:
         told.append("when")
     return f"  ({', '.join(told)})" if told else ""
+
+
+# -- resume
+
+
+def run_resume(args: Args, ctx: Context) -> int:
+    positive(args.max_parallel, "--max-parallel")
+    accepted = check_codes(args.accept)
+    if args.from_step is not None and (args.only or args.failed):
+        raise Usage(
+            f"--from-step and {'--only' if args.only else '--failed'} cannot be combined.",
+            hint="--from-step STEP runs it and every later step again; --only STEP… runs these and no others.",
+        )
+    named = ctx.word
+    if args.list:
+        from leftoff.cli.history_verbs import show_logs
+
+        return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
+    target = find(ctx.project, ctx.caller, named, args.checkpoint)
+    request = _resume_request(args, ctx, target, accepted)
+    if not args.dry_run and request.over is None:
+        return resume(ctx, request)
+    report = judge(ctx.project, ctx.caller, request)
+    if not args.dry_run:
+        report.accept(accepted)
+        return _finished(report, ctx)
+    foresee_answers(report)
+    return show_verdict(ctx, report, plan=True)
+
+
+def _resume_request(args: Args, ctx: Context, target: Target, accepted: tuple[str, ...]) -> ResumeRequest:
+    first = args.from_step
+    only, adds = _only_steps(ctx, target, args.only)
+    return ResumeRequest(
+        target,
+        only=only,
+        adds=adds,
+        from_step=step_named(ctx.project, target.row, step_path(first)) if first is not None else None,
+        failed=bool(args.failed),
+        variables=assignments(args.var),
+        accept=accepted,
+        answers=_answers(args.answer),
+        yes=bool(args.yes),
+        restart=bool(args.restart),
+    )
+
+
+def _answers(given: list[str]) -> dict[str, str]:
+    """What is chosen, by code and subject. A subject may have an equals sign in it, and a choice has none."""
+    out = {}
+    for word in given:
+        name, mark, choice = word.rpartition("=")
+        if not mark or not name or not choice:
+            raise Usage(
+                f"--answer takes CODE=CHOICE, not {word!r}.",
+                hint="For example: --answer files.changed=restore",
+            )
+        check_codes([name.partition(":")[0]])
+        out[name] = choice
+    return out
+
+
+def _only_steps(ctx: Context, target: Target, given: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """The steps that are named, and those of them that are new. A word may be several with commas between; an item as
+    it is shown may have commas in it."""
+    words = [each for word in given for each in ([word] if "[" in word else word.split(",")) if each]
+    named = [step_named(ctx.project, target.row, step_path(each)) for each in words]
+    found = [subtask_for(ctx.project, target.row, each) for each in named]
+    return [step for step, _ in found], {path: how for _, new in found for path, how in new.items()}
+
+
+def _finished(report: Verdict, ctx: Context) -> int:
+    """A completed run has nothing left, whatever became of what it made."""
+    row = report.world.row
+    if report.verdict == REFUSE:
+        Terminal(ctx).tell(report.findings, report)
+        if ctx.args.json:
+            emit_end(ctx, row, exit=report.exit_code)
+        return report.exit_code
+    unmet, steps = unmet_criteria(ctx.project, row)
+    if ctx.args.json:
+        emit_end(ctx, row, brief="", **({"unmet": unmet, "could_meet": steps} if unmet else {}))
+        return 0
+    ctx.out(report.over or "")
+    if unmet:
+        ctx.out(
+            f"Not met: {', '.join(map(clean, unmet))}.\n"
+            f"`leftoff resume {row.run_id} --only {clean(unmet[0])}` runs the step for it, or adds one.\n"
+            "`--from-step STEP` does a step and the later ones again, `--only STEP` one alone. "
+            f"Steps: {', '.join(map(step_name, steps)) or 'none'}."
+        )
+    return 0
+
+
+# -- verify
+
+
+def run_verify(args: Args, ctx: Context) -> int:
+    request = ResumeRequest(
+        target(ctx.project, ctx.caller, ctx.word),
+        deep=bool(args.deep),
+        resumes=False,
+    )
+    return show_verdict(ctx, judge(ctx.project, ctx.caller, request), plan=False)
+
+
+# -- to execute a workflow file
+
+_COMPLETED, _FAILED, _WAITS = 0, 1, 7  # exit codes of a run; the last one: it waits for a person
+
+
+def execute(ctx: Context, request: RunRequest) -> int:
+    """Execute a definition that is in order; or continue the unfinished run of it, as was asked for or is answered."""
+    named, workflow = request.run_id, request.workflow
+    if named is not None:
+        usage_errors(lambda: check_run_id(named))
+    twins = execution.find_twins(ctx.project, ctx.caller, request)
+    twin = twins[0] if twins else None
+    choice = _choice(ctx, request, twin) if twin is not None else "start"
+    if choice == "resume" and twin is not None:
+        yes, given = bool(ctx.args.yes), request.variables
+        return resume(ctx, ResumeRequest(Target(twin, None), variables=given, yes=yes, workflow=workflow))
+    if choice == "delete" and twin is not None:
+        from leftoff.cli.keep_verbs import tell_removed
+        from leftoff.operations.store_upkeep import discard_run
+
+        return tell_removed(ctx, discard_run(ctx.project, twin))
+    execution.check_executable(ctx.project, workflow)
+    secrets = _requirements(ctx, execution.requirements(ctx.project, workflow))
+
+    def begin(how: Execution) -> Driver:
+        return execution.start_workflow(ctx.project, ctx.caller, request, how, twins)
+
+    driven = _drive(ctx, "leftoff run", secrets, begin)
+    assert driven is not None
+    return _after(ctx, *driven, Answers(), ())
+
+
+def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
+    """Return what to do about an unfinished run: as told, or as the person at the terminal says."""
+    if request.fresh:
+        return "start"
+    if request.resume or ctx.args.yes:
+        return "resume"
+    if not ctx.can_ask():
+        raise NeedsPerson(
+            f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
+            hint="`leftoff run FILE --resume` continues it, `leftoff run FILE --fresh` starts over.",
+        )
+    from leftoff.operations.checkpoints import show
+
+    return _ask_about_run(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
+
+
+def _requirements(ctx: Context, lacking: list[Finding]) -> dict[str, str]:
+    """Ask about what a new run needs and lacks. Return the secrets that were typed."""
+    secrets: dict[str, str] = {}
+    for finding in lacking:
+        if finding.code == "prerequisite.missing" and ctx.args.yes:
+            continue
+        if not ctx.can_ask():
+            raise NeedsPerson(finding.message, hint=finding.hint)
+        if finding.secrets:
+            secrets.update((name, Terminal(ctx).value(name)) for name in finding.secrets)
+        elif answer(f"{finding.message} Go on? [y/N]: ", finding.hint).lower() not in YES:
+            raise NeedsPerson(finding.message, hint=finding.hint)
+    return secrets
+
+
+# -- continuing a run
+
+
+def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None) -> int:
+    """Judge, ask what must be asked, and continue. If the run moves meanwhile, judge again and ask only what is new."""
+    project, caller, person = ctx.project, ctx.caller, Terminal(ctx)
+    answers = answers or Answers()
+    while True:
+        verdict = resuming.judge_to_resume(project, caller, request)
+        checks = resuming.workflow_of(verdict)
+        # The driver reports a changed definition.
+        if not take_answers(verdict, answers, person, ("definition.changed",) if checks is not None else ()):
+            if ctx.args.json:
+                _emit_end(ctx, request.target.row, verdict.exit_code)
+            return verdict.exit_code
+        if checks is None or checks.new is None:
+            done = resuming.apply(project, caller, verdict, answers)
+        else:
+            ending: list[Resumed] = []
+
+            def begin(
+                how: Execution, verdict: Verdict = verdict, ending: list[Resumed] = ending
+            ) -> Driver | None:
+                ending.append(resuming.apply(project, caller, verdict, answers, how))
+                return ending[0].driver
+
+            driven = _drive(ctx, "leftoff resume", answers.values, begin)
+            if driven is not None:
+                return _after(ctx, *driven, answers, request.accept)
+            done = ending[0]
+        if done.outcome != resuming.AGAIN:
+            return _show_end(ctx, done)
+        if done.question is not None and person.present and not person.says_yes(done.question, default=True):
+            answers.fresh = True
+
+
+def _show_end(ctx: Context, done: Resumed) -> int:
+    """Print what came of a run that is not driven from here."""
+    row = done.verdict.request.target.row
+    if done.changes is not None:
+        ctx.say_redacted(done.changes.redacted)
+    if done.outcome == resuming.OVER:
+        if ctx.args.json:
+            _emit_end(ctx, row, 0)
+        return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
+    if done.outcome != resuming.PROGRAM:
+        return _show_brief(ctx, row)
+    if ctx.args.json:
+        emit_end(ctx, row, brief="")
+    program = clean(str(row.card.get("program")))
+    ctx.say(
+        f"Run {row.run_id} belongs to the program {program}: start your program again, and it continues from here."
+    )
+    return 0
+
+
+def _show_brief(ctx: Context, row: RunRow) -> int:
+    from leftoff.operations.checkpoints import brief_run
+
+    text = brief_run(ctx.project, ctx.caller, row.run_id)["text"]
+    if ctx.args.json:
+        emit_end(ctx, row, brief=text)
+    else:
+        ctx.out(clean_lines(text))
+    return 0
+
+
+def _emit_end(ctx: Context, row: RunRow, code: int) -> None:
+    ctx.emit({"event": "end", "run": info_of(ctx.project, row).to_json(), "exit": code})
+
+
+def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
+    """Emit the last event of a run that is not driven from here, which is also the run."""
+    run = info_of(ctx.project, row).to_json()
+    ctx.emit({**run, "event": "end", "run": run, "exit": 0, **more})
+
+
+# -- driving
+
+
+def _drive(
+    ctx: Context, who: str, secrets: Mapping[str, str], begin: Callable[[Execution], Driver | None]
+) -> tuple[int, Driver] | None:
+    """Drive a run to its end. Return the exit code, and its driver; None if there is nothing to drive."""
+    most = positive(ctx.args.max_parallel, "--max-parallel")
+    with interruptible() as early, observer_for(ctx) as watching:
+        driver = begin(Execution(watching, secrets, most, who, early.wait))
+        if driver is None:
+            return None
+        code = drive(ctx, driver, watching, early)
+    if code == _COMPLETED and watching.lost:
+        what = (
+            f"Run {driver.run_id} is completed, but not all that happened could be written: {watching.lost}."
+        )
+        raise StoreUnavailable(what, hint=f"Nothing of the run is lost: `leftoff show {driver.run_id}`.")
+    return code, driver
+
+
+def _after(ctx: Context, code: int, driver: Driver, answers: Answers, accept: Collection[str]) -> int:
+    """Ask about what failed, or waits for a decision, and continue the run with the answer."""
+    failed = driver.undecided() if code in (_FAILED, _WAITS) else []
+    choice = _ask_about(ctx, driver.run_id, failed)
+    if choice is None and code == _WAITS and _decide(ctx, driver):
+        choice = RETRY
+    if choice == SKIP:
+        execution.skip_failed(ctx.project, driver, failed)
+    elif choice != RETRY:
+        return code
+    more = Answers()
+    more.know_as(answers)
+    return resume(ctx, execution.request_again(ctx.project, driver, accept, yes=bool(ctx.args.yes)), more)
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def heeded() -> list[signal.Signals]:
+    """The signals that end a run; not those that whoever started us wants ignored, as `nohup` does."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+class Early:
+    """A signal before a run is driven. There is nothing to settle, so it ends the command, as Ctrl-C does; from the
+    moment in which a new run may be there, the first one waits until that run is driven, and then stops it in order."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._waits = False
+
+    def wait(self) -> None:
+        self._waits = True
+
+    def __call__(self, number: int, frame: object) -> None:
+        if not self._waits or self.number is not None:
+            raise KeyboardInterrupt
+        self.number = number
+
+
+@contextmanager
+def interruptible() -> Iterator[Early]:
+    """What asks for the end is heeded from here on."""
+    early = Early()
+    before = {number: signal.signal(number, early) for number in heeded()}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # who held them back had another program in mind
+    try:
+        yield early
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def drive(ctx: Context, runner: Driver, observer: Observer, early: Early) -> int:
+    """To the end; signals stop it in order. The last event has the run as it is then."""
+
+    def heed(number: int, frame: object) -> None:
+        runner.interrupt(number)
+
+    for number in heeded():
+        signal.signal(number, heed)
+    if early.number is not None:
+        heed(early.number, None)
+    code = execution.drive_to_end(ctx.project, runner)
+    about = failures(ctx.project.store, runner.run, runner.run_id)
+    told = {"rejected": about.rejected, "logged": about.logged} if code in (_FAILED, _WAITS) else {}
+    observer({"event": "end", "run": info_of(ctx.project, runner).to_json(), "exit": code, **told})
+    return code
+
+
+def _decide(ctx: Context, runner: Driver) -> bool:
+    """Ask the person at the terminal what only a person decides; whether anything is decided, or asked anew."""
+    if ctx.away is not None or not ctx.can_ask():
+        return False
+    from leftoff.operations.run_lifecycle import decide_step, questions_of
+
+    moved = False
+    for path, asked in questions_of(ctx.project, runner.run, runner.run_id).items():
+        options = [*asked.offered, REJECT]
+        wait = [LATER] if LATER not in options else []  # else it is an answer like the others
+        listed = [(option, "", "", 0) for option in (*options, *wait)]
+        step = step_name(path)
+        try:
+            choice = pick(f"{step} is waiting for a decision: {asked.ask}", listed, ctx.project.now)
+        except NeedsPerson:
+            break
+        if choice in wait:
+            continue
+        try:
+            decide_step(ctx.project, ctx.caller, (runner.run_id, path), choice, seen=asked.stamp)
+        except Conflict as error:  # somebody else decided it meanwhile, or put another question: look again
+            ctx.say(f"leftoff: {clean(error.message)}")
+        moved = True
+    return moved
+
+
+LATER = "later"  # the run waits
+RETRY, SKIP, QUIT = "retry", "skip", "quit"
+_SHOWN = 5
+
+
+def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str | None:
+    """Ask whether to retry what failed (and why), to skip it, or to quit. Return ``None`` if nothing was asked."""
+    if not failed or not ctx.can_ask() or ctx.args.yes:
+        return None
+    for path, why in failed[:_SHOWN]:
+        ctx.say(f"{step_name(path)} failed: {clean(why)}")
+    if len(failed) > _SHOWN:
+        ctx.say(f"and {len(failed) - _SHOWN} more")
+    hint = f"`leftoff resume {run_id}` retries what failed."
+    try:
+        return choose("(r)etry, (s)kip and continue, (q)uit: ", (RETRY, SKIP, QUIT), hint)
+    except NeedsPerson:
+        return QUIT
+
+
+def detach(ctx: Context) -> int | None:
+    """In the process that goes on: None. In the one that was called: the exit code, once the other has begun a run."""
+    ctx.close()  # a store that is open is not taken along
+    sys.stdout.flush()
+    sys.stderr.flush()
+    hear, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(hear)
+        ctx.away = say
+        return None
+    os.close(say)
+    with os.fdopen(hear, "rb") as channel:
+        run_id = channel.read().decode()
+    if not run_id:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if ctx.args.json:
+        ctx.emit({"run_id": run_id, "detached": True, "log": os.path.join(ctx.project.store_folder, LOG)})
+        return 0
+    ctx.out(run_id)
+    ctx.say(
+        f"leftoff: it runs in the background. `leftoff logs -f {run_id}` shows it, `leftoff stop {run_id}` ends it."
+    )
+    return 0
+
+
+# -- the person at the terminal
+
+ACCEPT_HINT = "--accept CODE answers in advance."
+PROTOCOL_HINT = "--yes continues with it as it is."
+
+
+class Terminal(Answerer):
+    """The person at the terminal, who answers what a verdict asks. With --json or without a terminal, nobody is."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self.present = ctx.can_ask()
+        self.say = ctx.say  # type: ignore[method-assign]
+
+    def tell(self, findings: list[Finding], verdict: Verdict) -> None:
+        """Print findings on stderr; with --json, emit the whole verdict as an event."""
+        if not findings:
+            return
+        if self._ctx.args.json:
+            self._ctx.emit({"event": "verdict", **verdict.to_json()})
+        else:
+            self._show(findings)
+
+    def _show(self, findings: list[Finding], more: int = 0) -> None:
+        screen = Screen(sys.stderr, self._ctx.project.now)
+        lines: list[Line] = [line for found in findings for line in finding_lines(found, screen.columns)]
+        if more > 0:
+            lines.append([(f"    … and {more} more like these", "dim")])
+        screen.show(lines)
+
+    def stopped(self, verdict: Verdict) -> None:
+        codes = dict.fromkeys(finding.code for finding in verdict.findings if finding.level == ASK)
+        if verdict.question is not None:
+            self._ctx.say(verdict.question)
+        words = " ".join(f"--accept {code}" for code in codes)
+        self._ctx.say(f"leftoff: a person must decide. {words} continues.")
+
+    def show(self, group: list[Finding]) -> None:
+        self._show(group[:TOGETHER], len(group) - TOGETHER)
+
+    def decide(self, finding: Finding) -> str:
+        if finding.choices and len({choice[0] for choice in finding.choices}) < len(finding.choices):
+            listed = [(choice, "", "", 0) for choice in finding.choices]
+            return pick("What shall it be?", listed, self._ctx.project.now)
+        if finding.choices:
+            offered = ", ".join(f"({choice[0]}){choice[1:]}" for choice in finding.choices)
+            return choose(f"{offered}: ", finding.choices, ACCEPT_HINT)
+        question = "Run it again" if finding.code.startswith("step.") else "Continue anyway"
+        return GO_ON if answer(f"{question}? [y/N]: ", ACCEPT_HINT).lower() in YES else STOP
+
+    def says_yes(self, question: str, *, default: bool) -> bool:
+        given = answer(f"{question} ", PROTOCOL_HINT).lower()
+        return given in YES or (default and not given)
+
+    def value(self, name: str) -> str:
+        from getpass import getpass
+
+        return getpass(f"{clean(name)} (not stored): ", sys.stderr)
+
+
+RESUME_HINT = "--yes resumes without asking."
+
+
+def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
+    """Ask what to do with an unfinished run, in the words of the claude protocol: ``resume``, ``start``, ``delete``.
+
+    ``found`` is its `show` document.
+    """
+    dialect = mirrored(ctx.project.folder, ctx.project.settings)
+    counted = dialect.counted if dialect is not None else None
+    while True:
+        ctx.say(_resume_question(found, ctx.project.now, counted))
+        choice = choose("Choice [r/s/v/d]: ", ("resume", "start", "view", "delete"), RESUME_HINT)
+        if choice == "view":
+            _view_run(found, ctx)
+        elif choice != "delete":
+            return choice
+        else:
+            sure = f"Remove run {target.row.run_id} and all its checkpoints for good? [y/N]: "
+            if answer(sure, RESUME_HINT).lower() in YES:
+                return choice
+
+
+_TO_DO = ("running", "waiting", "failed", "pending")
+
+
+def _resume_question(found: dict[str, Any], now: int, counted: str | None) -> str:
+    """Return what is shown of a run. ``counted``: the word for a step, if the project's protocol counts them."""
+    steps = found["steps"]
+    created = millis(found["created_at"])
+    age = f" ({ago(created, now, words=True)})" if created is not None else ""
+    done = steps["completed"] + steps["skipped"]
+    how_far = (
+        f"{counted or 'Step'} {done} of {steps['total']} completed"
+        if steps["total"]
+        else "no steps are declared"
+    )
+    return f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
+Created: {clean(found["created_at"][:19].replace("T", " "))}{age}
+Progress: {how_far}
+Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["status"])}, {found["health"]})
+
+Options:
+  (r)esume - {clean(_continuing(found, counted))}
+  (s)tart fresh - Mark it abandoned and start over
+  (v)iew details - Show everything it holds
+  (d)elete - Remove it without starting
+"""
+
+
+def _continuing(found: dict[str, Any], counted: str | None) -> str:
+    """Return what resuming does: the first step that is left, which may have failed."""
+    records = found["step_records"]
+    inner = inner_steps(record["step"] for record in records)
+    leaves = [record for record in records if record["step"] not in inner]
+    for number, record in enumerate(leaves, 1):
+        if record["status"] in _TO_DO:
+            return f"Continue from {f'{counted} {number}' if counted else record['step']}"
+    return "Continue"
+
+
+def _view_run(found: dict[str, Any], ctx: Context) -> None:
+    from leftoff.cli.show_verbs import show_page
+
+    screen = Screen(sys.stderr, ctx.project.now)
+    screen.show([*show_page(found, screen), []])
+
+
+# -- the verdict on a run
+
+_LEVEL_LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
+_SAYS = {
+    "resume": "can be resumed",
+    "warn": "can be resumed, with warnings",
+    "ask": "can be resumed once a person has decided",
+    "refuse": "cannot be resumed",
+}
+_DIFF = 40  # lines of one
+_WHOLE = ("definition.untrusted",)  # nobody says yes to what is not shown
+_STEPS = 30
+
+
+def show_verdict(ctx: Context, report: Verdict, *, plan: bool) -> int:
+    """The verdict, as a page or as JSON; the exit code that it means."""
+    if ctx.args.json:
+        ctx.emit(report.to_json())
+    else:
+        screen = ctx.screen()
+        screen.show(verdict_page(report, screen, plan=plan))
+    return report.exit_code
+
+
+def verdict_page(report: Verdict, screen: Screen, *, plan: bool) -> list[Line]:
+    """The verdict, finding by finding; with the plan, step by step."""
+    symbol, style = _LEVEL_LOOK[report.verdict]
+    says = f"{report.world.run_id} {_SAYS[report.verdict]}"
+    if report.over is not None and report.exit_code == 0:
+        says = report.over
+    lines = wrapped([(f"{symbol} {says}", style)], screen.columns, 2)
+    for finding in report.findings:
+        lines += finding_lines(finding, screen.columns)
+    if plan:
+        lines += [[], *plan_lines(report.plan, screen.columns)]
+    return lines
+
+
+def finding_lines(finding: Finding, columns: int) -> list[Line]:
+    symbol, style = _LEVEL_LOOK[finding.level]
+    lines = wrapped([(f"  {symbol} {finding.code}  ", style), (clean(finding.message), "")], columns, 4)
+    if finding.hint:
+        lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns, 4)
+    if finding.diff:
+        shown = finding.diff.splitlines()
+        whole = finding.code in _WHOLE
+        most = len(shown) if whole else _DIFF
+        for line in shown[:most]:
+            drawn: Line = [(f"    {clean(line.expandtabs())}", "dim")]
+            lines += wrapped(drawn, columns, 6) if whole else [drawn]
+        if len(shown) > most:
+            lines.append([(f"    … {len(shown) - most} more lines", "dim")])
+    return lines
+
+
+def plan_lines(plan: list[dict[str, Any]], columns: int) -> list[Line]:
+    """What would happen to each step; many that are skipped are only counted."""
+    skipped = [entry for entry in plan if entry["action"] == "skip"]
+    shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
+    wide = max((len(entry["action"]) for entry in shown), default=0)
+    lines: list[Line] = [
+        [
+            (f"  {entry['action']:<{wide}}  ", "id"),
+            (step_name(entry["step"]), ""),
+            (f"  {clean(entry['why'])}", "dim"),
+        ]
+        for entry in shown[: 2 * _STEPS]
+    ]
+    lines = [shared(line, columns) for line in lines] if columns else lines
+    if len(shown) > 2 * _STEPS:
+        lines.append([(f"  … {len(shown) - 2 * _STEPS} more", "dim")])
+    if shown is not plan and skipped:
+        lines.append([(f"  {len(skipped)} finished steps are skipped.", "dim")])
+    return lines

@@ -9,9 +9,8 @@ import os
 from difflib import get_close_matches
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import COMMON, Args, wrapped
+from leftoff.cli.options import COMMON, DAILY, GROUPS, SAME, VERBS, Args, read_data, spec_of, wrapped
 from leftoff.cli.text import out
-from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS, read_data, spec_of
 from leftoff.errors import NotFound, Usage
 from leftoff.hints import Iterable
 from leftoff.model.codec import text
