@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import call, succeed
-from tests.cli.terminal import Terminal
 
 
 @pytest.fixture
@@ -100,19 +98,6 @@ def test_log_shows_the_newest(tracked: Path) -> None:
     both = succeed("log", "--json", cwd=tracked).json["checkpoints"]
     assert both[:1] == succeed("log", "-n", "1", "--json", cwd=tracked).json["checkpoints"]
     assert 2 == call("log", "-n", "none", cwd=tracked).code
-
-
-def test_a_long_log_goes_through_the_pager(tracked: Path) -> None:
-    pager = tracked / "pager"
-    pager.write_text("#!/bin/sh\necho PAGED; cat\n")
-    pager.chmod(0o755)
-    for _ in range(8):
-        succeed("save", cwd=tracked)
-    with Terminal(
-        "log", cwd=tracked, rows=8, env={"PAGER": str(pager), "PATH": os.environ["PATH"]}
-    ) as terminal:
-        terminal.expect("PAGED")
-        assert 0 == terminal.end()
 
 
 def test_what_cannot_be_looked_at_hides_nothing_else(tmp_path: Path) -> None:

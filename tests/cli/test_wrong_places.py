@@ -164,19 +164,6 @@ def test_events_that_cannot_be_written(home: Path, json: str) -> None:
     assert 0 == script(f"set -o pipefail; leftoff run flow.yaml --run-id g {json} | true", home).code
 
 
-FEW = [f"ulimit -n {few}" for few in (7, 20)]
-INHERITED = "ulimit -n 40; exec 3<. 4<. 5<. 6<. 7<. 8<. 9<."
-
-
-@pytest.mark.parametrize("limit", [*FEW, INHERITED])
-def test_a_limit_on_open_files_that_is_too_low(home: Path, limit: str) -> None:
-    """Is told before anything is done: a file that cannot be opened would be taken for one that is not there."""
-    before = state(home)
-    result = script(f"{limit}; exec leftoff start again --json", home)
-    check_told(result, 8, "files may be open")
-    assert "ulimit -n" in result.err and before == state(home)
-
-
 def test_a_folder_that_is_gone(home: Path) -> None:
     """Standing in a folder that was removed is told as that."""
     result = script("mkdir gone && cd gone && rmdir ../gone && leftoff ls", home)

@@ -14,8 +14,6 @@ def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     if argv is None:
         as_process(args)
-        if any("://" in word and ("@" in word or "password" in word) for word in args):
-            _hide_passwords(args)
     from leftoff.cli.dispatch import dispatch  # it imports modules of this package
 
     return dispatch(args)
@@ -28,26 +26,6 @@ def as_process(args: list[str]) -> None:
 
         if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-def _hide_passwords(args: list[str]) -> None:
-    """Start the same command again with a private file in place of each password: every user can list arguments."""
-    from leftoff.engine.project import without_password
-    from leftoff.errors import LeftoffError
-
-    option = "--store="
-    try:
-        safe = [
-            option + without_password(word[len(option) :])
-            if word.startswith(option)
-            else without_password(word)
-            for word in args
-        ]
-    except LeftoffError:  # opening the store reports what is wrong with the URL
-        return
-    if safe != args:
-        own = sys.orig_argv[: len(sys.orig_argv) - len(args)]
-        os.execv(sys.executable, [own[0], *own[1:], *safe])
 
 
 def end(code: int) -> NoReturn:

@@ -14,7 +14,6 @@ from leftoff.errors import MOST_LISTED, BadDefinition, LeftoffError, NotFound, S
 from leftoff.model.codec import text
 
 LONGEST = 1000  # characters of one line of an error
-FILES = 32  # files that a verb may open: one that cannot be opened would look as if it did not exist
 _MORE_FILES = "Raise the limit (`ulimit -n`), or close what keeps so many open; then try again."
 
 
@@ -28,7 +27,6 @@ def dispatch(words: list[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     log.begin()
     try:
-        _check_limit()
         return _run(words)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -44,18 +42,6 @@ def dispatch(words: list[str]) -> int:
         known = error if isinstance(error, LeftoffError) else _unforeseen(error)
         _report(known, as_json="--json" in _before_dashes(words))
         return known.exit_code
-
-
-def _check_limit() -> None:
-    """Raise ``StoreUnavailable`` if hardly any file can be opened. Inherited files have the lowest numbers."""
-    try:
-        os.close(first := os.dup(2))
-    except OSError:
-        first = FILES
-    limit = os.sysconf("SC_OPEN_MAX")
-    if 0 <= limit < first + FILES:
-        told = f"At most {limit} files may be open at once, and {first} are: {FILES} more are needed."
-        raise StoreUnavailable(told, hint=f"Nothing was changed. {_MORE_FILES}")
 
 
 def _run(words: list[str]) -> int:

@@ -49,7 +49,7 @@ def show_logs(found: list[History], ctx: Context) -> int:
             lines.append([(f"{run.target.row.run_id}: {number} checkpoint{'' if number == 1 else 's'}", "")])
         if run.versions:
             lines += _history(run, screen) if screen.fancy else _bare_history(run.versions, screen)
-    screen.page(lines)
+    screen.show(lines)
     return 0
 
 

@@ -7,7 +7,6 @@ it bare everywhere else, also on a terminal if ``NO_COLOR`` is set. Only paintin
 from __future__ import annotations
 
 import os
-import sys
 from io import StringIO
 
 from leftoff.cli.text import Line, clean, cut, pad, printable, width
@@ -49,20 +48,6 @@ class Screen:
         text = self._painted(lines) if self.fancy else f"{printable(plain(lines))}\n"
         self.stream.write(text)
         self.stream.flush()
-
-    def page(self, lines: list[Line]) -> None:
-        """Show a page that may be long: through a pager if a person reads it and it does not fit."""
-        if self.fancy and len(lines) >= rows_of(self.stream) and sys.stdin.isatty():
-            import shlex
-            import shutil
-            import subprocess
-
-            words = shlex.split(os.environ.get("PAGER") or "less")
-            if words and words != ["cat"] and shutil.which(words[0]) is not None:
-                env = {**os.environ, "LESS": "FRX"}
-                if subprocess.run(words, input=self._painted(lines), text=True, env=env).returncode == 0:
-                    return
-        self.show(lines)
 
     def _painted(self, lines: list[Line]) -> str:
         console = _console(self.columns)

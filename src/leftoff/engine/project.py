@@ -153,11 +153,6 @@ def local_folder(location: str) -> str:
     return stores.local_folder(location, _machine_folder())
 
 
-def without_password(location: str) -> str:
-    """Return what opens the same store in other processes: a URL's password moves to a private file."""
-    return stores.without_password(location, _machine_folder())
-
-
 def _machine_folder() -> str:
     return os.path.join(CALLER.user_folder, STORES)
 

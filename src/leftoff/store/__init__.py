@@ -67,15 +67,6 @@ def local_folder(location: str, folders: str) -> str:
     return local_folder(location, folders)
 
 
-def without_password(location: str, folders: str) -> str:
-    """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
-    if not _is_server(location):
-        return location
-    from leftoff.store.server_location import without_secrets
-
-    return without_secrets(location, folders)
-
-
 def shown(location: str) -> str:
     """A store's folder or URL as people may see it."""
     if not _is_server(location):
