@@ -133,15 +133,15 @@ def test_a_wrong_password(server: Server, name: str, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable) as caught:
         store.exists()
     assert not caught.value.retry
-    _says(caught.value, "refused the user or the password", ".pgpass")
+    _says(caught.value, "password authentication failed", ".pgpass")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"dbname": "nowhere"}, "names a database that is not there"),
+        ({"dbname": "nowhere"}, "does not exist"),
         ({"options": "-c%20default_transaction_read_only=on"}, "is read-only"),
-        ({"sslmode": "require", "host": "127.0.0.1"}, "TLS"),
+        ({"sslmode": "require", "host": "127.0.0.1"}, "SSL"),
     ],
 )
 def test_what_a_server_refuses(

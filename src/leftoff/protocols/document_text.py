@@ -1,7 +1,7 @@
 """Read the bytes of a file into a plain document, and write a document as text. JSON or YAML, also with gzip.
 
-Reading repairs what people write wrong, with a line in the report for each repair. A text that is cut short, too large,
-too deep or that grows without end is rejected.
+Reading repairs what people write wrong, with a line in the report for each repair. A text that is cut short or too
+large is rejected.
 """
 
 from __future__ import annotations
@@ -19,13 +19,6 @@ from leftoff.protocols.loose_values import Rejected, Repairs, shown
 
 MOST_BYTES = 50 * 10**6
 MOST_DEPTH = 100
-MOST_VALUES = 4_000_000
-_HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
-_MARKS = (
-    (b"\xef\xbb\xbf", "utf-8-sig", ""),
-    (b"\xff\xfe", "utf-16", "UTF-16"),
-    (b"\xfe\xff", "utf-16", "UTF-16"),
-)
 _YAML = (".yaml", ".yml")
 _GZIP = ".gz"
 
@@ -100,48 +93,35 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
         raise Rejected(f"{path} holds {kind}, not a document with keys.")
     if not value:
         raise Rejected(f"{path} holds an empty document.")
-    _need_bounded(value, path)
-    if _HALF.search(text):
-        try:
-            dump_json(value).encode()
-        except UnicodeEncodeError:
-            raise Rejected(f"{path} has half of a surrogate pair, which is no character.") from None
+    if _is_deep(value, MOST_DEPTH):
+        raise Rejected(f"{path} is nested more than {MOST_DEPTH} levels deep.")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Rejected(f"{path} has half of a surrogate pair, which is no character.") from None
     return value
 
 
 def decode_text(data: bytes, path: str, repairs: Repairs) -> str:
-    encoding, name = "utf-8", ""
-    for mark, codec, said in _MARKS:
-        if data.startswith(mark):
-            encoding, name = codec, said
-            repairs.add(f"it starts with a byte order mark{' of UTF-16' if name else ''}, which is left out.")
-            break
     try:
-        text = data.decode(encoding)
+        text = data.decode()
     except UnicodeDecodeError as error:
-        raise Rejected(f"{path} is not {name or 'UTF-8'} text, at byte {error.start}.") from None
+        raise Rejected(f"{path} is not UTF-8 text, at byte {error.start}.") from None
+    if text.startswith("\ufeff"):
+        text = text[1:]
+        repairs.add("it starts with a byte order mark, which is left out.")
     if "\0" in text:
         raise Rejected(f"{path} is no text: it has NUL bytes.")
     return text
 
 
-def _need_bounded(value: Any, path: str) -> None:
-    """Raise if a document has too many values or levels. Counts level by level, without recursion."""
-    level, total = [value], len(value)
-    for _ in range(MOST_DEPTH):
-        level = [
-            item
-            for inside in level
-            for item in (inside.values() if type(inside) is dict else inside)
-            if type(item) is dict or type(item) is list
-        ]
-        total += sum(map(len, level))
-        if total > MOST_VALUES:
-            raise Rejected(f"{path} has more than {MOST_VALUES:,} values.")
-        if not level:
-            return
-    if any(level):
-        raise Rejected(f"{path} is nested more than {MOST_DEPTH} levels deep.")
+def _is_deep(value: Any, levels: int) -> bool:
+    """Return whether a document has more levels than this. Deeper ones would exhaust the stack of what reads them."""
+    level = [value]
+    for _ in range(levels):
+        inside = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        level = [item for item in inside if isinstance(item, (dict, list))]
+    return any(level)
 
 
 # -- JSON

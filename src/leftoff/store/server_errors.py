@@ -1,7 +1,7 @@
 """The one place where errors of PostgreSQL and its driver become ours: each says what is wrong and what to do.
 
-A server tells what happened by a code of five characters. Before a connection stands there is only its text, in which
-the words are looked for that servers and libpq use. No text leaves without being cleared of the password.
+A server tells what happened by a code of five characters. Before a connection is made there is only its text, in which
+the words of a restart are looked for. No text leaves without being cleared of the password.
 """
 
 from __future__ import annotations
@@ -42,38 +42,19 @@ _BY_CODE = {
         "The user of {where} may not do that: {text}",
         f"{SAFE} docs/postgres.md lists the grants that each role needs.",
     ),
-    "3D000": ("{where} names a database that is not there.", "Make it (`createdb`), or correct the URL."),
-    "28P01": (
-        "{where} refused the user or the password.",
-        "Correct it: PGPASSWORD, ~/.pgpass, or the URL. It is shown nowhere.",
-    ),
-    "28000": ("{where} refused the connection: {text}", "Its pg_hba.conf says who may connect, and how."),
 }
-_NOT_TO_BE_RETRIED = frozenset({"42501", "3D000", "28P01", "28000"})
-#: words of a text that came before a connection stood, and the code that says the same
-_BY_TEXT = (
-    (("password authentication failed",), "28P01"),
-    (("no password supplied",), "28P01"),
-    (("role", "does not exist"), "28P01"),
-    (("no pg_hba.conf entry",), "28000"),
-    (("pg_hba.conf rejects",), "28000"),
-    (("not permitted to log in",), "28000"),
-    (("permission denied for database",), "42501"),
-    (("database", "does not exist"), "3D000"),
-    (("too many clients",), FULL),
-    (("too many connections",), FULL),
-    (("remaining connection slots",), FULL),
-    (("starting up",), "57P03"),
-    (("shutting down",), "57P03"),
-    (("in recovery mode",), "57P03"),
-    (("not yet accepting connections",), "57P03"),
-)
-_TROUBLE = (
-    "53",
-    "58",
-    "XX",
-)  # start the codes of resources that are short, of the server's system, of its own bugs
-_POOLED = ("26000", "42P05")  # a statement that was prepared on another connection, or by another
+#: words of a text that came before a connection was made, and the code that says the same
+_BY_TEXT = {
+    "too many clients": FULL,
+    "too many connections": FULL,
+    "remaining connection slots": FULL,
+    "starting up": "57P03",
+    "shutting down": "57P03",
+    "in recovery mode": "57P03",
+    "not yet accepting connections": "57P03",
+}
+#: start the codes of resources that are short, of the server's system, of its bugs, of statements that a pooler forgot
+_TROUBLE = ("53", "58", "XX", "26", "42P05")
 _TLS = ("certificate", "SSL", "ssl")
 #: begin what libpq says of an option, before anything was sent
 _WRONG = ("invalid ", "definition of service", "service file")
@@ -89,28 +70,19 @@ _WRONG_THERE = (
 
 
 def code_of(error: psycopg.Error) -> str:
-    """The server's code; where there is none yet, what the text says."""
+    """Return the server's code. If there is none yet, return what the text says."""
     if error.sqlstate:
         return error.sqlstate
     text = str(error).rpartition("FATAL:")[2]
-    if "certificate" in text:
-        return ""
-    return next((code for words, code in _BY_TEXT if all(word in text for word in words)), "")
+    return next((code for words, code in _BY_TEXT.items() if words in text), "")
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether the connection is gone, or will be, or there was none: the same may succeed on another one."""
+    """Return whether the connection is gone, or will be, or there was none: the same may succeed on another one."""
     code = code_of(error)
-    return (
-        code in RESTARTS
-        or code == FULL
-        or code.startswith(CONNECTION)
-        or (not code and _is_connection(error))
-    )
-
-
-def _is_connection(error: psycopg.Error) -> bool:
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    if not code:
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    return code in RESTARTS or code == FULL or code.startswith(CONNECTION)
 
 
 def translate(error: BaseException, place: Place) -> LeftoffError:
@@ -122,7 +94,7 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
     code, text = code_of(error), place.clean(_first_line(error))
     if code in _BY_CODE:
         message, hint = _BY_CODE[code]
-        return _unavailable(message.format(where=place.name, text=text), hint, code not in _NOT_TO_BE_RETRIED)
+        return _unavailable(message.format(where=place.name, text=text), hint, code != "42501")
     if code in ("XX001", "XX002"):
         return Corrupt(f"{place.name} is damaged: {text}", where=place.name)
     if code in ("42P01", "42703", "42883", "3F000"):
@@ -144,9 +116,6 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
         return _out_of_reach(place, code, text)
     if code.startswith(_TROUBLE):
         return _unavailable(f"{place.name} has trouble: {text}", f"{SAFE} Its log says more.", True)
-    if code in _POOLED:
-        hint = f"{SAFE} A pooler between must pool sessions, not transactions."
-        return _unavailable(f"{place.name} forgot what was prepared: {text}", hint, False)
     raise error
 
 
@@ -170,13 +139,12 @@ def _out_of_reach(place: Place, code: str, text: str) -> StoreUnavailable:
         return _unavailable(
             f"{place.name} is being restarted: {text}", f"{SAFE} Try again in a moment.", True
         )
-    if any(word in text for word in _TLS):
-        hint = "sslmode, sslrootcert and the server's certificate must fit each other: docs/postgres.md."
-        return _unavailable(f"{place.name} cannot be reached by TLS: {text}", hint, False)
+    is_refused = "FATAL" in text or any(word in text for word in _TLS)
     return _unavailable(
         f"{place.name} is out of reach: {text}",
-        f"{SAFE} Check that the server runs and the URL is right; while it is being restarted, try again in a moment.",
-        True,
+        f"{SAFE} Check that the server runs, and that the URL, the user, the password (PGPASSWORD, ~/.pgpass) and the "
+        "TLS settings are right: docs/postgres.md.",
+        not is_refused,
     )
 
 
