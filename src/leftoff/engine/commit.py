@@ -89,9 +89,9 @@ class Seal:
 
     def clean(self, changes: ChangeSet) -> Seal:
         """Return the same without the secrets that the changes may not have either."""
-        step = changes.name(self.step) if self.step is not None else None
-        note = changes.mask(self.note) if self.note is not None else None
-        return Seal(self.trigger, step, note, self.aliases, asked=self.asked)
+        if self.note is None:
+            return self
+        return Seal(self.trigger, self.step, changes.mask(self.note), self.aliases, asked=self.asked)
 
 
 class Guard:

@@ -58,13 +58,6 @@ class Opening:
             twice = next(name for name in names if names.count(name) > 1)
             raise Invalid(f"The step {twice} is declared twice.")
 
-    def mask_names(self, changes: ChangeSet) -> None:
-        """Take the secrets of the workflow out of all names."""
-        self.workflow, self.branch = changes.name(self.workflow), changes.name(self.branch)
-        if self.run_id is not None and changes.name(self.run_id) != self.run_id:
-            self.run_id = slug(changes.name(self.run_id))
-        self.steps = [(changes.name(name), known) for name, known in self.steps]
-
     def twins(self, view: View, limit: int | None = None) -> list[RunRow]:
         """Return the unfinished runs of the same work, latest first."""
         return twins(view, self.workflow, self.branch, self.title, self.facts.get("issue"), limit)
@@ -85,9 +78,8 @@ def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
 
 
 def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> ChangeSet:
-    """Return the records of version 1, and mask the names of the opening."""
+    """Return the records of version 1."""
     changes = ChangeSet(scrubber)
-    opening.mask_names(changes)
     facts = {
         "workflow": opening.workflow,
         "title": opening.title or opening.context.get(ISSUE, {}).get("title") or None,

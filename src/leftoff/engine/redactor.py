@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     Path = list[str | int]
 
 MASK = "[redacted]"
-_CHUNK = 1 << 20  # bytes of a file that are looked at at once
 _SHORTEST = 4  # a secret of fewer characters would be found everywhere
 _WHOLE = 512  # up to this many characters a string is redacted whole
 _LINE = 8  # characters of a line that counts as a part of a secret, and not as a brace
@@ -331,16 +330,6 @@ def forms_of(secret: str) -> set[str]:
     return out
 
 
-def _holds_key(value: Any, secrets: Sequence[str]) -> bool:
-    """Return whether a key at any depth holds one of these."""
-    if isinstance(value, dict):
-        for key, entry in value.items():
-            if any(secret in str(key) for secret in secrets) or _holds_key(entry, secrets):
-                return True
-        return False
-    return isinstance(value, list) and any(_holds_key(entry, secrets) for entry in value)
-
-
 # -- ordinary text under an ambiguous name
 
 # Up to 24 letters in the case of a word or of two: the, The, DET, PDFs, McDonald. In a long word, six consonants in a
@@ -441,7 +430,6 @@ class Redactor:
         self._patterns = tuple(patterns)
         forms = {form for secret in exact if len(secret) >= _SHORTEST for form in forms_of(secret)}
         self._exact = tuple(sorted(forms, key=len, reverse=True))  # one may be part of another
-        self._bytes = tuple(s.encode() for s in exact if s)
         self._exact_json = tuple({*self._exact, *(json_text(secret)[1:-1] for secret in self._exact)})
         # A pattern sees the text itself, not its JSON; and a name beyond ASCII may be escaped there.
         self._always = bool(patterns) or not all(needle.isascii() for needle in self._needles)
@@ -472,8 +460,6 @@ class Redactor:
         A redacted entry is ``{"redacted": True}``, its path is in the list ([] is the value itself). Long texts are
         masked in place and are not listed. The value that was given is never changed.
         """
-        if self._exact and _holds_key(value, self._exact):
-            value = self._named(value)
         found = list(self._find(key, value)) if self._enabled or self._exact else []
         if not found:
             return value, []
@@ -488,19 +474,6 @@ class Redactor:
             _copy(value, trail[0], copies)[trail[1]] = entry
         return copies[id(None)], paths
 
-    def name(self, text: str) -> str:
-        """Return the name of a step, a variable, a record or a key without the secrets of the workflow."""
-        return _blank(text, [*self._exact_in(text)]) if self._exact and self._holds_exact(text) else text
-
-    def _named(self, value: Any) -> Any:
-        """Return a value without secrets of the workflow in its keys."""
-        if isinstance(value, dict):
-            return {
-                self.name(key) if isinstance(key, str) else key: self._named(entry)
-                for key, entry in value.items()
-            }
-        return [self._named(entry) for entry in value] if isinstance(value, list) else value
-
     def mask(self, text: str) -> str:
         """Return free text with every secret in it masked; the same object if there is none."""
         if not self.suspicious("", text):
@@ -513,23 +486,6 @@ class Redactor:
         path = path.replace("\\", "/")
         name = path.rpartition("/")[2]
         return is_secret_file(path.lower()) and not (self._allows(name) or self._allows(path))
-
-    def in_file(self, fd: int) -> bool:
-        """Return whether a file holds one of the exact secrets. Then no copy of it is stored."""
-        if not self._bytes:
-            return False
-        import os
-
-        overlap, at, before = max(map(len, self._bytes)), 0, b""
-        try:
-            while chunk := os.pread(fd, _CHUNK, at):
-                at += len(chunk)
-                before = before[-overlap:] + chunk
-                if any(secret in before for secret in self._bytes):
-                    return True
-        except OSError:
-            pass  # the next reader reports it
-        return False
 
     def _find(self, key: str, value: object) -> Iterator[tuple[Any, str | None]]:
         """Yield the trail to each entry that holds a secret, with its masked text, or None if all of it goes.

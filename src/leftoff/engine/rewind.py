@@ -132,7 +132,6 @@ def fork_version(
     source = target.row
     opening = Opening(source.workflow, title=source.title, branch=wanted.branch, run_id=wanted.run_id)
     given = ChangeSet(wanted.scrubber)
-    opening.mask_names(given)
     for key, value in wanted.variables.items():
         given.put("variable", key, value)
     if wanted.audit is not None:

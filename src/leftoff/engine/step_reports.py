@@ -59,7 +59,6 @@ class StepReport:
             text = getattr(self, name)
             if text is not None:
                 setattr(self, name, redactor.mask(text))
-        self.path = redactor.name(self.path)
         return self
 
 

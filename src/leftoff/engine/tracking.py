@@ -55,12 +55,11 @@ if TYPE_CHECKING:
 
 DELETED = "deleted"
 WAS = "was"  # of a deleted file: its status before
-WITHHELD = "withheld"  # of a record about a file that holds a secret: it is never copied
 MARK = "workspace"  # a key of `context`: which version has every dirty file, and of which commit
 BEFORE = "before "  # and a path, a key of `context`: the file as it was before the run first changed it
 BY_GIT = {"by": "git"}  # of a file that is known only because git calls it dirty
 _STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured", "seen")
-_FOUND = frozenset(("path", "captured_at", WAS, WITHHELD, *_STEADY))  # what capturing finds out
+_FOUND = frozenset(("path", "captured_at", WAS, *_STEADY))  # what capturing finds out
 
 
 class Workspace(NamedTuple):
@@ -82,10 +81,7 @@ class Captured(NamedTuple):
     blob: BlobRow | None = None
 
     def put(self, changes: ChangeSet, collection: str = "artifact") -> None:
-        """Add the record to a change set, whose commit must have the blob's row, too. A file whose name holds a secret
-        of the workflow is not recorded: another name would be another file."""
-        if changes.name(self.key) != self.key:
-            return
+        """Add the record to a change set, whose commit must have the blob's row, too."""
         if self.blob is None:
             changes.put(collection, self.key, self.about)
         else:
@@ -123,7 +119,7 @@ def _leads_out(path: str) -> bool:
 
 
 def capture(workspace: Workspace, path: str, *, step: str | None = None, name: str | None = None) -> Captured:
-    """Hash what a step produced, and keep a copy unless it holds a secret or is outside the project.
+    """Hash what a step produced, and keep a copy unless its name is that of a secret file.
 
     A file is judged by what it is, not by the name of a link to it: a link to `.env` is `.env`.
     """
@@ -139,18 +135,12 @@ def capture(workspace: Workspace, path: str, *, step: str | None = None, name: s
             what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"{path} is no plain file"
         raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
     shown = relative(workspace.folder, full)
-    if redactor.name(shown) != shown:
-        hint = "Nothing was recorded. Give it another name."
-        raise Usage("The name of a file holds a secret of the workflow.", hint=hint)
     fd = open_regular(full, follow=True)
     real = _real_name(workspace, full, fd)
-    secret = redactor.in_file(fd)
-    withheld = secret or redactor.secret_file(shown) or redactor.secret_file(real)
+    withheld = redactor.secret_file(shown) or redactor.secret_file(real)
     read, row = _contents(full, fd, None if withheld else workspace.store.save_blob)
-    name = redactor.name(name) if name else None
     about = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at), **read}
     about["followed"] = True if os.path.islink(full) else None
-    about[WITHHELD] = secret or None
     return Captured(name or shown, {key: value for key, value in about.items() if value is not None}, row)
 
 
@@ -247,10 +237,9 @@ class FileTracker:
 
     def _file(self, path: str, fd: int, size: int, given: dict[str, Any]) -> Captured:
         redactor = self.workspace.redactor
-        secret = self.known.get(path, {}).get(WITHHELD) is True or redactor.in_file(fd)
-        copied = not secret and not redactor.secret_file(path) and self._allows(size)
+        copied = not redactor.secret_file(path) and self._allows(size)
         about, row = _contents(path, fd, self.save if copied else None)
-        return self._made(path, {**given, **about, WITHHELD: secret or None}, row)
+        return self._made(path, {**given, **about}, row)
 
     def deleted(self, path: str, **given: Any) -> Captured:
         """Record that a file is not there any more, and whether the run had created it."""

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     class Scrubber(Protocol):
         def suspicious(self, key: str, text: str) -> bool: ...
         def scrub(self, key: str, value: Any) -> tuple[Any, list[list[str | int]]]: ...
-        def name(self, text: str) -> str: ...
         def mask(self, text: str) -> str: ...
 
 
@@ -295,10 +294,6 @@ class ChangeSet:
         """The keys of records that held a secret. It is not stored."""
         return [key for (_, key), change in self.changes.items() if change.secret is not NOTHING]
 
-    def name(self, text: str) -> str:
-        """Return a name without secrets."""
-        return self._scrubber.name(text) if self._scrubber is not None and type(text) is str else text
-
     def mask(self, text: str) -> str:
         """Return text for people without secrets."""
         return self._scrubber.mask(text) if self._scrubber is not None else text
@@ -325,8 +320,6 @@ class ChangeSet:
         the run. Its entries are recognised by identity if they come back unchanged. ``known``: the hashes of
         the entries that are stored now; an entry that has the same one was looked at for secrets before.
         """
-        if self._scrubber is not None and type(key) is str:
-            key = self._scrubber.name(key)
         if collection == "variable":
             change = self._variable(key, value, base, known)
         else:
@@ -390,12 +383,10 @@ class ChangeSet:
 
     def put_stored(self, collection: str, key: str, stored: bytes) -> None:
         """Set a record to bytes that are encoded already (those that refer to a blob)."""
-        key = self.name(key)
         _check_written(collection, key)
         self.changes[collection, key] = Change(PUT, collection, key, stored)
 
     def delete(self, collection: str, key: str, *, expect: Any = NOTHING) -> None:
-        key = self.name(key)
         _check_written(collection, key)
         change = self.changes[collection, key] = Change(DELETE, collection, key)
         if expect is not NOTHING:
@@ -407,7 +398,6 @@ class ChangeSet:
 
     def append(self, name: str, item: Any) -> None:
         """Add one entry to a list variable; its index is taken inside the transaction."""
-        name = self.name(name)
         check_address("variable", name)
         item = item.json if type(item) is Encoded else escaped(item)
         stored = self._stored(name, item, f"{name}[…]")

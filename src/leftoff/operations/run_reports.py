@@ -243,7 +243,7 @@ def request_approval(
     from leftoff.engine.approvals import ask_changes, how
 
     at, masked = project.now, project.redactor.mask(ask)
-    path = project.redactor.name(usage_errors(lambda: check_step(step)))
+    path = usage_errors(lambda: check_step(step))
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return ask_changes(steps_in(project.store, tx, row, changes, at), row.run_id, path, masked, options)
@@ -294,7 +294,7 @@ def _report_ready(project: Project, caller: Caller, changes: ChangeSet) -> Repor
 
 
 def _put_step(project: Project, caller: Caller, key: str, value: Any, new: bool) -> Reported:
-    path, at = project.redactor.name(usage_errors(lambda: check_step(key))), project.now
+    path, at = usage_errors(lambda: check_step(key)), project.now
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         steps = steps_in(project.store, tx, row, changes, at)
@@ -322,7 +322,7 @@ def _step_path(project: Project, caller: Caller, named: str | None) -> str | Non
     """Return the step that is named, else the one that the caller runs."""
     if not named:
         return caller.step
-    path = project.redactor.name(usage_errors(lambda: given_step(named)))
+    path = usage_errors(lambda: given_step(named))
     return step_named(project, current_row(project, caller), path) if "[" in path or "\\" in path else path
 
 

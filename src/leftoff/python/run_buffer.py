@@ -226,11 +226,6 @@ class RunBuffer:
                 change, sent = sent, None
             if change is None:
                 cells = self._loaded()
-                masked = (
-                    name if name in cells else self.pending.name(name)
-                )  # a secret in a name is not stored
-                if masked != name and masked in self.variable_names():
-                    return self.variable(masked)
                 return self._cell(cells, name).get(name)
             if change.kind == DELETE:
                 raise KeyError(name)

@@ -408,7 +408,7 @@ class PythonLog:
 
     def __init__(self, buffer: RunBuffer, path: str, number: int) -> None:
         self._buffer = buffer
-        self.path = buffer.redactor.name(path)
+        self.path = path
         self.number = number
         self._before: PythonLog | None = None
         self._file: int | None = None

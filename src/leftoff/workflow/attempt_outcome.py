@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.git_head import git_head
-from leftoff.engine.tracking import WITHHELD, Captured, Workspace, capture, relative
+from leftoff.engine.tracking import Captured, Workspace, capture, relative
 from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
@@ -294,10 +294,7 @@ def _outputs(driver: Driver, live: LiveAttempt) -> tuple[list[str], list[Capture
         shown = relative(project, path)
         if not os.access(path, os.R_OK):
             raise Invalid(f"The output {shown} cannot be read.", hint="Check its permissions.")
-        got = capture(workspace, path, step=live.unit)
-        if got.about.get(WITHHELD):
-            warn(f"{shown} has a secret in it: it is hashed, but no copy is kept.")
-        captured.append(got)
+        captured.append(capture(workspace, path, step=live.unit))
     return [relative(project, path) for path in found], captured
 
 
