@@ -78,8 +78,6 @@ SEAMS = {
     "Crew.stop": "leftoff.python.durable_running.Crew.stop",
     "client._CODE": "leftoff.workflow.shim_client._CODE",
     "groups.handle": "leftoff.workflow.process_groups.handle",
-    "shim.KEEP_TRYING_S": "leftoff.workflow.shim.KEEP_TRYING_S",
-    "shim.RETRY_S": "leftoff.workflow.shim.RETRY_S",
     "shim.sync": "leftoff.workflow.shim.sync",
     "shim.sync_folder": "leftoff.workflow.shim.sync_folder",
     "shim.write_exit": "leftoff.workflow.shim.write_exit",

@@ -67,7 +67,7 @@ def test_an_imported_run_asks_first(away: Path) -> None:
     """Exit 7 with all that would run; `--yes` is no answer to it, and `[verify.levels]` does not soften it."""
     for words in (("resume", "r"), ("resume", "r", "--yes"), ("resume",)):
         done = call(*words, cwd=away)
-        assert 7 == done.code and UNTRUSTED in done.err and "two: run: test -f go && touch two" in done.err
+        assert 7 == done.code and UNTRUSTED in done.err and "run: test -f go && touch two" in done.err
     assert not (away / "two").exists()
     (away / "leftoff.toml").write_text(f'[verify.levels]\n"{UNTRUSTED}" = "warn"\n')
     assert 2 == call("resume", "r", "--yes", cwd=away).code
@@ -110,7 +110,7 @@ def test_on_a_terminal_it_is_asked_once(away: Path) -> None:
     """A yes is remembered with the run."""
     (away / "go").unlink()
     with Terminal("resume", "r", cwd=away) as terminal:
-        terminal.expect("two: run: test -f go && touch two")
+        terminal.expect("run: test -f go && touch two")
         terminal.expect("[y/N]: ")
         terminal.type("y\n")
         assert 1 == terminal.wait()
@@ -175,25 +175,6 @@ def test_nothing_that_is_asked_about_is_cut_off(away: Path) -> None:
     with Terminal("resume", "r", cwd=away, columns=60) as terminal:
         terminal.expect("touch three")
         terminal.expect("[y/N]: ")
-
-
-def test_values_that_are_a_part_of_a_command_are_shown(away: Path) -> None:
-    """What is put in without quotes came along with the run, as its commands did; so did what its environment is."""
-    flow = (
-        FLOW.replace("touch two", "echo {{ x | raw }}\n    env: {BASH_ENV: '{{ y }}'}")
-        + "vars: {x: hi, y: n, z: q}\n"
-    )
-    (away / "flow.yaml").write_text(flow)
-    for name in "xyz":
-        succeed("set", f"{name}=the\nvalue of {name}", "--run", "r", cwd=away)
-    for verb in (("trust",), ("resume", "r")):
-        done = call(*verb, cwd=away)
-        told = done.out + done.err
-        assert (7, True, False) == (
-            done.code,
-            "with x = the" in told and "value of y" in told,
-            "of z" in told,
-        )
 
 
 def test_a_run_begun_here_asks_nothing(home: Path) -> None:

@@ -17,11 +17,11 @@ from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
-from leftoff.workflow.workflow_checks import definitions_of, what_runs
+from leftoff.workflow.workflow_checks import definitions_of
 
 
 class UntrustedRun(NamedTuple):
-    """An unfinished run that was imported, and all that its workflow would run."""
+    """An unfinished run that was imported, and the lines of its workflow."""
 
     row: RunRow
     path: str
@@ -85,8 +85,7 @@ def _untrusted_runs(project: Project) -> list[UntrustedRun]:
         definitions = definitions_of(project, Target(row, None))
         new = definitions.new if definitions is not None else None
         if definitions is not None and new is not None and not may_run(project.store, row, new.digest):
-            shown = what_runs(project.store, row, new)
-            found.append(UntrustedRun(row, definitions.path, shown, new.digest))
+            found.append(UntrustedRun(row, definitions.path, new.text.splitlines(), new.digest))
     return found
 
 

@@ -27,8 +27,8 @@ GRACE_S = 10.0
 # The driver sends a shim its job, preceded by its length, and then GO. The shim sends lines that begin with a kind.
 HEAD = 8
 GO = b"g"
-READY, ENDED, WRITTEN, FAILED = b"R", b"X", b"W", b"E"
-FREE, LEAVING, UNWRITTEN = b"f", b"l", b"u"  # after ENDED and WRITTEN: what the shim does next
+READY, ENDED, FAILED = b"R", b"X", b"E"
+FREE, LEAVING = b"f", b"l"  # after ENDED: whether the shim takes another job
 STOP = SIGUSR1  # asks a shim to end its command
 
 LOG, EXIT, VARS, RESULT, ITEMS = "log", "exit", "vars", "result", "items"

@@ -341,20 +341,3 @@ def is_gone(path: str, record: dict[str, Any], old: Workflow, new: Workflow) -> 
         return True
     parent = new.find(path.rpartition("/")[0]) if "item" in record else None
     return parent is not None and parent.foreach is None
-
-
-# -- what a person reads before saying yes
-
-# What a step runs, and what decides how; `foreach` may look for its items with a command.
-_RUNS = ("run", "shell", "python", "args", "agent", "foreach", "checks", "criteria", "env", "cwd")
-
-
-def commands_of(workflow: Workflow) -> list[str]:
-    """Return a line for each thing that each step runs, and one for each further line of it."""
-    lines = []
-    for step in workflow.leaves():
-        facts = step.key_facts()
-        for name in (name for name in _RUNS if name in facts):
-            first, *rest = str(facts[name]).splitlines() or [""]
-            lines += [f"{step.path}: {name}: {first}", *(f"    {line}" for line in rest)]
-    return lines

@@ -15,7 +15,6 @@ memory that a shim touches first costs time, so it does little, with plain syste
 
 from __future__ import annotations
 
-import errno
 import gc
 import marshal
 import os
@@ -39,9 +38,7 @@ from leftoff.workflow.attempt_folder import (
     READY,
     STOP,
     TIMED_OUT,
-    UNWRITTEN,
     VOUCHED,
-    WRITTEN,
     AttemptFolder,
     Exit,
     Order,
@@ -50,8 +47,6 @@ from leftoff.workflow.attempt_folder import (
 from leftoff.workflow.process_groups import members, signal_all
 from leftoff.workflow.redacting_stream import StepLog
 
-RETRY_S = 1.0
-KEEP_TRYING_S = 60.0  # to write the exit after the driver is gone
 CHUNK = 1 << 16
 MOST_LEFT = 1 << 20  # bytes read from the pipe at the end, even if a daemon goes on writing
 LOOK_S = 0.05  # how often to look for processes that end without notice
@@ -170,50 +165,35 @@ def create_exit(folder: str) -> None:
 
 
 def record_exit(exit: Exit, folder: str, channel: int, free: bool) -> None:
-    """Write the exit and report it. Sync it if there is no driver or if this process takes no other job."""
+    """Write the exit and report it. Sync it if this process takes no other job."""
     exit = exit._replace(left=AttemptFolder(folder).hashes())
     line = exit.line(os.path.basename(folder))
-    failure = write_exit(line, folder)
-    failure = failure or (0 if free and not hung_up(channel) else sync_exit(folder))
-    heard = send_line(
-        channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line)
-    )
-    if free and not heard and not failure:
-        failure = sync_exit(folder)
-    until = None
-    while failure and failure != errno.ENOENT:  # without the folder there is nothing to write to
-        time.sleep(RETRY_S)
-        failure = write_exit(line, folder) or sync_exit(folder)
-        if not failure:
-            send_line(channel, b"%s%s\n" % (WRITTEN, FREE if free else LEAVING))
-        elif hung_up(channel):
-            until = until or monotonic() + KEEP_TRYING_S
-            if monotonic() > until:
-                return
+    if write_exit(line, folder) and not free:
+        sync_exit(folder)
+    send_line(channel, b"%s%s %s" % (ENDED, FREE if free else LEAVING, line))
 
 
-def write_exit(line: bytes, folder: str) -> int:
-    """Write the exit. Return 0 or the error number."""
+def write_exit(line: bytes, folder: str) -> bool:
+    """Write the exit. Return whether that was possible: the disk may be full."""
     try:
         fd = os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            return 0 if os.write(fd, line) == len(line) else errno.ENOSPC
+            return os.write(fd, line) == len(line)
         finally:
             os.close(fd)
-    except OSError as error:
-        return error.errno or errno.EIO
+    except OSError:
+        return False
 
 
-def sync_exit(folder: str) -> int:
-    """Sync the exit, the files that it vouches for and their folders. Return 0 or the error number."""
+def sync_exit(folder: str) -> None:
+    """Sync the exit, the files that it vouches for and their folders, if the disk is not full."""
     try:
         for name in (*VOUCHED, "exit"):
             keep(f"{folder}/{name}")
         sync_folder(folder)
         sync_folder(f"{folder}/..")
-    except OSError as error:
-        return error.errno or errno.EIO
-    return 0
+    except OSError:
+        pass
 
 
 def keep(path: str) -> None:
@@ -230,20 +210,12 @@ def keep(path: str) -> None:
         os.close(fd)
 
 
-def send_line(channel: int, line: bytes) -> bool:
-    """Send a line. Return False if the driver is gone."""
+def send_line(channel: int, line: bytes) -> None:
+    """Send a line, if the driver is still there."""
     try:
         os.write(channel, line)
     except OSError:
-        return False
-    return True
-
-
-def hung_up(channel: int) -> bool:
-    """Return whether the driver closed its side or died."""
-    poll = select.poll()
-    poll.register(channel, 0)
-    return bool(poll.poll(0))
+        pass
 
 
 class Course:
@@ -384,7 +356,6 @@ def now() -> int:
 
 # The command starts with default handlers, whatever the shim and the driver's parent ignored.
 _DEFAULT = sorted({int(number) for number in signal.valid_signals()} - {signal.SIGKILL, signal.SIGSTOP})
-_ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
 class Refused(Exception):
@@ -398,57 +369,34 @@ class Refused(Exception):
 
 def spawn(order: Order, output: int) -> int:
     """Start the command in the caller's process group with its output to ``output``. Return its pid."""
-    _enter(order.cwd)
-    name = order.argv[0] if order.argv else b""
-    refused = Refused(NOT_FOUND, f"{_shown(name)}: command not found")
-    for path in _candidates(name, order.env.get(b"PATH", os.defpath.encode())):
-        try:
-            return os.posix_spawn(
-                path,
-                order.argv,
-                order.env,
-                file_actions=(
-                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, output, 1),
-                    (os.POSIX_SPAWN_DUP2, output, 2),
-                ),
-                setsigmask=(),
-                setsigdef=_DEFAULT,
-            )
-        except OSError as error:
-            if error.errno not in _ABSENT or os.path.exists(path):
-                refused = Refused(NOT_EXECUTABLE, _why_not(path, error))
-        except ValueError as error:  # a NUL, or a name of a variable with = in it
-            raise Refused(NOT_EXECUTABLE, f"{_shown(name)}: cannot be executed: {error}") from None
-    raise refused
-
-
-def _enter(folder: bytes) -> None:
     try:
-        os.chdir(folder)
+        os.chdir(order.cwd)
     except (OSError, ValueError) as error:
-        number = error.errno if isinstance(error, OSError) else None
-        why = os.strerror(number) if number else str(error)
-        code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-        raise Refused(code, f"the working folder {_shown(folder)} cannot be entered: {why}") from None
+        raise _refused(f"the working folder {_shown(order.cwd)} cannot be entered", error) from None
+    os.environb[b"PATH"] = order.env.get(b"PATH", os.defpath.encode())  # `posix_spawnp` searches it
+    name = order.argv[0] if order.argv else b""
+    try:
+        return os.posix_spawnp(
+            name,
+            order.argv,
+            order.env,
+            file_actions=(
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+            ),
+            setsigmask=(),
+            setsigdef=_DEFAULT,
+        )
+    except (OSError, ValueError) as error:  # a NUL, or a name of a variable with = in it
+        if isinstance(error, FileNotFoundError) and b"/" not in name:
+            raise Refused(NOT_FOUND, f"{_shown(name)}: command not found") from None
+        raise _refused(f"{_shown(name)}: cannot be executed", error) from None
 
 
-def _candidates(name: bytes, path: bytes) -> list[bytes]:
-    if b"/" in name:
-        return [name]
-    places = (os.path.join(place or b".", name) for place in path.split(b":"))
-    return [place for place in places if name and os.path.isfile(place)]
-
-
-def _why_not(path: bytes, error: OSError) -> str:
-    why = os.strerror(error.errno or 0)
-    if error.errno in _ABSENT:
-        why = "the interpreter in its first line does not exist"
-    elif error.errno == errno.ENOEXEC:
-        why = "it is no program, and has no first line (#!) that names an interpreter"
-    elif error.errno == errno.EACCES:
-        why = "it is a folder" if os.path.isdir(path) else "permission denied (is it executable?)"
-    return f"{_shown(path)}: cannot be executed: {why}"
+def _refused(what: str, error: OSError | ValueError) -> Refused:
+    why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return Refused(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE, f"{what}: {why}")
 
 
 def _shown(name: bytes) -> str:

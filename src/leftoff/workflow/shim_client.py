@@ -27,8 +27,6 @@ from leftoff.workflow.attempt_folder import (
     FREE,
     GO,
     READY,
-    UNWRITTEN,
-    WRITTEN,
     AttemptFolder,
     Exit,
     Job,
@@ -78,7 +76,7 @@ class _Shim:
 
     def take(self, job: Job | None) -> None:
         self.job = job
-        self.ready = self.ended = False
+        self.ready = False
         self.unsent = False  # it was there already: its job is sent with the word to go
         self.told: float | None = None  # when it was sent the word to go
         self.why = "its shim was never started, or was killed"
@@ -358,23 +356,18 @@ class Launcher:
             return Ready(shim.token, shim.process)
         if kind == FAILED:
             shim.why = rest.decode("utf-8", "replace")
-        elif kind == WRITTEN:
-            self._release(shim, fate)
         elif kind == ENDED:
             assert shim.job is not None
             token = shim.token
             exit = Exit.read(rest + b"\n", os.path.basename(shim.job.folder))
             if exit is not None:
                 log.debug("attempt %s ended: %s", token, rest.decode("utf-8", "replace"))
-                shim.ended = True
                 self._release(shim, fate)
                 return Ended(token, exit)
         return None
 
     def _release(self, shim: _Shim, fate: bytes) -> None:
-        """Let go of a shim whose job is over. While its exit is unwritten, it tries again as long as we are here."""
-        if fate == UNWRITTEN:
-            return
+        """Let go of a shim whose job is over."""
         self._shims.pop(shim.token, None)
         if fate == FREE:
             shim.take(None)
@@ -390,8 +383,6 @@ class Launcher:
             self._free.remove(shim)
             return None
         self._shims.pop(job.token, None)
-        if shim.ended:
-            return None
         if shim.told is None:
             return LostJob(job.token, shim.why, False)
         assert shim.process is not None

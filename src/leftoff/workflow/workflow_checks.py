@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,13 @@ from leftoff.engine.project import Project
 from leftoff.engine.quoting import source_of
 from leftoff.engine.resume_answers import DONE, Selection
 from leftoff.engine.run_facts import World
-from leftoff.engine.run_reader import Reader, definition_of, read
+from leftoff.engine.run_reader import definition_of, read
 from leftoff.engine.settings import outside
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import text
 from leftoff.model.frozen import marks
 from leftoff.model.ids import shown_step, step_word
-from leftoff.store.base import Store
-from leftoff.store.rows import Attempt, RunRow
+from leftoff.store.rows import Attempt
 from leftoff.workflow.actions import existing, outputs_of
 from leftoff.workflow.attempt_checks import (
     ADOPT,
@@ -39,7 +36,7 @@ from leftoff.workflow.attempt_checks import (
     step_of,
     was_cut_off,
 )
-from leftoff.workflow.definition import Graph, Workflow, commands_of, compare
+from leftoff.workflow.definition import Graph, Workflow, compare
 from leftoff.workflow.parse_definition import Definitions
 from leftoff.workflow.run_state import RunState, missing, order_of
 from leftoff.workflow.template_check import mentioned
@@ -49,8 +46,6 @@ if TYPE_CHECKING:
     from leftoff.engine.judge import Layout
 
 _GO_ON = "Finished steps do not run again; --accept definition.changed resumes anyway."
-_RAW = re.compile(r"\|\s*raw\b")
-_OF_STEPS = {"results", "outputs", "item", "choice", "run"}
 
 
 def definitions_of(
@@ -69,32 +64,6 @@ def definitions_of(
     strange = leads_out and bool(project.store.read(lambda view: source_of(view, row)))
     names = {*given, *read(project.store, row.run, row.run_id, "variable", seq)}
     return Definitions(known, project.folder, names, workflow, strange=strange)
-
-
-def what_runs(store: Store, row: RunRow, workflow: Workflow) -> list[str]:
-    """Return all that a run from elsewhere would run: a line for each command, and for each value that becomes a part
-    of one.
-
-    A script gets its values as environment variables. A value that becomes a part of the script (`| raw`), that is in
-    `env` or `cwd`, or that tells an agent what to do, came along with the run, and is as good as a command.
-    """
-    lines, names, templates = commands_of(workflow), set[str](), Templates()
-    for step in workflow.leaves():
-        facts = step.key_facts()
-        bare = any("{" in str(facts.get(name, "")) for name in ("env", "cwd", "agent"))
-        if bare or _RAW.search(str(facts)):
-            names |= mentioned(templates, step)
-    if not names:
-        return lines
-    known = store.read(lambda view: Reader(store, view, row.run, row.run_id).values("variable"))
-    given = {**workflow.vars, **{name: value.plain for name, value in known.items()}}
-    for name in sorted(names & {*given}):
-        value = given[name]
-        first, *rest = (value if isinstance(value, str) else text(value)).splitlines() or [""]
-        lines += [f"with {name} = {first}", *(f"    {line}" for line in rest)]
-    if names & _OF_STEPS:
-        lines.append(f"with what its steps left and are called: `leftoff show {row.run_id}`")
-    return lines
 
 
 class WorkflowChecks(CheckProvider):
@@ -149,7 +118,7 @@ class WorkflowChecks(CheckProvider):
                 f"{world.run_id} was not started here by you, and would run what its workflow says:",
                 f"`leftoff trust`, or yes here, trusts it; `leftoff resume {world.run_id} --trust` does so once.",
                 self._path,
-                diff="\n".join(what_runs(world.store, world.row, self.new)),
+                diff=self.new.text,
                 digest=self.new.digest,
             )
         yield from self._definition(world, selection, self.new)
