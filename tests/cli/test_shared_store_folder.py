@@ -18,7 +18,7 @@ def test_a_store_in_a_folder_that_others_use(tmp_path: Path) -> None:
         "attempts/other/mine/file",
         "archive/mine",
         "hooks/mine",
-        "sync/displaced/mine",
+        "sync/mine",
         "pending/mine.died",
         "pending/mine.event",
         "pending/mine.lock",

@@ -45,70 +45,32 @@ def drive(project: Path, stop: Path, rounds: Path) -> None:
     rounds.write_text(json.dumps({"rounds": number, "told": told}))
 
 
-def edit(path: Path, rounds: int, kind: str, begun: Path) -> None:
-    """Read the file, add a variable, write it back: by rename, or in place."""
+def edit(path: Path, rounds: int, begun: Path) -> None:
+    """Read the file, add a variable, write it back by a rename."""
     while not begun.exists():
         time.sleep(0.01)
     for number in range(rounds):
-        name = f"{kind}_{number:04d}"
-        while not (replace if kind == "rename" else in_place)(path, name):
-            time.sleep(0.002)
+        replace(path, f"rename_{number:04d}")
         time.sleep(0.02)
 
 
-def changed(text: str, name: str) -> str | None:
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return None
+def replace(path: Path, name: str) -> None:
+    document = json.loads(path.read_text())
     document["session_variables"][name] = True
     document["session_variables"]["both"] = name
-    return json.dumps(document, indent=2)
-
-
-def replace(path: Path, name: str) -> bool:
-    new = changed(path.read_text(), name)
-    if new is None:
-        return False
     temp = path.with_name(f".{name}.tmp")
-    temp.write_text(new)
+    temp.write_text(json.dumps(document, indent=2))
     os.replace(temp, path)
-    return True
 
 
-def in_place(path: Path, name: str) -> bool:
-    """As an editor that saves into the same file does it, slowly."""
-    with open(path, "r+", encoding="utf-8") as file:
-        new = changed(file.read(), name)
-        if new is None:
-            return False
-        time.sleep(0.001)
-        file.seek(0)
-        file.truncate()
-        half = len(new) // 2
-        file.write(new[:half])
-        file.flush()
-        time.sleep(0.001)
-        file.write(new[half:])
-    return True
-
-
-def watch(path: Path, stop: Path, verdict: Path, patience: float) -> None:
-    """Parse the file all the time. ``patience``: seconds that somebody else may take to write it in place."""
+def watch(path: Path, stop: Path, verdict: Path) -> None:
+    """Parse the file all the time."""
     looks, bad = 0, ""
     while not stop.exists() and not bad:
         looks += 1
-        with open(path, encoding="utf-8") as file:
-            until = time.monotonic() + patience
-            while True:
-                file.seek(0)
-                text = file.read()
-                try:
-                    json.loads(text)
-                    break
-                except ValueError as error:
-                    if time.monotonic() >= until:
-                        bad = f"{error}: {text[:300]!r}"
-                        break
-                    time.sleep(0.001)
+        text = path.read_text(encoding="utf-8")
+        try:
+            json.loads(text)
+        except ValueError as error:
+            bad = f"{error}: {text[:300]!r}"
     verdict.write_text(json.dumps({"looks": looks, "bad": bad}))

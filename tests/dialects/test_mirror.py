@@ -88,22 +88,6 @@ def test_both_changed_the_same(bmad: Path) -> None:
     assert 5 == state(bmad)["session_variables"]["x"]
 
 
-def test_a_file_that_cannot_be_read_is_kept(bmad: Path) -> None:
-    """It is reported and saved next to it; the next commit replaces it; once completed, it is merged."""
-    good = json.dumps({**state(bmad), "session_variables": {"x": 1, "late": 1}})
-    (bmad / STATE).write_text(good[: len(good) // 2])
-    held = os.open(bmad / STATE, os.O_WRONLY)
-    assert "not JSON" in succeed("show", RUN, cwd=bmad).err
-    assert good[: len(good) // 2] == (bmad / STATE).read_text()
-    succeed("set", "y=1", cwd=bmad)
-    assert {"x": 1, "y": 1} == state(bmad)["session_variables"]
-    (copy,) = (bmad / STATE).parent.glob("*.edited")
-    assert good[: len(good) // 2] == copy.read_text()
-    os.pwrite(held, good.encode(), 0)
-    os.close(held)
-    assert {"x": 1, "y": 1, "late": 1} == shown(bmad)["variables"]
-
-
 def test_a_run_that_an_agent_began(bmad: Path) -> None:
     """A new file becomes a run; both sides can go on with it."""
     path = put(bmad / BMAD_STATE, {**BMAD["state"], "session_branch": "main"})

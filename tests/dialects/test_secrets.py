@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.redactor import Redactor
-from leftoff.protocols.registry import dialect as dialect_of
-from leftoff.protocols.sync_base import SecretFilter
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
 from tests.dialects.files import BMAD_STATE, CLAUDE_FILE, CRUNCH_PLACE, SITEBUILDER_FILE, put
@@ -89,19 +86,3 @@ def test_a_secret_that_stays_the_same_is_no_change(project: Path) -> None:
         shown = succeed("show", run, "--json", cwd=project).json
     assert (before + 1, 1) == (shown["head"]["seq"], shown["variables"]["more"])
     assert "conflict" not in shown["records"]
-
-
-def keeper() -> SecretFilter:
-    return SecretFilter(Redactor(), dialect_of("bmad"))
-
-
-def test_what_is_kept_of_a_document(tmp_path: Path) -> None:
-    """All of it but the secrets, also behind escapes; one without any is kept as it is, byte for byte."""
-    plain = b'{"a":  1, "text": "tab\\t"}'
-    assert plain is keeper().keep("state.json", plain)
-    kept = keeper().keep("state.json", b'{"a": 1, "db_p\\u0061ssword": "' + NAMED.encode() + b'"}')
-    assert {"a": 1, "db_password": {"redacted": True}} == json.loads(kept)
-    broken = f'{{"db_password": "{NAMED}", "a": '.encode()
-    assert NAMED.encode() not in keeper().keep("state.json", broken) and b'"a": ' in keeper().keep(
-        "state.json", broken
-    )

@@ -16,7 +16,6 @@ import pytest
 from leftoff.engine import project_files
 from leftoff.engine.project_files import Place, ProjectFiles
 from leftoff.errors import Invalid, UnsafePath
-from leftoff.protocols import sync_base
 
 WRITES: dict[str, Callable[[ProjectFiles, str], None]] = {
     "replace": lambda files, path: files.replace(path, b"new"),
@@ -172,9 +171,9 @@ def test_swapped_all_the_time(project: Path, outside: Path) -> None:
     over = threading.Event()
 
     def exchange() -> None:
-        with Place("link", os.open(project, os.O_RDONLY)) as one, Place("d", os.dup(one.folder)) as other:
+        with Place("link", os.open(project, os.O_RDONLY)) as one:
             while not over.is_set():
-                sync_base.exchange(one, other)
+                project_files.exchanged(one, "d")
 
     somebody = threading.Thread(target=exchange)
     somebody.start()

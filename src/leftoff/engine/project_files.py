@@ -325,6 +325,32 @@ def replace_at(at: Place, chunks: Iterable[bytes], mode: int | None, new: int = 
     _rename(at, temp)
 
 
+def exchange_at(at: Place, data: bytes, mode: int | None) -> bytes | None:
+    """Write a whole file in the place of another, and return what was there at the last moment.
+
+    If the system cannot exchange two names in one step, an edit between reading and replacing is lost.
+    """
+    temp, there = _temp_name(at), read_at(at)
+    write_new(at, temp, [data], mode)
+    if there is None or not exchanged(at, temp):
+        _rename(at, temp)
+        return there
+    sync(at.folder)
+    with Place(temp, os.dup(at.folder)) as old:
+        there = read_at(old)
+    os.unlink(temp, dir_fd=at.folder)
+    return there
+
+
+def exchanged(at: Place, other: str) -> bool:
+    """Exchange two names in a folder in one step; return False if the system cannot."""
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    names = os.fsencode(other), os.fsencode(at.name)
+    return call is not None and call(at.folder, names[0], at.folder, names[1], 2) == 0
+
+
 def write_new(at: Place, name: str, chunks: Iterable[bytes], mode: int | None, new: int = PRIVATE) -> None:
     """Write a whole file under a name in the folder, and sync it. ``new``: as above."""
     fd = os.open(name, _NEW, PRIVATE if mode is not None else new, dir_fd=at.folder)

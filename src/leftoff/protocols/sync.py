@@ -32,14 +32,14 @@ from leftoff.protocols.import_documents import Importer
 from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import Dialect, run_named, same, state_at, write
 from leftoff.protocols.registry import mirrored
-from leftoff.protocols.sync_base import DisplacedFile, Problem, SecretFilter, SyncBase, SyncedFile, digest
+from leftoff.protocols.sync_base import Problem, SecretFilter, SyncBase, SyncedFile, digest
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import RunRow
 
 FEW = 50  # runs that are looked at first
 ALL, CONFIG = "*", "settings"  # problems with all files, and with the protocol's own settings
-ROUNDS = 4  # of writing, and merging edits that were displaced by it
+ROUNDS = 4  # of writing, and merging edits that came meanwhile
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Sync(Follower):
         self.redactor = settings.redactor()
         self.clock = clock
         self._say = say
-        self._secrets = SecretFilter(self.redactor, dialect)
+        self._secrets = SecretFilter(self.redactor)
         self.base = SyncBase(project, store.folder, self._secrets)
         self.files = self.base.project_files
         self.config: Any = None  # the protocol's own settings, as they were last read
@@ -209,13 +209,9 @@ class Sync(Follower):
     def _take_in(self) -> bool:
         """Merge what others changed. Return whether there was anything."""
         took = False
-        for entry in list(self.base.displaced):
-            took |= self._safely(entry.path, self._look_at_displaced, entry)
         for path in list(self.base.files):
             took |= self._safely(path, self._look_at, path)
-        took |= self._look_for_new()
-        self.base.tidy(self.clock())
-        return took
+        return took | self._look_for_new()
 
     def _safely(self, path: str, look: Callable[[T], bool], about: T) -> bool:
         try:
@@ -242,7 +238,7 @@ class Sync(Follower):
         if data is None or digest(data) == file.hash:
             file.stat = stat
             return False
-        took = self._merge(path, data, self.base.base(path), file)
+        took = self._merge(path, data, file)
         if took is not None and path in self.base.files:
             now = self.base.remember(path, data, file.run, file.part)
             now.stat, now.edited = stat, True
@@ -251,27 +247,11 @@ class Sync(Follower):
         self._stale.add(file.run)
         return took is not None
 
-    def _look_at_displaced(self, entry: DisplacedFile) -> bool:
-        stat = self.base.displaced_stat(entry)
-        if stat is None or stat == entry.stat:
-            return False
-        data = self.base.read_displaced(entry)
-        entry.stat = stat
-        entry.secret = data is not None and self._secrets.keep(entry.path, data) is not data
-        if data is None or digest(data) == entry.hash:
-            return False
-        took = self._merge(entry.path, data, self.base.displaced_base(entry), entry)
-        if took is not None:
-            entry.hash, entry.at = digest(data), self.clock()
-        return bool(took)
-
-    def _merge(
-        self, path: str, data: bytes, base: bytes | None, file: SyncedFile | DisplacedFile
-    ) -> bool | None:
+    def _merge(self, path: str, data: bytes, file: SyncedFile) -> bool | None:
         """Merge a changed file into its run. Return whether the run changed; ``None`` if the file is refused."""
-        repairs, before = Repairs(), None
+        repairs, base = Repairs(), self.base.base(path)
         try:
-            document = self._document(path, data, file, repairs)
+            document = self._whole(path, read_packed(data, path, repairs), file)
         except LeftoffError as error:
             copy = self.base.save_edited(path, data)
             if copy is not None:
@@ -281,11 +261,7 @@ class Sync(Follower):
                 )
             return None
         repairs.hide(document, self.redactor)
-        if base is not None:
-            try:
-                before = self._document(path, base, file, Repairs())
-            except LeftoffError:
-                pass
+        before = self._whole(path, base, file) if base is not None else None
         source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))
         edit = DocumentEdit(
             self.store, self.project, self.redactor, self.dialect, document, source, repairs, before
@@ -311,21 +287,15 @@ class Sync(Follower):
             self.say(f"leftoff: {path}: {line}")
         return took
 
-    def _document(
-        self, path: str, data: bytes, file: SyncedFile | DisplacedFile, repairs: Repairs
-    ) -> dict[str, Any]:
+    def _whole(self, path: str, document: dict[str, Any], file: SyncedFile) -> dict[str, Any]:
         """Return the document of a file; if it is a part, with the other parts as they are known."""
-        document = read_packed(data, path, repairs)
         if file.part is None:
             return document
         whole: dict[str, Any] = {}
         for other, about in self.base.files.items():
             known = self.base.base(other) if other != path and about.run == file.run and about.part else None
             if known is not None and about.part is not None:
-                try:
-                    whole[about.part] = read_packed(known, other, Repairs())
-                except LeftoffError:
-                    pass
+                whole[about.part] = known
         return {**whole, file.part: document}
 
     # -- new files
@@ -402,9 +372,7 @@ class Sync(Follower):
         others = self._others(path, run_id)
         if len(others) != 1 or self.files.stat(others[0]) is not None:
             return None
-        file, base = self.base.files[others[0]], self.base.base(others[0])
-        self.base.forget(others[0])
-        self.base.remember(path, base or b"", file.run, file.part).hash = file.hash
+        self.base.follow(others[0], path)
         took = self._look_at(path)
         if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
             ending, terms = Ending("abandoned", self.project), Terms(self.clock())
@@ -436,7 +404,6 @@ class Sync(Follower):
             self._drop_removed()
             if not again:
                 break
-        self.base.tidy(self.clock())
 
     def _changed(self, view: View) -> list[RunRow]:
         """Return the runs with a commit, or a heartbeat, that is not in the files yet; latest first."""
@@ -461,7 +428,7 @@ class Sync(Follower):
         return out
 
     def _write_run(self, row: RunRow) -> bool:
-        """Write the files of a run. Return whether an edit that was displaced by it was merged."""
+        """Write the files of a run. Return whether an edit that came meanwhile was merged."""
         self._run, state, again = row.run_id, None, False
         if self.dialect.includes(row):
             self.dialect.before(self, row)
@@ -522,7 +489,8 @@ class Sync(Follower):
                 self.base.seen[path] = self.base.stat(path)
 
     def put(self, path: str, document: dict[str, Any], row: RunRow, part: str | None = None) -> bool:
-        """Write a document, unless the file says the same. Return whether a displaced edit was merged."""
+        """Write a document, unless the file says the same. Return whether an edit was merged that came since the last
+        look: then the run has to be written again."""
         there, file = self.base.read(path), self.base.files.get(path)
         if there is not None and self._says(there, path, document):
             self.base.remember(path, there, row.run_id, part)
@@ -530,9 +498,15 @@ class Sync(Follower):
         edited = file is not None and file.edited and not self._writes
         if edited and there is not None and self._says(there, path, document, self.dialect.stamps):
             return False
-        data = pack(self.dialect.dump(document).encode(), path)
-        entry = self._try(path, lambda: self.base.put(path, data, row.run_id, part, self.clock()))
-        return entry is not None and self._look_at_displaced(entry)
+        data, took = pack(self.dialect.dump(document).encode(), path), False
+        known = file or SyncedFile(row.run_id, part, "")
+        replaced = self._try(path, lambda: (self.base.replace(path, data),))
+        if replaced is None:
+            return False
+        if replaced[0] is not None and digest(replaced[0]) != known.hash:
+            took = bool(self._merge(path, replaced[0], known))
+        self.base.remember(path, data, row.run_id, part).stat = self.base.stat(path)
+        return took
 
     @staticmethod
     def _says(data: bytes | None, path: str, document: dict[str, Any], but: tuple[str, ...] = ()) -> bool:
