@@ -81,7 +81,7 @@ def test_one_problem_and_its_hint(project: Path) -> None:
     result = call("run", "flows/a.yaml", "--check", cwd=project)
     first, second = result.err.splitlines()
     assert "leftoff: flows/a.yaml:2:30: timeout: `5 minutes` is not a duration" == first
-    assert "Did you mean `5m`?" == second
+    assert second.startswith("A duration is like 500ms, 2s, 30m")
 
 
 def test_a_wrong_file_as_json(project: Path) -> None:

@@ -242,7 +242,6 @@ def setting_of(project: Project, execution: Execution, secrets: dict[str, str], 
     return Setting(
         project.store,
         project.folder,
-        project.store_folder,
         settings.redaction,
         redactor,
         project.clock,

@@ -191,7 +191,7 @@ def item_value(driver: Driver, step: Step, unit: str) -> Any:
 def _launch(driver: Driver, step: Step, unit: str, item: Any, *, expands: bool = False) -> None:
     """Start a shim for an attempt. It gets the word to go when the attempt is recorded."""
     token = secrets.token_hex(8)
-    folder = AttemptFolder.of(driver.setting.folder, driver.run_id, token)
+    folder = AttemptFolder.of(driver.store.folder, driver.run_id, token)
     folder.make()
     live = LiveAttempt(unit, step, item, token, folder, expands=expands)
     values = driver.state.values(step, item)
@@ -221,5 +221,5 @@ def ready(driver: Driver, token: str, process: Process) -> None:
     live.process = process
     driver.start_batch(live.leaf)
     phase = driver.enter_phase(live.leaf)
-    log = os.path.relpath(live.folder.path, driver.setting.folder)
+    log = os.path.relpath(live.folder.path, driver.store.folder)
     driver.add(AttemptBegins(live, log, phase, durable=not live.step.idempotent))

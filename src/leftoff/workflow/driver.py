@@ -75,14 +75,12 @@ _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", sig
 class Setting(NamedTuple):
     """Where and for whom a run is driven.
 
-    ``folder``: of the store, with the attempts' folders. ``redaction``: for the processes of steps. ``seen``: the
-    `context` records of the run's issue as of now. ``tree``: the tracked files, for a checkpoint. ``reuse``: take steps
-    from earlier runs.
+    ``redaction``: for the processes of steps. ``seen``: the `context` records of the run's issue as of now. ``tree``:
+    the tracked files, for a checkpoint. ``reuse``: take steps from earlier runs.
     """
 
     store: Store
     project: str
-    folder: str
     redaction: Redaction
     redactor: Redactor
     clock: Clock

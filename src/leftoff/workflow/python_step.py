@@ -2,7 +2,7 @@
 
 The function is called with the arguments in LEFTOFF_ARGS (a JSON object, or ``@FILE`` with one in it). Its return value
 is written to the file that LEFTOFF_RESULT names, as the nearest JSON, so that templates and other steps can read it. An
-exception is shown as Python shows it. A wrong call is one line.
+exception is shown as Python shows it, from the function's own frames on. A wrong call is one line.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, NoReturn
 
 from leftoff.errors import LeftoffError
@@ -23,6 +24,7 @@ _MOST = 100_000  # characters of a result that cannot be kept
 def main() -> None:
     target = sys.argv[1] if len(sys.argv) == 2 else ""
     sys.argv = [target]
+    sys.excepthook = _show
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     for place in (os.getcwd(), os.environ.get("LEFTOFF_PROJECT")):  # for the user's own modules
@@ -124,6 +126,14 @@ def _as_json(value: Any) -> Any:
         if callable(getattr(type(value), method, None)):
             return _as_json(getattr(value, method)())
     return str(value) if isinstance(value, os.PathLike) else value
+
+
+def _show(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    """Print a traceback without the frames of this module and of those that started it."""
+    ours = (__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
+    while at is not None and at.tb_frame.f_code.co_filename in ours:
+        at = at.tb_next
+    sys.__excepthook__(kind, error.with_traceback(at), at)
 
 
 def _refuse(code: int, why: str) -> NoReturn:

@@ -154,7 +154,7 @@ class TakeUp:
 
     def _end_strays(self) -> None:
         """End processes that nothing waits for any more, before their steps may run again."""
-        folder = self.setting.folder
+        folder = self.setting.store.folder
         alive = [a.process for a in self._strays if a.process is not None and lives(a, folder)]
         opened = [*self._strays, *(orphan.attempt for orphan in self.orphans)]
         alive += [process for a in opened for process in groups.live_checkers(folder_of(a, folder))]
