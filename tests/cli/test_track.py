@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,11 @@ def test_all_or_none(words: tuple[str | bytes, ...], code: int, tmp_path: Path) 
 
 def test_what_became_of_it(tmp_path: Path) -> None:
     """Made since the run began, changed since it was tracked, or gone; of what was there before nothing is said."""
-    (tmp_path / "old").write_text("1")
-    (tmp_path / "goes").write_text("1")
+    for name in ("old", "goes"):
+        (tmp_path / name).write_text("1")
+        os.utime(
+            tmp_path / name, (1, 1)
+        )  # a file of the millisecond in which the run began counts as created
     started(tmp_path)
     (tmp_path / "new").write_text("1")
     succeed("track", "old", "new", "goes", cwd=tmp_path)
