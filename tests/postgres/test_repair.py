@@ -16,7 +16,7 @@ from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch
 from leftoff.store import repair
 from leftoff.store.integrity import inspect
 from leftoff.store.server_location import Place
-from leftoff.store.store_copy import Tables, copy_store
+from leftoff.store.store_copy import copy_store, table_rows
 from tests.cli.command import call
 from tests.damage import store as samples
 from tests.damage.store import everything
@@ -208,7 +208,11 @@ def test_a_commit_after_the_look(place: str, server: Server, monkeypatch: pytest
 def test_a_run_that_is_driven_is_left_alone(place: str, server: Server) -> None:
     """Whoever drives it would go on from what is not so any more. Others may be driven."""
     with leftoff.open(place) as store:
-        (row,) = [row for row in store._store.read(lambda view: Tables(view).runs()) if row[1] == "run-0"]
+        (row,) = [
+            row
+            for row in store._store.read(lambda view: table_rows(view, "run", None, 10_000))
+            if row[1] == "run-0"
+        ]
         tamper(server, place, f"UPDATE lease SET kind = 'session', session = 's' WHERE run = {row[0]}")
         tamper(server, place, TAMPERING["a record gone"][0])
         with pytest.raises(LeaseHeld):
@@ -218,7 +222,7 @@ def test_a_run_that_is_driven_is_left_alone(place: str, server: Server) -> None:
 def test_no_run_is_repaired_if_one_of_them_is_driven(place: str, server: Server) -> None:
     """A repair that is refused changes nothing, also of the runs that it would have come to first."""
     with leftoff.open(place) as store:
-        runs = [row[0] for row in store._store.read(lambda view: Tables(view).runs())]
+        runs = [row[0] for row in store._store.read(lambda view: table_rows(view, "run", None, 10_000))]
         tamper(server, place, f"UPDATE lease SET kind = 'session', session = 's' WHERE run = {max(runs)}")
         tamper(server, place, "DELETE FROM record WHERE collection = 'step'")
         damaged = asked(server, place, "SELECT * FROM version ORDER BY run, seq")

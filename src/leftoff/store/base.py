@@ -35,7 +35,6 @@ from leftoff.model.versions import NO_COUNTS
 from leftoff.store.rows import (
     ACTIVE,
     ARCHIVED,
-    COPYING,
     FACT,
     FREE,
     PARTIAL,
@@ -47,7 +46,6 @@ from leftoff.store.rows import (
     Record,
     RunRow,
     Trashed,
-    half_copied,
     identity,
     misplaced,
     missing_bytes,
@@ -519,8 +517,6 @@ class Tx(View):
 
     #: see ``Store.follower``
     follower: Follower | None = None
-    #: tables that only this kind of store has
-    own_tables: tuple[str, ...] = ()
 
     def note(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Run a statement whose answer is not needed. It may be sent later, with the next question."""
@@ -540,8 +536,6 @@ class Tx(View):
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         """Add a run without versions; return its number, which no other run ever gets. The id must be free."""
-        if self.fact(COPYING) is not None:
-            raise half_copied()
         values = (run_id, bytes(32), NO_COUNTS, at, workflow, branch, status, int(hidden))
         return int(self.one(self.q.add_run, values)[0])
 

@@ -199,7 +199,6 @@ class PostgresTx(PostgresView, Tx):
     """A write transaction on this connection."""
 
     begin, own_number = _BEGIN_WRITE, "pg_current_xact_id()::text"
-    own_tables = ("upload",)
 
     def __init__(self, store: PostgresStore, link: Link) -> None:
         super().__init__(store, link)

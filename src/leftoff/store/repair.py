@@ -32,7 +32,7 @@ from leftoff.store.base import ALL, INLINE
 from leftoff.store.integrity import Report, check_age, check_structure, inspect
 from leftoff.store.rows import ARCHIVED, PARTIAL, TRASHED, Lease, is_name, is_of_attempt
 from leftoff.store.sqlite_connection import apsw
-from leftoff.store.store_copy import RUN, TABLES, Tables, WritableTables
+from leftoff.store.store_copy import RUN, TABLES, add_rows, table_rows
 from leftoff.store.write_queue import Presence, Turn
 
 if TYPE_CHECKING:
@@ -717,7 +717,7 @@ class _ServerRepair:
             tx.note(tx.q.know_blob, (hash,))  # reading it says whether it is whole
         for table in ("value", "record", "past", "version", "alias"):
             names = TABLES[table][0]
-            WritableTables(tx).add(table, [tuple(row.get(name) for name in names) for row in rebuilt[table]])
+            add_rows(tx, table, [tuple(row.get(name) for name in names) for row in rebuilt[table]])
         (run,) = rebuilt["run"]
         listed = [name for name in RUN.split() if name not in ("run", "created_at")]
         marks = ", ".join(f"{name} = ${i + 2}" for i, name in enumerate(listed))
@@ -726,7 +726,7 @@ class _ServerRepair:
 
 def _named_rows(tx: Any, table: str, run: int) -> Iterator[Row]:
     """Yield the rows of a run in a table by the names of their columns, with their stored bytes."""
-    for row in Tables(tx).rows(table, None, ALL, run):
+    for row in table_rows(tx, table, None, ALL, run):
         yield dict(zip(TABLES[table][0], row, strict=True))
 
 

@@ -6,7 +6,7 @@ import os
 from _operator import itemgetter
 from time import monotonic
 
-from leftoff.errors import Conflict, Corrupt
+from leftoff.errors import Corrupt
 from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.codec import decode
@@ -25,20 +25,11 @@ ACTIVE, PARTIAL, TRASHED, ARCHIVED = 0, 1, 2, 3
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
 _NO_NAMES = frozenset(("", ".", ".."))  # of a file or a folder, which runs and attempts have
-COPYING = "copying"  # noted in a store into which another one is being copied: by which copy
 
 
 def identity(process: Process | None) -> tuple[str | None, int | None, str | None]:
     """A process as columns."""
     return (process.scope, process.pid, process.started) if process else (None, None, None)
-
-
-def half_copied() -> Conflict:
-    """Why no run begins here: it would get the number of one that is not seen yet."""
-    return Conflict(
-        "Another store is being copied into this one, and that has not ended.",
-        hint="`leftoff store copy`, called again, goes on with it; then it can be used.",
-    )
 
 
 def parent_in_card(run_id: str) -> str:

@@ -1,9 +1,8 @@
 """Copy rows and blobs from one store to another of any kind: those of one run (`RowCopy`) or all (`copy_store`).
 
-A copy of a whole store keeps ids, numbers and history. It adds the rows of `run` last, in one transaction, so no run is
-visible in the target before that, and none can be started there. The target notes which copy is made into it; the next
-one removes what an interrupted copy left. While the runs become visible, no process can commit to the source. At the
-end the target is checked as fsck checks it.
+A copy of a whole store keeps ids, numbers and history. Its files are copied first. Then its rows are copied in one
+transaction of the target, while no process can commit to the source. At the end the target is checked as fsck checks
+it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from leftoff.model.codec import sha256
 from leftoff.store.base import ALL, INLINE, Tx
 from leftoff.store.rows import (
     ATTEMPTS,
-    COPYING,
-    FACT,
     MOST_OUTPUT,
     PYTHON_LOGS,
     BlobRow,
@@ -36,15 +33,12 @@ from leftoff.store.rows import (
 Row = tuple[Any, ...]
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from leftoff.store.base import Store, View
 
 # Called with the table, the rows copied so far and their total.
 Tell = Callable[[str, int, int], None]
 
-ROWS, BATCH_BYTES = 200, 1 << 20  # read at a time, and written in one transaction
-TRIES = 3  # how often a copy starts again because its source has changed
+ROWS, BATCH_BYTES = 200, 1 << 20  # read at a time
 ASKED_S = 10.0  # a server ends a snapshot that is idle for a minute: query it this often during long writes
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how much of it is read at a time
 
@@ -71,115 +65,57 @@ TABLES = {
     "attempt": (tuple(ATTEMPT.split()), 1),
     "lease": (("run", "epoch", "since", "beat"), 1),
     "meta": (("name", "value"), 1),
+    "run": (tuple(RUN.split()), 1),
 }
 #: the tables that are copied by themselves; values and blobs come with the records that refer to them
-COPIED = ("record", "past", "version", "token", "alias", "attempt", "lease", "meta")
+COPIED = ("record", "past", "version", "token", "alias", "attempt", "lease", "meta", "run")
 #: how many rows there are in all of them
 COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in COPIED)}"
 #: names in `meta` that describe the store itself
 OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema")
-#: names in `meta` that are not copied
-OURS = (*OWN_FACTS, FACT + COPYING)
+_REFERRED = (
+    "SELECT blob FROM record WHERE blob IS NOT NULL UNION SELECT blob FROM past WHERE blob IS NOT NULL"
+)
 
 
-def _selected(table: str) -> list[str]:
-    """Return what to select for the columns of a table: a record's bytes also if they are in `value`."""
-    columns = list(TABLES[table][0])
-    if table in ("record", "past"):
+def table_rows(view: View, table: str, after: Row | None, limit: int, run: int | None = None) -> list[Row]:
+    """Return the next rows of a table after a key, in the order of the keys. ``run``: only rows of this run."""
+    columns, width = TABLES[table]
+    values: list[Any] = []
+    conditions = ["run > 0"] if table == "run" else []
+    if run is not None:
+        conditions.append("run = $1")
+        values.append(run)
+    if after is not None:
+        # If all rows are of one run, compare only the rest of the key: else SQLite does not use the index for it.
+        first = 1 if run is not None and columns[0] == "run" else 0
+        marks = ", ".join(f"${len(values) + i + 1}" for i in range(width - first))
+        conditions.append(f"({', '.join(columns[first:width])}) > ({marks})")
+        values += after[first:]
+    selected = list(columns)
+    if table in ("record", "past"):  # a record's bytes are in its row or in `value`
         value = f"(SELECT v.data FROM value v WHERE v.hash = {table}.hash)"
-        columns[columns.index("data")] = f"coalesce(data, {value})"
-    return columns
+        selected[columns.index("data")] = f"coalesce(data, {value})"
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    order = ", ".join(columns[:width])
+    sql = f"SELECT {', '.join(selected)} FROM {table} {where}ORDER BY {order} LIMIT ${len(values) + 1}"
+    if table != "meta":
+        return view.shared(sql, (*values, limit))
+    rows = view.shared(sql, (*values, ALL))  # never many, and some describe this store
+    return [row for row in rows if row[0] not in OWN_FACTS][:limit]
 
 
-def _split_values(table: str, rows: list[Row]) -> tuple[list[Row], dict[bytes, bytes]]:
-    """Return the rows without the bytes that belong in `value`, and those bytes by their hash."""
-    values: dict[bytes, bytes] = {}
-    if table not in ("record", "past"):
-        return rows, values
+def add_rows(tx: Tx, table: str, rows: Iterable[Row]) -> None:
+    """Add rows of another store's table. Their blobs must be known here."""
     columns = TABLES[table][0]
-    hash, data = columns.index("hash"), columns.index("data")
-    out = []
+    marks = ", ".join(f"${i + 1}" for i in range(len(columns)))
+    sql = tx.in_words(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING")
+    data = columns.index("data") if table in ("record", "past") else None
     for row in rows:
-        if row[data] is not None and len(row[data]) > INLINE:
-            values[row[hash]] = row[data]
+        if data is not None and row[data] is not None and len(row[data]) > INLINE:
+            tx.note(tx.q.put_value, (row[columns.index("hash")], row[data]))
             row = (*row[:data], None, *row[data + 1 :])
-        out.append(row)
-    return out, values
-
-
-class Tables:
-    """The tables inside a transaction, row by row."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-
-    def rows(self, table: str, after: Row | None, limit: int, run: int | None = None) -> list[Row]:
-        """Return the next rows of a table after a key, in the order of the keys. ``run``: only rows of this run."""
-        columns, width = TABLES[table]
-        values: list[Any] = []
-        conditions = []
-        if run is not None:
-            conditions.append("run = $1")
-            values.append(run)
-        if after is not None:
-            # If all rows are of one run, compare only the rest of the key: else SQLite does not use the index for it.
-            first = 1 if run is not None and columns[0] == "run" else 0
-            marks = ", ".join(f"${len(values) + i + 1}" for i in range(width - first))
-            conditions.append(f"({', '.join(columns[first:width])}) > ({marks})")
-            values += after[first:]
-        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
-        order = ", ".join(columns[:width])
-        sql = f"SELECT {', '.join(_selected(table))} FROM {table} {where}ORDER BY {order} LIMIT ${len(values) + 1}"
-        if table != "meta":
-            return self._view.shared(sql, (*values, limit))
-        rows = self._view.shared(sql, (*values, ALL))  # never many, and some describe this store
-        return [row for row in rows if row[0] not in OURS][:limit]
-
-    def runs(self) -> list[Row]:
-        """Return the rows of all runs, also hidden ones."""
-        return self._view.shared(f"SELECT {', '.join(RUN.split())} FROM run WHERE run > 0 ORDER BY run")
-
-    def size(self) -> int:
-        """Return the number of rows to copy, or a few more."""
-        return int(self._view.shared(COUNT)[0][0])
-
-
-class WritableTables(Tables):
-    """What a write transaction can do with them."""
-
-    def __init__(self, tx: Tx) -> None:
-        super().__init__(tx)
-        self._tx = tx
-
-    def runs(self) -> list[Row]:
-        """Return the rows of all runs; none is added until this transaction ends."""
-        self._tx.hold_all_runs()
-        return super().runs()
-
-    def add(self, table: str, rows: list[Row]) -> None:
-        """Add rows of another store's table. Their blobs must be known here."""
-        rows, data = _split_values(table, rows)
-        for value in data.items():
-            self._tx.note(self._tx.q.put_value, value)
-        self._insert(table, TABLES[table][0], rows)
-
-    def _insert(self, table: str, columns: Sequence[str], rows: list[Row]) -> None:
-        marks = ", ".join(f"${i + 1}" for i in range(len(columns)))
-        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
-        for row in rows:
-            self._tx.note(self._tx.in_words(sql), row)
-
-    def add_runs(self, rows: list[Row]) -> None:
-        """Add the runs of another store to one that has none, with their numbers and that of the newest commit."""
-        self._insert("run", RUN.split(), rows)
-        self._tx.catch_up()
-
-    def clear(self) -> None:
-        """Delete all rows that were added. What the store says of itself stays."""
-        for table in (*COPIED[:-1], "value", "piece", *self._tx.own_tables, "blob"):
-            self._tx.note(f"DELETE FROM {table}")
-        names = ", ".join(f"'{name}'" for name in OWN_FACTS)
-        self._tx.note(f"DELETE FROM meta WHERE name NOT IN ({names})")
+        tx.note(sql, row)
 
 
 # -- copying
@@ -194,7 +130,7 @@ class RowBatch(NamedTuple):
     def add(self, tx: Tx, table: str) -> None:
         for blob in self.blobs:
             tx.put_blob(blob)
-        WritableTables(tx).add(table, self.rows)
+        add_rows(tx, table, self.rows)
 
 
 class RowCopy:
@@ -213,7 +149,7 @@ class RowCopy:
     def batches(self, table: str) -> Iterator[RowBatch]:
         """Yield the rows of a table, in the order of their keys."""
         width, after = TABLES[table][1], None
-        while rows := Tables(self.view).rows(table, after, ROWS, self.run):
+        while rows := table_rows(self.view, table, after, ROWS, self.run):
             after = rows[-1][:width]
             some: list[Row] = []
             blobs: list[BlobRow] = []
@@ -237,10 +173,10 @@ class RowCopy:
         if sha256(data).digest() != columns["hash"]:
             raise wrong_bytes(run, collection, key)
         if columns["blob"] is not None:
-            blobs.append(self._save_blob(columns["blob"]))
+            blobs.append(self.save_blob(columns["blob"]))
         return len(data)
 
-    def _save_blob(self, hash: bytes) -> BlobRow:
+    def save_blob(self, hash: bytes) -> BlobRow:
         if hash not in self.blobs:
             known = self.view.blob(hash)
             if known is None:
@@ -257,7 +193,7 @@ def keep_alive(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
     asked = -ASKED_S
     for chunk in chunks:
         if time.monotonic() - asked >= ASKED_S:
-            view.fact(COPYING)
+            view.newest()
             asked = time.monotonic()
         yield chunk
 
@@ -268,175 +204,125 @@ def keep_alive(view: View, chunks: Iterable[bytes]) -> Iterator[bytes]:
 def copy_store(
     source: Store, target: Store, tell: Tell | None = None, *, others_write: bool = False
 ) -> dict[str, Any]:
-    """Copy everything into ``target``, which is empty or holds an interrupted copy.
+    """Copy everything into ``target``, which has no runs. Return what was ``copied`` and ``checked``, as counts.
 
-    Commits that others make to the source meanwhile are copied, too. ``others_write``: copy one snapshot instead, for a
-    backup. Return what was ``copied`` and ``checked``, as counts.
+    No process can commit to the source while its rows are copied, so the copy has everything. ``others_write``: copy
+    one snapshot instead, for a backup. A process that may not write to the source also copies a snapshot.
     """
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
-    if not others_write:
-        refuse_driven_runs(source, source.clock.now())
-    ours = os.urandom(8).hex()
-    for _ in range(TRIES):
-        state, runs, counts = source.read(lambda view: _copy_tables(source, view, target, ours, tell))
-        if _reveal(target, ours, runs) if others_write else _reveal_held(source, target, ours, runs, state):
-            break
+    copy = _StoreCopy(source, target, tell, driven=others_write)
+    if target.exists():
+        target.read(copy.refuse_target)
+    source.read(copy.refuse_driven)
+    _copy_python_logs(source, target)
+    if others_write or not source.writable():
+        source.read(copy.everything)
     else:
-        _give_up(target, ours)
-        raise Conflict(
-            f"{source.name} went on while it was copied.",
-            hint="Somebody works in it right now. Nothing was kept of the copy; try again when they have finished.",
-        )
+        source.read(copy.files)  # most of the time goes into these, and writers need not wait for them
+        source.write(copy.everything)
     found = target.check()
     if found["problems"]:
         problem = found["problems"][0]
         raise Corrupt(f"The copy in {target.name} is not sound: {problem['message']}", where=problem["where"])
-    return {"copied": {"run": len(runs), **counts}, "checked": dict(found["checked"])}
+    return {"copied": copy.counts, "checked": dict(found["checked"])}
 
 
-def refuse_driven_runs(source: Store, now: int) -> None:
-    """Raise ``Conflict`` if a process drives a run: its next commits would be in the old store only."""
-    source.read(lambda view: _refuse_driven(view, now))
+class _StoreCopy:
+    """One copy of a store. ``driven``: also if a process drives a run."""
 
+    def __init__(self, source: Store, target: Store, tell: Tell | None, *, driven: bool) -> None:
+        self._source = source
+        self._target = target
+        self._tell = tell
+        self._driven = driven
+        self._blobs: dict[bytes, BlobRow] = {}
+        self._logs: dict[
+            str, tuple[str, BlobRow | None]
+        ] = {}  # by attempt: the file, and the blob of a long one
+        self.counts: dict[str, int] = {}
 
-def _refuse_driven(view: View, now: int) -> None:
-    for run_id, lease in view.leases():
-        if lease.is_at_work(now):
-            raise Conflict(
-                f"Run {run_id} is driven by {lease.who or lease.process or lease.session}.",
-                hint="Nothing was copied. Let it end, or stop it; then copy again.",
-            )
-
-
-def _state(view: View, runs: list[Row]) -> str:
-    """Return a hash that every commit to the source changes."""
-    return sha256(f"{dict(view.notes('store_id'))['store_id']} {runs!r}".encode()).hexdigest()
-
-
-def _copy_tables(
-    source: Store, view: View, target: Store, ours: str, tell: Tell | None
-) -> tuple[str, list[Row], dict[str, int]]:
-    """Copy all but the rows of `run`. Return the source's state, those rows, and the number of rows by table."""
-    runs, total = Tables(view).runs(), Tables(view).size()
-    _begin(target, ours)
-    rows, counts = RowCopy(source, view, target), dict[str, int]()
-    for table in COPIED:
-        for batch in rows.batches(table):
-            _load(target, ours, table, batch)
-            counts[table] = counts.get(table, 0) + len(batch.rows)
-            if tell is not None:
-                tell(table, sum(counts.values()), total)
-    _copy_logs(source, view, target)
-    _copy_python_logs(source, view, target)
-    return _state(view, runs), runs, counts
-
-
-def _begin(target: Store, ours: str) -> None:
-    """Claim the target, and remove what an interrupted copy left."""
-
-    def work(tx: Tx) -> None:
-        if WritableTables(tx).runs():
+    def refuse_target(self, view: View) -> None:
+        """Raise ``Invalid`` if the target has runs."""
+        if table_rows(view, "run", None, 1):
             raise Invalid(
-                f"{target.name} has runs already; a copy goes into a store that is empty.",
+                f"{self._target.name} has runs already; a copy goes into a store that is empty.",
                 hint="Choose another place (`?project=NAME` makes one on the same server).",
             )
-        if tx.fact(COPYING) is not None:
-            WritableTables(tx).clear()
-        tx.put_fact(COPYING, ours)
 
-    target.write(work)
+    def refuse_driven(self, view: View) -> None:
+        """Raise ``Conflict`` if a process drives a run: its next commits would be in the old store only."""
+        for run_id, lease in view.leases() if not self._driven else ():
+            if lease.is_at_work(self._source.clock.now()):
+                raise Conflict(
+                    f"Run {run_id} is driven by {lease.who or lease.process or lease.session}.",
+                    hint="Nothing was copied. Let it end, or stop it; then copy again.",
+                )
 
+    def files(self, view: View) -> None:
+        """Copy the blobs and logs that are not copied yet. Nothing in the target refers to them."""
+        rows = RowCopy(self._source, view, self._target)
+        rows.blobs = self._blobs
+        for (hash,) in view.shared(_REFERRED):
+            rows.save_blob(hash)
+        for batch in RowCopy(self._source, view, self._target).batches("attempt"):
+            for row in batch.rows:
+                self._save_log(view, row[0], row[7])
 
-def _load(target: Store, ours: str, table: str, batch: RowBatch) -> None:
-    def work(tx: Tx) -> None:
-        _need_ours(tx, target, ours)
-        batch.add(tx, table)
+    def everything(self, view: View) -> None:
+        """Copy what is still missing. A server may call this again if it did not confirm the end of the transaction."""
+        if self.counts:
+            return
+        if isinstance(view, Tx):
+            view.hold_all_runs()
+        self.refuse_driven(view)
+        self.files(view)
+        self.counts = self._target.write(lambda tx: self._fill(view, tx))
 
-    target.write(work)
+    def _fill(self, view: View, tx: Tx) -> dict[str, int]:
+        tx.hold_all_runs()
+        self.refuse_target(tx)
+        rows, counts = RowCopy(self._source, view, self._target), dict[str, int]()
+        rows.blobs, total = self._blobs, view.shared(COUNT)[0][0]
+        for table in COPIED:
+            for batch in rows.batches(table):
+                batch.add(tx, table)
+                tx.newest()  # so that a server is sent what it was not sent yet
+                counts[table] = counts.get(table, 0) + len(batch.rows)
+                if self._tell is not None:
+                    self._tell(table, sum(counts.values()), int(total))
+        self._add_logs(view, tx)
+        tx.catch_up()
+        return {"run": counts.pop("run", 0), **counts}
 
+    # -- logs: a store on a server has what attempts printed in rows, a folder store in files
 
-def _reveal_held(source: Store, target: Store, ours: str, runs: list[Row], state: str) -> bool:
-    """Make the runs visible while no process can commit to the source; return False if the source has changed.
+    def _save_log(self, view: View, token: str, folder: str | None) -> None:
+        if not folder or token in self._logs:
+            return
+        if not is_of_attempt(folder):
+            raise misplaced(f"attempt {token}")
+        here, there = (os.path.join(store.folder, folder, LOG) for store in (self._source, self._target))
+        last, whole = view.kept_log(token)
+        size = MOST_OUTPUT + 1 if whole is not None else len(last or b"")
+        content: Iterable[bytes] = self._source.load_blob(whole) if whole is not None else [last or b""]
+        if os.path.isfile(here):
+            size, content = os.path.getsize(here), _pieces(here)
+        blob = None
+        if self._target.shared and size > MOST_OUTPUT:
+            blob = self._target.save_blob(keep_alive(view, content))
+        elif size and not self._target.shared:
+            write_private(there, keep_alive(view, content), durable=False)
+        self._logs[token] = here, blob
 
-    If this process may not write to the source (a read-only disk, a standby, a read-only role), it only reads it.
-    """
-    revealed = False
-
-    def work(view: View) -> bool:
-        nonlocal revealed
-        # The source may call this again if the server did not confirm the end of the transaction.
-        if not revealed:
-            try:
-                _refuse_driven(view, source.clock.now())
-            except Conflict:
-                _give_up(target, ours)
-                raise
-            tables = WritableTables(view) if isinstance(view, Tx) else Tables(view)
-            revealed = _state(view, tables.runs()) == state and _reveal(target, ours, runs)
-        return revealed
-
-    return source.write(work) if source.writable() else source.read(work)
-
-
-def _reveal(target: Store, ours: str, runs: list[Row]) -> bool:
-    def work(tx: Tx) -> bool:
-        _need_ours(tx, target, ours)
-        WritableTables(tx).add_runs(runs)
-        tx.put_fact(COPYING, None)
-        return True
-
-    return target.write(work)
-
-
-def _give_up(target: Store, ours: str) -> None:
-    """Delete what this copy has added, unless another copy has taken over."""
-
-    def work(tx: Tx) -> None:
-        _need_ours(tx, target, ours)
-        WritableTables(tx).clear()
-
-    target.write(work)
-
-
-def _need_ours(tx: Tx, target: Store, ours: str) -> None:
-    """Raise ``Conflict`` if another copy into the target has begun or ended since."""
-    if tx.fact(COPYING) != ours or WritableTables(tx).runs():
-        raise Conflict(
-            f"Meanwhile, another copy was made into {target.name}.",
-            hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",
-        )
-
-
-# -- logs
-
-
-def _copy_logs(source: Store, view: View, target: Store) -> None:
-    """Copy what attempts printed: a store on a server has it in rows, a folder store in files."""
-    for batch in RowCopy(source, view, target).batches("attempt"):
-        for row in batch.rows:
-            token, folder = row[0], row[7]
-            if folder and not is_of_attempt(folder):
-                raise misplaced(f"attempt {token}")
-            if folder:
-                _copy_log(source, view, target, token, folder)
+    def _add_logs(self, view: View, tx: Tx) -> None:
+        for token, (path, whole) in self._logs.items() if self._target.shared else ():
+            last = end_of(path) if os.path.isfile(path) else view.kept_log(token)[0]
+            if last:
+                tx.keep_log(token, last, whole)
 
 
-def _copy_log(source: Store, view: View, target: Store, token: str, folder: str) -> None:
-    here, there = (os.path.join(store.folder, folder, LOG) for store in (source, target))
-    last, whole = view.kept_log(token)
-    is_long = whole is not None
-    content: Iterable[bytes] = source.load_blob(whole) if whole is not None else [last or b""]
-    if os.path.isfile(here):
-        last, is_long, content = end_of(here), os.path.getsize(here) > MOST_OUTPUT, _pieces(here)
-    if target.shared and last:
-        blob = target.save_blob(keep_alive(view, content)) if is_long else None
-        target.write(lambda tx: tx.keep_log(token, last, blob))
-    elif last:
-        write_private(there, keep_alive(view, content), durable=False)
-
-
-def _copy_python_logs(source: Store, view: View, target: Store) -> None:
+def _copy_python_logs(source: Store, target: Store) -> None:
     """Copy what Python code logged on this machine: files next to either store, which no row mentions."""
     above = os.path.join(source.folder, ATTEMPTS)
     for run in os.listdir(above) if os.path.isdir(above) else ():
@@ -445,7 +331,7 @@ def _copy_python_logs(source: Store, view: View, target: Store) -> None:
                 try:
                     if os.path.isfile(path):
                         there = os.path.join(target.folder, os.path.relpath(path, source.folder))
-                        write_private(there, keep_alive(view, _pieces(path)), durable=False)
+                        write_private(there, _pieces(path), durable=False)
                 except FileNotFoundError:  # the run was removed meanwhile
                     pass
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.model.codec import sha256, term
 from leftoff.store.base import INLINE, VALUE_MAX, Store, Tx, View
-from leftoff.store.store_copy import TABLES, Tables
+from leftoff.store.store_copy import TABLES, table_rows
 from tests.contract.rules.base import Rules
 from tests.contract.scribe import Scribe, facts, stored
 
@@ -262,7 +262,7 @@ class RecordRules(Rules):
             columns, width = TABLES[table]
             found: list[dict[str, Any]] = []
             after = None
-            while some := Tables(view).rows(table, after, 7, scribe.run):
+            while some := table_rows(view, table, after, 7, scribe.run):
                 after = some[-1][:width]
                 found += [dict(zip(columns, row, strict=True)) for row in some]
             return found
