@@ -12,12 +12,11 @@ from pathlib import Path
 
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM, iso
-from leftoff.engine.commit import Terms
+from leftoff.engine.commit import Terms, report
 from leftoff.engine.find import Target
 from leftoff.engine.judge import judge_run
 from leftoff.engine.opening import Opening, start_new_run
 from leftoff.engine.project import Project, open_store
-from leftoff.engine.report_commit import report
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.settings import Capture, load
 from leftoff.engine.tracking import FileTracker, Workspace

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         Unsupported,
         Usage,
     )  # fmt: skip
-    from leftoff.model.versions import Version
+    from leftoff.model.changes import Version
     from leftoff.python.durable import step, workflow
     from leftoff.python.run_api import Run, RunView, Snapshot
     from leftoff.python.run_steps import Step, logger
@@ -68,7 +68,7 @@ _HOME = {
     "leftoff.engine.history": ("Diff",),
     "leftoff.engine.run_states": ("FsckReport",),
     "leftoff.engine.run_info": ("RunInfo",),
-    "leftoff.model.versions": ("Version",),
+    "leftoff.model.changes": ("Version",),
     "leftoff.python.durable": ("step",),
     "leftoff.python.value_kinds": ("register",),
 }

@@ -1,4 +1,4 @@
-"""Which process is this, and does another one still live?
+"""Which process is this, what does it say to its log, and does another one still live?
 
 A process is known by its scope (machine, boot, pid namespace), its pid and its raw start time, so that neither a
 reused pid nor a reboot nor a container is mistaken for it. A process whose scope cannot be seen from here is
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+
+from leftoff.hints import Any
 
 ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
 SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env timeout nice sudo".split())
@@ -282,3 +284,30 @@ def user_name(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except (ImportError, KeyError):
         return str(number)
+
+
+# -- lines of the logger `leftoff`, or on stderr with LEFTOFF_DEBUG=1
+# A program that has `logging` gets them at level DEBUG. One that has not loaded it does not pay for it.
+
+#: what this process is doing, for those who have to wait for it
+doing = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+
+
+def debugging() -> bool:
+    """Return whether the user wants to see tracebacks and every line."""
+    return os.environ.get("LEFTOFF_DEBUG") == "1"
+
+
+_stderr = debugging()  # asked once: a commit is logged, too
+_logger: Any = None
+
+
+def debug(text: str, *about: object) -> None:
+    """Write one line, with ``%``: nothing is formatted unless it is written."""
+    global _logger
+    if _stderr:
+        sys.stderr.write(f"leftoff: [{os.getpid()}] {text % about}\n")
+    if _logger is None and "logging" in sys.modules:
+        _logger = sys.modules["logging"].getLogger("leftoff")
+    if _logger is not None:
+        _logger.debug(text, *about)

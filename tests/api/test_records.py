@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.commit import Terms
+from leftoff.engine.commit import Terms, report
 from leftoff.engine.opening import find
-from leftoff.engine.report_commit import report
 from leftoff.errors import Frozen, Invalid, NotFound, Usage
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import COLLECTIONS

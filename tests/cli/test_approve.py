@@ -10,8 +10,7 @@ import pytest
 
 from leftoff.cli.text import width
 from leftoff.engine.approvals import expire_due, question
-from leftoff.engine.commit import Seal, Terms
-from leftoff.engine.report_commit import report
+from leftoff.engine.commit import Seal, Terms, report
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import as_word

@@ -12,9 +12,8 @@ import pytest
 import leftoff
 from leftoff.agents.mcp_tools import Tools
 from leftoff.engine.caller import Caller
-from leftoff.engine.commit import Terms
+from leftoff.engine.commit import Terms, report
 from leftoff.engine.project import Project
-from leftoff.engine.report_commit import report
 from leftoff.engine.run_reader import definition_of
 from leftoff.errors import LeftoffError, NeedsPerson, Usage
 from leftoff.operations.run_reports import this_run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from leftoff.model.changes import Version, pack_counts
 from leftoff.model.codec import JSON, MASK, checkpoint_id, encode, sha256, term, to_bytes
-from leftoff.model.versions import Version, pack_counts
 from leftoff.store.base import NOT_A_STEP, Store, Tx, View
 from leftoff.store.rows import BlobRow
 

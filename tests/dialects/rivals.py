@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.clock import SYSTEM
-from leftoff.engine.commit import Terms
+from leftoff.engine.commit import Terms, report
 from leftoff.engine.opening import find
 from leftoff.engine.project import open_store
-from leftoff.engine.report_commit import report
 from leftoff.engine.settings import load
 from leftoff.protocols.sync import follow
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 import leftoff
 from leftoff.clock import Clock, iso
 from leftoff.errors import StaleEpoch
-from leftoff.model.frozen import thaw
+from leftoff.model.codec import thaw
 from tests.model import encoding, world
 from tests.model.encoding import Address, Json, State, canon, plain, section
 

@@ -14,7 +14,7 @@ from leftoff.engine.commit import Terms, commit
 from leftoff.engine.opening import open_run
 from leftoff.errors import Conflict, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import ChangeSet
-from leftoff.model.frozen import thaw
+from leftoff.model.codec import thaw
 from tests.model import encoding, values, world
 from tests.model.encoding import Json, canon
 from tests.model.machine import Ground, picks

@@ -10,7 +10,7 @@ import pytest
 
 import leftoff
 from leftoff.errors import StoreUnavailable
-from leftoff.model.versions import Version
+from leftoff.model.changes import Version
 from leftoff.python.run_buffer import UNKNOWN, UnansweredCommit
 from leftoff.store.postgres import PostgresStore
 from leftoff.store.server_connection import Link, Q

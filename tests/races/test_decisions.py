@@ -12,7 +12,7 @@ import pytest
 from leftoff.agents import agent_session as sessions
 from leftoff.agents.mcp_tools import Tools
 from leftoff.engine.caller import Caller
-from leftoff.engine.optimistic_check import Moved
+from leftoff.engine.find import Moved
 from leftoff.engine.sessions import Who
 from leftoff.errors import Conflict, LeaseHeld, LeftoffError
 from leftoff.operations.page_actions import act, dry_run, plan_to_prune, prune_as_seen

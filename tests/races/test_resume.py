@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.caller import Caller
-from leftoff.engine.commit import Terms
+from leftoff.engine.commit import Terms, report
 from leftoff.engine.findings import Finding
-from leftoff.engine.report_commit import report
 from leftoff.engine.resume_answers import CLEAR, GO_ON, Answerer, ResumeRequest
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.model.changes import ChangeSet

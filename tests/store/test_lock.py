@@ -27,8 +27,8 @@ from tests.store.processes import Child, child
 
 PATIENCE = 30.0
 HOLDS = """
-from leftoff import log
-log.doing = "leftoff sleep"
+from leftoff import host
+host.doing = "leftoff sleep"
 store.write(lambda tx: (say("mine"), hear()))
 say("done")
 """

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.errors import Corrupt, Invalid
-from leftoff.model.codec import MAX_DEPTH, decode, encode, holes, payload, text
-from leftoff.model.frozen import freeze
+from leftoff.model.codec import MAX_DEPTH, decode, encode, freeze, holes, payload, text
 
 # Golden examples: these bytes are on people's disks, so they never change.
 GOLDEN: list[tuple[Any, bytes]] = [

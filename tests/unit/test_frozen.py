@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from leftoff.errors import Frozen, Redacted
-from leftoff.model.frozen import MARK, FrozenDict, FrozenList, freeze, freeze_holed, guard, mark, marks, thaw
+from leftoff.model.codec import MARK, FrozenDict, FrozenList, freeze, freeze_holed, guard, mark, marks, thaw
 
 VALUE = {"a": [3, 1, {"b": None}], "c": {"d": "x"}, "e": 1.5}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.history import nearest_seq, went_back_to
-from leftoff.model.versions import Version
+from leftoff.model.changes import Version
 
 
 def test_a_rollback_says_where_it_went() -> None:

@@ -21,7 +21,6 @@ ENVIRONMENT = {
     "leftoff.cli.screen",
     "leftoff.engine.caller",
     "leftoff.host",
-    "leftoff.log",
     "leftoff.workflow.python_step",
     "leftoff.agents.hook_process",  # the variables that Claude Code sets for its hooks
     "leftoff.agents.hook_log",  # which version of the agent calls

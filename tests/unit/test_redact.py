@@ -17,7 +17,7 @@ import pytest
 from leftoff.engine import redactor as redactor_module
 from leftoff.engine.redactor import MASK, Redactor, words
 from leftoff.errors import Invalid
-from leftoff.model.frozen import freeze
+from leftoff.model.codec import freeze
 
 REDACTED = {"redacted": True}
 A20 = "aB3dE5gH7jK9mN1pQ2rS"

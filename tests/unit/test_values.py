@@ -23,8 +23,7 @@ from leftoff.model.changes import (
     item_prefix,
     spread,
 )
-from leftoff.model.codec import DICT, LIST, sha256, store
-from leftoff.model.frozen import MARK, marks
+from leftoff.model.codec import DICT, LIST, MARK, marks, sha256, store
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = TEXT.filter(lambda name: name and "\0" not in name)

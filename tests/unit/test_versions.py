@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leftoff.model.versions import NO_COUNTS, Version, counts_of, pack_counts
+from leftoff.model.changes import NO_COUNTS, Version, counts_of, pack_counts
 from leftoff.model.words import COLLECTIONS, FINISHED, RUN_STATUS, STEP_STATUS, TRIGGERS, UNFINISHED
 
 

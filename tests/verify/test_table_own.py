@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.clock import SYSTEM
-from leftoff.engine.commit import Terms
-from leftoff.engine.report_commit import report
+from leftoff.engine.commit import Terms, report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow

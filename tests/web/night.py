@@ -14,7 +14,7 @@ from leftoff.engine import lease
 from leftoff.engine.caller import Caller
 from leftoff.engine.find import Target
 from leftoff.engine.project import Project
-from leftoff.engine.step_reports import StepReport
+from leftoff.engine.step_lifecycle import StepReport
 from leftoff.host import Process, this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.operations.checkpoints import fork_run

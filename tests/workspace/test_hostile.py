@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.git_head import git_head
+from leftoff.engine.git import git_head
 from leftoff.engine.issue_tracker import set_state
 from leftoff.engine.project_files import check_path, given_path, place
 from leftoff.engine.settings import Settings

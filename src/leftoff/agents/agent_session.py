@@ -11,7 +11,7 @@ import time
 from leftoff.engine import sessions
 from leftoff.engine.caller import Caller
 from leftoff.engine.find import is_spent
-from leftoff.engine.git_head import git_head, main_worktree, upward
+from leftoff.engine.git import git_head, main_worktree, upward
 from leftoff.engine.opening import Opening
 from leftoff.engine.project import (
     Project,
@@ -178,7 +178,7 @@ def _offered(session: AgentSession) -> RunRow | None:
 def resume(session: AgentSession) -> SessionRun:
     """Give the session its own run, or else the one that nobody works on, unless the verdict refuses that. If the run
     moves meanwhile, it is judged again."""
-    from leftoff.engine.optimistic_check import until_unmoved
+    from leftoff.engine.find import until_unmoved
 
     return until_unmoved(lambda: _resume(session))
 

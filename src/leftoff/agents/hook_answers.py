@@ -6,8 +6,8 @@ from leftoff.agents.agent_session import AgentSession, SessionRun, brief, source
 from leftoff.engine.findings import REFUSE, RESUME
 from leftoff.engine.quoting import named, quoted, tame
 from leftoff.errors import LeftoffError
+from leftoff.model.changes import counts_of
 from leftoff.model.codec import text
-from leftoff.model.versions import counts_of
 
 _FOUND = 500  # characters of a finding
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens

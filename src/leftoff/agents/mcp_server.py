@@ -24,7 +24,7 @@ from leftoff.agents.mcp_words import sorted_out, told
 from leftoff.engine.quoting import quoted
 from leftoff.errors import LeftoffError
 from leftoff.hints import Any
-from leftoff.log import debugging
+from leftoff.host import debugging
 
 _RESOURCES = "run://RUN_ID, run://RUN_ID/brief and checkpoint://CHECKPOINT_ID"
 _PROMPT = {"properties": {"run_id": {"type": "string"}}}

@@ -21,7 +21,7 @@ from leftoff.engine.judge import Verdict
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import named, quoted
 from leftoff.engine.resume_answers import ResumeRequest, nothing_left
-from leftoff.engine.step_reports import STATUS, StepReport
+from leftoff.engine.step_lifecycle import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.hints import Any, Callable, NamedTuple
 from leftoff.host import agent_above

@@ -294,7 +294,7 @@ def _pre_compact(session: AgentSession, event: HookEvent) -> None:
 
 def _post_compact(session: AgentSession, event: HookEvent) -> None:
     """Record the agent's own summary as a note."""
-    from leftoff.engine.report_commit import note_record, put_note
+    from leftoff.engine.step_lifecycle import note_record, put_note
 
     text, at = session.fit(event.text("compact_summary")), session.project.at
 

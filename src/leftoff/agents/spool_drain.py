@@ -13,7 +13,7 @@ from leftoff.agents import hook_log
 from leftoff.agents.agent_session import AgentSession, process_of
 from leftoff.agents.hook_events import HookEvent
 from leftoff.agents.session_recording import EVENTS, record_event
-from leftoff.engine.git_head import git_head
+from leftoff.engine.git import git_head
 from leftoff.engine.project import Project, in_git
 from leftoff.engine.sessions import Who
 from leftoff.engine.spool import Spool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff import log
+from leftoff import host
 from leftoff.cli.context import Context
 from leftoff.cli.options import COMMON, SAME, VERBS, load_verb, parse, spec_of
 from leftoff.cli.text import clean, columns, discard, out, printable, safe_json
@@ -25,7 +25,6 @@ def dispatch(words: list[str]) -> int:
             setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - it stays open
     if sys.stdout.encoding != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    log.begin()
     try:
         return _run(words)
     except KeyboardInterrupt:
@@ -37,7 +36,7 @@ def dispatch(words: list[str]) -> int:
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # how Python wraps Ctrl-C while a class is made
             return 130
-        if log.debugging():
+        if host.debugging():
             raise
         known = error if isinstance(error, LeftoffError) else _unforeseen(error)
         _report(known, as_json="--json" in _before_dashes(words))
@@ -56,7 +55,7 @@ def _run(words: list[str]) -> int:
         from leftoff.cli.help_verbs import no_verb
 
         raise no_verb(words[at])
-    log.doing = f"leftoff {verb}"
+    host.doing = f"leftoff {verb}"
     rest = words[:at] + words[at + 1 :]
     options = _before_dashes(rest)
     if "--help" in options or "-h" in options:

@@ -20,7 +20,7 @@ from leftoff.cli.text import Line, clean, clean_lines, discard, printable, say, 
 from leftoff.clock import Clock, iso
 from leftoff.engine.approvals import ask_again, how
 from leftoff.hints import Any, Callable, TextIO
-from leftoff.log import debugging
+from leftoff.host import debugging
 from leftoff.model.words import in_words
 
 Event = dict[str, Any]

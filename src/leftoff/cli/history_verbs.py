@@ -13,8 +13,8 @@ from leftoff.engine.history import Section, same
 from leftoff.errors import usage_errors
 from leftoff.hints import Any, Container
 from leftoff.host import Process
+from leftoff.model.changes import Version
 from leftoff.model.ids import split_path
-from leftoff.model.versions import Version
 from leftoff.model.words import FINISHED
 from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, json_or_file, number, step_path
 from leftoff.engine.quoting import named, quoted
-from leftoff.engine.step_reports import STATUS, StepReport
+from leftoff.engine.step_lifecycle import STATUS, StepReport
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step

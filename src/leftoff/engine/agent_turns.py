@@ -8,21 +8,19 @@ continue (`open_turn`): the last turn did not end well, or an earlier one did no
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.engine.commit import Terms
+from leftoff.engine.commit import Terms, report_in
 from leftoff.engine.file_state import look_at_files
 from leftoff.engine.find import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.git import uncommitted
 from leftoff.engine.lease import NOBODY
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import status_changes
-from leftoff.engine.report_commit import report_in
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.tracking import own_files
 from leftoff.errors import Conflict
 from leftoff.hints import Any
 from leftoff.host import ALIVE
-from leftoff.model.changes import ChangeSet
-from leftoff.model.versions import counts_of
+from leftoff.model.changes import ChangeSet, counts_of
 from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder, RunRow

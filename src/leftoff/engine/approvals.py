@@ -12,13 +12,11 @@ store.
 from __future__ import annotations
 
 from leftoff.clock import iso, millis
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, report
+from leftoff.engine.find import Moved, is_seen
 from leftoff.engine.opening import status_changes
-from leftoff.engine.optimistic_check import Moved, is_seen
-from leftoff.engine.report_commit import report
 from leftoff.engine.run_reader import Reader
-from leftoff.engine.step_lifecycle import Steps, retry, wait
-from leftoff.engine.step_reports import StepReport, refuse_approval, step_changes
+from leftoff.engine.step_lifecycle import StepReport, Steps, refuse_approval, retry, step_changes, wait
 from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.hints import Any, Mapping, NamedTuple, Sequence
 from leftoff.host import user
@@ -31,8 +29,8 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.optimistic_check import Find
-    from leftoff.engine.report_commit import Audit, Reported
+    from leftoff.engine.commit import Audit, Reported
+    from leftoff.engine.find import Find
     from leftoff.model.changes import Scrubber
 
 REJECT = "reject"

@@ -14,8 +14,8 @@ import os
 
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import is_rejected
+from leftoff.engine.find import need_run
 from leftoff.engine.lease import state as lease_state
-from leftoff.engine.optimistic_check import need_run
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.run_states import attempts_folder
 from leftoff.engine.step_lifecycle import why_failed
@@ -23,9 +23,9 @@ from leftoff.errors import NotFound
 from leftoff.files import write_private
 from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, UNKNOWN
+from leftoff.model.changes import counts_of
 from leftoff.model.codec import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
-from leftoff.model.versions import counts_of
 from leftoff.store.base import Store, View
 from leftoff.store.rows import PYTHON_LOGS, Attempt, RunRow
 

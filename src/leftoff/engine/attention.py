@@ -13,9 +13,8 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.approvals import expire_due, how, is_rejected, waiting
 from leftoff.engine.attempt_logs import LOG_FILE
-from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.lease import state as lease_state
-from leftoff.engine.report_commit import report
 from leftoff.engine.run_info import RunInfo, info, list_info, run_info
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.show import timing
@@ -23,9 +22,8 @@ from leftoff.errors import Invalid
 from leftoff.files import open_plain, write_private
 from leftoff.hints import Any, Iterator, NamedTuple
 from leftoff.host import GONE
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import ChangeSet, counts_of
 from leftoff.model.ids import shown_step
-from leftoff.model.versions import counts_of
 from leftoff.model.words import FINISHED, UNFINISHED, in_words
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow

@@ -6,6 +6,10 @@ drivers that lost their lease and attempts that are not current, writes what dif
 
 Only what differs is written: the hash of each record that is there is known (from what the process remembers, or from
 one look-up), so no value is read back. The digest and the counters of leaf steps are carried along.
+
+A report is a commit by the process that works on a run: one transaction finds the run, looks, changes and commits.
+Reports need no lease and work next to a live driver. So several agents that report at once lose nothing, not even on
+the same step.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ from __future__ import annotations
 import os
 from itertools import count
 
-from leftoff import log
-from leftoff.engine.optimistic_check import gone
-from leftoff.errors import Conflict, Invalid, Rewound, StaleEpoch
-from leftoff.hints import Any, Callable, Iterable, Sequence
+from leftoff.clock import SYSTEM, iso
+from leftoff.engine.find import need_store
+from leftoff.engine.lease import gone, sign_of_life
+from leftoff.errors import Conflict, Invalid, LeftoffError, Rewound, StaleEpoch
+from leftoff.hints import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from leftoff.host import debug, user
 from leftoff.model.changes import (
     APPEND,
     DELETE,
@@ -25,12 +31,16 @@ from leftoff.model.changes import (
     NOTHING,
     SPREAD_OVER,
     ChangeSet,
+    Version,
     after,
     blob_stored,
+    card_of,
+    counts_of,
     entry_key,
     entry_name,
     index_key,
     item_prefix,
+    pack_counts,
     spread,
 )
 from leftoff.model.codec import (
@@ -46,15 +56,16 @@ from leftoff.model.codec import (
     term,
 )
 from leftoff.model.ids import parent_of, shown_step
-from leftoff.model.versions import Version, card_of, counts_of, pack_counts
-from leftoff.model.words import TRIGGERS
+from leftoff.model.words import REPAIRED, TRIGGERS
 from leftoff.store.base import NOT_A_STEP, VALUE_MAX, Stood
+from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.model.changes import Change, Spread
+    from leftoff.engine.find import Find
+    from leftoff.model.changes import Change, Scrubber, Spread
     from leftoff.store.base import Step, Store, Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.store.rows import BlobRow
 
     # hash, status, ord and leaf, as the store has them; then what it adds to the digest, if that is known
     Row = tuple[Any, ...]
@@ -307,7 +318,7 @@ def commit_in(tx: Tx, head: Head, changes: ChangeSet, terms: Terms) -> tuple[Ver
 def add_version(tx: Tx, apply: Apply, run_id: str, epoch: int, terms: Terms, seal: Seal | None) -> Version:
     """Add the run's next version, sealed so (which a protocol may decide, whatever the terms say)."""
     seq = apply.seq
-    log.debug("commits %s@%d%s", run_id, seq, f", sealed as {seal.trigger}" if seal is not None else "")
+    debug("commits %s@%d%s", run_id, seq, f", sealed as {seal.trigger}" if seal is not None else "")
     apply.digest &= MASK
     digest = apply.digest.to_bytes(32, "big")
     version = Version(run_id, seq, digest, terms.at, 0, epoch, apply.packed_counts())
@@ -688,3 +699,125 @@ class Apply:
         above = self._above(key)
         if above is not None and not above[1][3] and not self.tx.has_below(self.run, above[0]):
             self._set_leaf(*above, leaf=True)
+
+
+# -- reports
+
+if TYPE_CHECKING:
+    Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
+
+
+class Reported:
+    """The run as it was found, and the version that the report made (``None``: it changed nothing).
+
+    ``redacted``: the keys of records that held a secret, which was not stored.
+    """
+
+    __slots__ = ("redacted", "row", "version")
+
+    def __init__(self, row: RunRow, version: Version | None) -> None:
+        self.row = row
+        self.version = version
+        self.redacted: list[str] = []
+
+    @property
+    def seq(self) -> int:
+        return self.version.seq if self.version is not None else self.row.seq
+
+    @property
+    def left(self) -> RunRow:
+        """Return where the run stands after this report, for an operation that continues: see ``need_unmoved``."""
+        if self.version is None:
+            return self.row
+        return RunRow((*self.row[:3], self.version.seq, self.version.digest, *self.row[5:]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run_id": self.row.run_id, "seq": self.seq}
+
+
+def beat(store: Store, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:
+    """Give a sign of life, which makes no version."""
+    need_store(store)
+
+    def work(tx: Tx) -> RunRow:
+        row = find(tx)
+        guard.check(tx, row, 0)
+        sign_of_life(tx, row.run, at)
+        return row
+
+    return store.write(work)
+
+
+def report(
+    store: Store,
+    find: Find,
+    make: Make,
+    terms: Terms,
+    scrubber: Scrubber | None = None,
+    changes: ChangeSet | None = None,
+) -> Reported:
+    """Find the run, let ``make`` fill a change set (and say how to seal it), and commit.
+
+    ``changes``: those that do not depend on what is there, made beforehand.
+    """
+    need_store(store)
+    ready, saved = save_blobs(store, changes) if changes is not None else (ChangeSet(), [])
+    terms.blobs = [*saved, *terms.blobs]
+
+    def work(tx: Tx) -> Reported:
+        wanted = ChangeSet(scrubber)
+        wanted.changes.update(ready.changes)
+        row = find(tx)
+        tx.prove(row)
+        return report_in(store, tx, row, make, terms, wanted)
+
+    return store.write(work)
+
+
+def report_in(store: Store, tx: Tx, row: RunRow, make: Make, terms: Terms, changes: ChangeSet) -> Reported:
+    """Do the part inside the transaction. ``make`` says how it is sealed."""
+    seal = make(tx, row, changes)
+    ready, large = save_blobs(
+        store, changes
+    )  # hardly ever any: a record that was read here may be that large
+    own = Terms(terms.at, terms.guard, seal, terms.token, [*terms.blobs, *large])
+    done = commit_in(tx, Head.of(row), ready, own)
+    return Reported(row, done[0] if done is not None else None)
+
+
+def mark_rewound(store: Store, error: Rewound) -> None:
+    """Put the record `context/repaired` into a run whose store lost acknowledged versions, so that resuming it asks.
+
+    Only the process that made the lost commits knows of them.
+    """
+    now = getattr(store, "clock", SYSTEM).now()
+    message = f"The store went back to @{error.kept}, though it had acknowledged @{error.newest}."
+    facts = {"at": iso(now), "kept": error.kept, "newest": error.newest, "message": message, "aside": []}
+
+    def mark(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        if tx.record(row.run, "context", REPAIRED) is None:  # the first mark knows most
+            changes.put("context", REPAIRED, facts)
+
+    def work(tx: Tx) -> None:
+        row = tx.find_run(error.run_id)
+        if row is not None:
+            report_in(store, tx, row, mark, Terms(now), ChangeSet())
+
+    try:
+        store.write(work)
+    except LeftoffError:  # the caller gets the error in any case
+        pass
+
+
+class Audit(NamedTuple):
+    """Who decided what about a run: an action, the face through which it came, the fields that were given with it."""
+
+    action: str
+    via: str
+    said: Mapping[str, Any]
+
+    def put(self, changes: ChangeSet, at: int, **more: Any) -> None:
+        """Add the record to the changes that carry the action out. more: fields that are known only then."""
+        said = {**self.said, **more}
+        about = {"action": self.action, "by": user(), "at": iso(at), "via": self.via, "said": said}
+        changes.put("audit", f"{about['at']} {self.action}", about)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.agent_turns import close_turn, drop_talk, move_turn
-from leftoff.engine.commit import NO_GUARD, Head, Seal, Terms, commit_in, save_blobs
-from leftoff.engine.find import OPEN_TURN
-from leftoff.engine.git import dirty_paths, remember_git
-from leftoff.engine.git_head import git_head
+from leftoff.engine.commit import NO_GUARD, Head, Seal, Terms, commit_in, report, report_in, save_blobs
+from leftoff.engine.find import OPEN_TURN, need_run, need_unmoved
+from leftoff.engine.git import dirty_paths, git_head, remember_git
 from leftoff.engine.lease import let_go, need_free, refuse_driven, release, take, take_session
 from leftoff.engine.opening import (
     Opening,
@@ -21,8 +20,6 @@ from leftoff.engine.opening import (
     start_in,
     status_changes,
 )
-from leftoff.engine.optimistic_check import need_run, need_unmoved
-from leftoff.engine.report_commit import report, report_in
 from leftoff.engine.rewind import is_back_at, rollback_in, save_present
 from leftoff.engine.run_reader import Reader, need_version
 from leftoff.errors import Conflict
@@ -37,12 +34,10 @@ from leftoff.store.rows import Holder, RunRow
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.commit import Guard
-    from leftoff.engine.find import Target
-    from leftoff.engine.optimistic_check import Find
+    from leftoff.engine.find import Find, Target
     from leftoff.engine.resume_answers import ResumeRequest
     from leftoff.host import Process
-    from leftoff.model.changes import Scrubber
-    from leftoff.model.versions import Version
+    from leftoff.model.changes import Scrubber, Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease, RunRow
 

@@ -12,12 +12,11 @@ from functools import partial
 from tempfile import TemporaryDirectory, mkdtemp
 
 from leftoff.engine.commit import set_card
-from leftoff.engine.lease import ELSEWHERE, free, take
-from leftoff.engine.optimistic_check import gone
+from leftoff.engine.lease import ELSEWHERE, free, gone, take
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.hints import Any, NamedTuple
 from leftoff.host import Process, this_process
-from leftoff.model.versions import Version
+from leftoff.model.changes import Version
 from leftoff.store.bundle import check_target, damaged, pack_bundle, temporary_store, unpack_bundle
 from leftoff.store.rows import Holder
 from leftoff.store.store_copy import TABLES, RowBatch, RowCopy

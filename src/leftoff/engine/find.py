@@ -10,17 +10,20 @@ else by a rule:
 - A verb that reads means the latest unfinished run of the branch, else the latest run, and says so if there was a
   choice. `resume` means the latest unfinished one.
 - A verb that decides never guesses: it means the only run that fits (``Deciding``).
+
+An operation of several transactions looks, works outside of them, and writes in the last one. That one gets the row on
+which the operation decided. If the run has moved since, nothing is written, and the work begins again.
 """
 
 from __future__ import annotations
 
+from leftoff.engine.lease import gone
 from leftoff.engine.lease import state as lease_state
-from leftoff.engine.optimistic_check import need_store
-from leftoff.errors import Ambiguous, NoCheckpoint, NotFound, Usage
-from leftoff.hints import Any, Callable, NamedTuple, Sequence
+from leftoff.errors import Ambiguous, Conflict, NoCheckpoint, NotFound, Usage
+from leftoff.hints import Any, Callable, NamedTuple, Sequence, TypeVar
 from leftoff.host import ALIVE
+from leftoff.model.changes import Version, counts_of
 from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
-from leftoff.model.versions import Version, counts_of
 from leftoff.model.words import ROLLBACK_BEGIN, STEP_ENDED, UNFINISHED
 from leftoff.store.base import Store, View
 from leftoff.store.rows import RunRow
@@ -30,12 +33,15 @@ if TYPE_CHECKING:  # the caller looks up its session in modules that import this
     from leftoff.engine.caller import Caller
     from leftoff.host import Process
 
-    Current = Callable[[View], RunRow]
+    T = TypeVar("T")
+    Find = Callable[[View], RunRow]  # returns the run that is meant
+    Current = Find
     #: of the runs that a name fits, the one that is meant
     Choose = Callable[[View, dict[str, Any]], RunRow | None]
     #: ``Project.explain``
     Explain = Callable[[NotFound, View], NotFound]
 
+TRIES = 10  # a run that moves more often than that is being worked on
 SESSION = "session"  # the workflow of the run that an agent's session gets by itself
 OPEN_TURN = "open_turn"  # in a run's own record: its last turn, until that has ended well
 REPORTS, READS, RESUMES = "reports", "reads", "resumes"
@@ -70,6 +76,14 @@ def latest(view: View, where: dict[str, Any]) -> RunRow | None:
         if rows := view.list_runs({**where, **more}, 1):
             return rows[0]
     return None
+
+
+def need_store(store: Store, named: str = "") -> None:
+    """Raise if there is no store: without one there is no run, and a report makes none. ``named``: what is meant."""
+    if not store.exists():
+        what = f"run {named}" if named else "run"
+        hint = store.advice or "`leftoff start WORKFLOW` starts one."
+        raise NotFound(f"There is no {what} here: {store.name} does not exist.", hint=hint)
 
 
 def resolve(store: Store, text: str, current: Current | None = None, choose: Choose = latest) -> Target:
@@ -235,6 +249,59 @@ def need_whole(found: Target, text: str | None) -> Target:
         f"{text} is one version of run {found.row.run_id}; a run is needed here.",
         hint=f"Nothing was changed. Name the run alone: {found.row.run_id}.",
     )
+
+
+# -- a run that was found before: it may be gone, or have moved
+
+
+def need_run(view: View, run: int, run_id: str) -> RunRow:
+    """Return a run that was found before, as it is now."""
+    row = view.run_row(run)
+    if row is None:
+        raise gone(run_id)
+    return row
+
+
+class Moved(Conflict):
+    """Another process committed to the run in between."""
+
+    retry = True
+    default_hint = "Somebody works on it right now. Nothing was changed; try again when they have finished."
+
+
+def need_unmoved(view: View, row: RunRow) -> None:
+    """Raise ``Moved`` if a run is not at the version that was decided on."""
+    now = need_run(view, row.run, row.run_id)
+    if now.is_gone:
+        raise gone(row.run_id)
+    if (now.seq, now.digest) != (row.seq, row.digest):
+        raise Moved(f"Run {row.run_id} went on from version {row.seq} to {now.seq} meanwhile.")
+
+
+def unmoved_run(row: RunRow) -> Find:
+    """Return how a report finds the run that was decided on, if it has not moved."""
+
+    def find(view: View) -> RunRow:
+        need_unmoved(view, row)
+        return need_run(view, row.run, row.run_id)
+
+    return find
+
+
+def is_seen(view: View, run: int, collection: str, key: str, seen: int | None) -> bool:
+    """Return whether a record is as it was at a version that a person was asked about; ``None``: they saw them all."""
+    record = view.record(run, collection, key) if seen is not None else None
+    return seen is None or (record is not None and record.seq <= seen)
+
+
+def until_unmoved(work: Callable[[], T]) -> T:
+    """Do the work, again from its beginning for as long as the run moves under it."""
+    for _ in range(TRIES - 1):
+        try:
+            return work()
+        except Moved:
+            pass
+    return work()
 
 
 # -- which run is meant

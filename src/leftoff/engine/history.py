@@ -14,8 +14,8 @@ from leftoff.engine.run_reader import Reader, seen_step
 from leftoff.engine.show import StepsWanted, step_page
 from leftoff.hints import Any, Collection, NamedTuple
 from leftoff.host import ALIVE
+from leftoff.model.changes import Version
 from leftoff.model.typed import readable
-from leftoff.model.versions import Version
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Attempt, RunRow
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff import log
 from leftoff.clock import iso
-from leftoff.engine.optimistic_check import gone
-from leftoff.errors import LeaseHeld, StaleEpoch
-from leftoff.host import ALIVE, inside
+from leftoff.errors import LeaseHeld, NotFound, StaleEpoch
+from leftoff.host import ALIVE, debug, inside
 from leftoff.store.rows import LIMIT_MS, Holder
 
 TYPE_CHECKING = False
@@ -24,6 +22,11 @@ class _Nobody:
 
 
 NOBODY = _Nobody()  # a run that nobody has ever driven
+
+
+def gone(run_id: str) -> NotFound:
+    """Return the error for a run that was there a moment ago."""
+    return NotFound(f"Run {run_id} is gone.")
 
 
 def describe(lease: Lease) -> str:
@@ -70,7 +73,7 @@ def take(
     if lease is not None and lease.held and lease.process == process:
         return int(lease.epoch)
     epoch = (lease.epoch if lease is not None else 0) + 1
-    log.debug("%s drives %s, epoch %d", who, run_id, epoch)
+    debug("%s drives %s, epoch %d", who, run_id, epoch)
     tx.put_lease(run, epoch, Holder("process", process, None, who, now))
     return epoch
 
@@ -101,7 +104,7 @@ def take_session(tx: Tx, run: int, run_id: str, now: int, holder: Holder) -> int
         tx.beat(run, lease.epoch, now)
         return int(lease.epoch)
     epoch = (tx.lease(run) or NOBODY).epoch + 1
-    log.debug("session %s drives %s, epoch %d", holder.session, run_id, epoch)
+    debug("session %s drives %s, epoch %d", holder.session, run_id, epoch)
     tx.put_lease(run, epoch, holder)
     return epoch
 

@@ -10,9 +10,8 @@ from leftoff.engine.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.hints import Any, Sequence
 from leftoff.host import Process
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
-from leftoff.model.versions import Version
 from leftoff.model.words import ISSUE, UNFINISHED, in_words
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower

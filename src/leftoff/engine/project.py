@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff import log, seams
+from leftoff import seams
 from leftoff import store as stores
 from leftoff.clock import SYSTEM
 from leftoff.engine.caller import CALLER
-from leftoff.engine.git_head import git_facts, main_worktree, upward
+from leftoff.engine.git import git_facts, main_worktree, upward
 from leftoff.engine.settings import (
     FILE,
     HOW,
@@ -29,6 +29,7 @@ from leftoff.engine.settings import (
 from leftoff.errors import NeedsPerson, NoCheckpoint, StoreUnavailable, Usage
 from leftoff.files import SWEPT, is_due
 from leftoff.hints import Any, Callable
+from leftoff.host import debug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def open_store(location: str, clock: Clock | None = None) -> Store:
         try:
             know_store(os.path.dirname(absolute(location)), store_id)
         except StoreUnavailable as error:  # a store that is named explicitly works without the mark
-            log.debug("a store that was named: %s", error)
+            debug("a store that was named: %s", error)
 
     store.created = created
     return store
@@ -259,7 +260,7 @@ class Project:
     def need_store(self) -> None:
         """Raise ``NotFound`` if there is no store. The hint names the files of a protocol, if there are any."""
         if not self.store.exists():
-            from leftoff.engine.optimistic_check import need_store
+            from leftoff.engine.find import need_store
 
             self.point_out()
             need_store(self.store)

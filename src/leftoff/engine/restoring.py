@@ -23,7 +23,7 @@ import stat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, report_in
 from leftoff.engine.continue_run import go_back
 from leftoff.engine.file_state import (
     ABSENT,
@@ -50,10 +50,9 @@ from leftoff.engine.file_versions import (
     recorded_text,
     unified,
 )
-from leftoff.engine.find import Target
+from leftoff.engine.find import Target, need_run, need_unmoved, until_unmoved
 from leftoff.engine.git import DIRTY, Repo, repository
 from leftoff.engine.lease import refuse_driven
-from leftoff.engine.optimistic_check import need_run, need_unmoved, until_unmoved
 from leftoff.engine.project_files import (
     RESTORE_TEMP,
     ProjectFiles,
@@ -65,7 +64,6 @@ from leftoff.engine.project_files import (
     write_new,
 )
 from leftoff.engine.redactor import Redactor
-from leftoff.engine.report_commit import report_in
 from leftoff.engine.run_reader import Reader, met
 from leftoff.engine.tracking import (
     BEFORE,
@@ -79,10 +77,9 @@ from leftoff.engine.tracking import (
 from leftoff.errors import Conflict, Corrupt, NoCheckpoint, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import lock_within, sync
 from leftoff.hints import Any, Callable, Collection, Iterable, Iterator
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import ChangeSet, Version, counts_of
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.ids import as_word
-from leftoff.model.versions import Version, counts_of
 from leftoff.model.words import RESTORING, ROLLBACK_BEGIN
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.commit import Seal, Terms, report
+from leftoff.engine.find import TRIES, is_seen, need_run
 from leftoff.engine.findings import (
     ASK,
     BRING_BACK,
@@ -20,8 +21,6 @@ from leftoff.engine.findings import (
     WAITING,
     WARN,
 )
-from leftoff.engine.optimistic_check import TRIES, is_seen, need_run
-from leftoff.engine.report_commit import report
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.tracking import Found, Workspace, capture, capture_paths, known_to
 from leftoff.errors import Conflict, NotFound, Usage
@@ -31,10 +30,9 @@ from leftoff.model.words import FINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.find import Target
+    from leftoff.engine.find import Moved, Target
     from leftoff.engine.findings import Finding
     from leftoff.engine.judge import Verdict
-    from leftoff.engine.optimistic_check import Moved
     from leftoff.engine.project import Project
     from leftoff.engine.run_facts import World
     from leftoff.model.changes import ChangeSet

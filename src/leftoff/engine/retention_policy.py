@@ -9,7 +9,7 @@ from __future__ import annotations
 from leftoff.clock import DAY_MS
 from leftoff.errors import Invalid
 from leftoff.hints import Any, Callable, Mapping, NamedTuple
-from leftoff.model.versions import Version
+from leftoff.model.changes import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 from leftoff.store.base import Store, View
 from leftoff.store.rows import RunRow

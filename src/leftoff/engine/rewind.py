@@ -11,6 +11,7 @@ from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import (
     NO_GUARD,
     Apply,
+    Audit,
     Guard,
     Head,
     Seal,
@@ -22,18 +23,15 @@ from leftoff.engine.commit import (
 )
 from leftoff.engine.find import Target
 from leftoff.engine.imported_runs import copy_source
-from leftoff.engine.lease import free, take
+from leftoff.engine.lease import free, gone, take
 from leftoff.engine.opening import Opening, free_id
-from leftoff.engine.optimistic_check import gone
-from leftoff.engine.report_commit import Audit
 from leftoff.engine.run_reader import DEFINITION, facts_of, need_version, proved_version, whole
 from leftoff.errors import Corrupt
 from leftoff.hints import Any, Mapping, NamedTuple
 from leftoff.host import Process, this_process
-from leftoff.model.changes import ChangeSet, blob_stored
+from leftoff.model.changes import NO_COUNTS, ChangeSet, Version, blob_stored
 from leftoff.model.codec import payload, sha256
 from leftoff.model.codec import store as encoded
-from leftoff.model.versions import NO_COUNTS, Version
 from leftoff.model.words import RESTORING
 from leftoff.store.base import VALUE_MAX, Store, Tx, View
 from leftoff.store.rows import BlobRow, Record, RunRow

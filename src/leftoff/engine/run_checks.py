@@ -11,7 +11,7 @@ from leftoff.engine.run_reader import Reader, met
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Corrupt, NotFound
 from leftoff.hints import Any, Callable, Collection, Iterator
-from leftoff.model.frozen import marks, place_of
+from leftoff.model.codec import marks, place_of
 from leftoff.model.ids import shown_step
 from leftoff.model.words import ONCE_MORE, REPAIRED, STEP_ENDED
 

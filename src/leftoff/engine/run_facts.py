@@ -11,7 +11,7 @@ import re
 from _collections_abc import Mapping
 
 from leftoff.clock import iso
-from leftoff.engine.optimistic_check import need_run
+from leftoff.engine.find import need_run
 from leftoff.engine.project import home_of
 from leftoff.engine.run_reader import Reader, need_version, proved_version, whole
 from leftoff.engine.show import in_order, inner_steps
@@ -24,8 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
     from leftoff.engine.resume_answers import ResumeRequest
+    from leftoff.model.changes import Version
     from leftoff.model.codec import Row
-    from leftoff.model.versions import Version
     from leftoff.store.base import View
     from leftoff.store.rows import Attempt, Lease, RunRow
 

@@ -8,7 +8,7 @@ from leftoff.engine.lease import ELSEWHERE, idle
 from leftoff.engine.lease import state as lease_state
 from leftoff.hints import Any
 from leftoff.host import GONE
-from leftoff.model.versions import counts_of
+from leftoff.model.changes import counts_of
 from leftoff.model.words import EXPECTED, FINISHED, STANDS
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Lease, RunRow

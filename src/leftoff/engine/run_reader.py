@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.hints import Any, Iterable, NoReturn
-from leftoff.model.changes import after, blob_about, blob_of, gather, index_key, item_prefix, step_facts
+from leftoff.model.changes import (
+    Version,
+    after,
+    blob_about,
+    blob_of,
+    gather,
+    index_key,
+    item_prefix,
+    step_facts,
+)
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, MASK, Row, decode, holes, payload, sum_of, term
 from leftoff.model.typed import readable
-from leftoff.model.versions import Version
 from leftoff.model.words import REPAIRED
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Record, RunRow, misplaced

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import os
 
-from leftoff import log
 from leftoff.clock import iso
 from leftoff.engine.commit import Head, Seal, Terms, commit_in
-from leftoff.engine.find import version_of
+from leftoff.engine.find import need_store, need_unmoved, version_of
 from leftoff.engine.lease import held, state
 from leftoff.engine.opening import find
-from leftoff.engine.optimistic_check import need_store, need_unmoved
 from leftoff.engine.retention_policy import trash_age
 from leftoff.errors import Ambiguous, Conflict, LeaseHeld, LeftoffError, NotFound
 from leftoff.files import SWEPT, is_due, mark_done
 from leftoff.hints import Any, Iterable, NamedTuple
-from leftoff.host import ALIVE, UNKNOWN
+from leftoff.host import ALIVE, UNKNOWN, debug
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import of_run, parse_ref, shown_step
 from leftoff.store.base import Store, Tx, View
@@ -165,7 +163,7 @@ def tidy_store(project: Project) -> None:
                 pass  # another process was faster
         sweep_store(store, thorough=False)
     except (LeftoffError, OSError) as error:
-        log.debug("did not sweep: %s", error)
+        debug("did not sweep: %s", error)
 
 
 BLOCK = 512  # the unit of `st_blocks`

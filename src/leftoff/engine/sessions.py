@@ -7,20 +7,17 @@ event that is work.
 
 from __future__ import annotations
 
-from leftoff import log
 from leftoff.engine.agent_turns import drop_talk
-from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.commit import Reported, Seal, Terms, report_in
 from leftoff.engine.continue_run import cut_turn, put_back
-from leftoff.engine.find import SESSION, is_own, is_spent, twins
+from leftoff.engine.find import SESSION, Moved, is_own, is_spent, need_unmoved, twins
 from leftoff.engine.lease import NOBODY, idle, refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
-from leftoff.engine.optimistic_check import Moved, need_unmoved
-from leftoff.engine.report_commit import Reported, report_in
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import LeaseHeld
 from leftoff.hints import Any, NamedTuple
-from leftoff.host import ALIVE, GONE, Process
+from leftoff.host import ALIVE, GONE, Process, debug
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
 from leftoff.model.words import UNFINISHED
@@ -29,8 +26,8 @@ from leftoff.store.rows import LIMIT_MS, BlobRow, Holder, Lease, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff.engine.commit import Make
     from leftoff.engine.project import Project
-    from leftoff.engine.report_commit import Make
 
 _MOST = 200  # unfinished runs that are read for one to offer
 
@@ -115,7 +112,7 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
             tx.beat(row.run, lease.epoch, at)
             return True
     epoch = (tx.lease(row.run) or NOBODY).epoch + 1
-    log.debug("session %s drives %s, epoch %d", who.session, row.run_id, epoch)
+    debug("session %s drives %s, epoch %d", who.session, row.run_id, epoch)
     tx.put_lease(row.run, epoch, Holder("session", who.process, who.session, who.agent, at))
     return True
 

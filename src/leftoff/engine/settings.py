@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.caller import CALLER
-from leftoff.engine.git_head import common_folder
+from leftoff.engine.git import common_folder
 from leftoff.errors import BadSettings, Invalid, StoreUnavailable
 from leftoff.files import ID_FILE, STORE_FILE, failure, links_in, open_plain, write_private
 from leftoff.hints import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar

@@ -29,8 +29,7 @@ from leftoff.engine.file_state import (
     unchanged,
     written_at,
 )
-from leftoff.engine.git import Dirty, Repo, dirty_paths, remember_git, repository
-from leftoff.engine.git_head import git_head
+from leftoff.engine.git import Dirty, Repo, dirty_paths, git_head, remember_git, repository
 from leftoff.engine.project_files import (
     given_path,
     is_behind_link,

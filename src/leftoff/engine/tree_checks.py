@@ -6,8 +6,7 @@ import os
 
 from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path, present
 from leftoff.engine.findings import BRING_BACK, REFUSE, WARN, Finding, some
-from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment, git_output
-from leftoff.engine.git_head import is_commit
+from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment, git_output, is_commit
 from leftoff.engine.lease import ELSEWHERE
 from leftoff.engine.run_reader import DEFINITION
 from leftoff.engine.tracking import own_files

@@ -7,11 +7,10 @@ from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.caller import Caller
-from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.commit import Seal, Terms, beat, report
 from leftoff.engine.find import Target
 from leftoff.engine.opening import find
 from leftoff.engine.project import Project
-from leftoff.engine.report_commit import beat, report
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import LeftoffError

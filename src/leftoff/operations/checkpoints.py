@@ -6,20 +6,20 @@ from leftoff.engine import history as versions_of
 from leftoff.engine.agent_turns import add_unreported
 from leftoff.engine.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
 from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Audit
 from leftoff.engine.file_versions import FileDiff, FileSide, file_diffs
 from leftoff.engine.find import Target
 from leftoff.engine.history import Diff, diff, file_records, is_among
 from leftoff.engine.project import Project
 from leftoff.engine.project_files import given_path
 from leftoff.engine.quoting import source_of
-from leftoff.engine.report_commit import Audit
 from leftoff.engine.rewind import ForkRequest, fork_paused
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.show import document
 from leftoff.engine.transcript import last_words
 from leftoff.errors import usage_errors
 from leftoff.hints import Any, Collection, Mapping, NamedTuple, Sequence
-from leftoff.model.versions import Version
+from leftoff.model.changes import Version
 from leftoff.operations.run_reports import which_run
 from leftoff.operations.runs import info_of, target
 from leftoff.store.base import View

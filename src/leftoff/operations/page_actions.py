@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from leftoff.engine.approvals import REJECT, waiting
 from leftoff.engine.attention import URGENT, Glance, glance, need_of, unfinished_runs
 from leftoff.engine.caller import Caller
+from leftoff.engine.commit import Audit
 from leftoff.engine.find import Target
 from leftoff.engine.findings import ASK, REFUSE, check_codes
 from leftoff.engine.imported_runs import agree as agree_to_run
 from leftoff.engine.judge import Verdict
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.project import Project
-from leftoff.engine.report_commit import Audit
 from leftoff.engine.restoring import RestorePlan
 from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest, take_answers
 from leftoff.engine.run_info import info

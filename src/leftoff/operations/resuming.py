@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from leftoff.engine import approvals
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
+from leftoff.engine.commit import report as write_report
 from leftoff.engine.continue_run import Ending, continue_run, end_work, start_run, unfinished
-from leftoff.engine.find import RESUMES, Target
+from leftoff.engine.find import RESUMES, Moved, Target, need_run, need_unmoved, unmoved_run
 from leftoff.engine.findings import ASK, REFUSE, Finding
 from leftoff.engine.judge import CheckProvider, Verdict, judge_run
 from leftoff.engine.opening import Opening
-from leftoff.engine.optimistic_check import Moved, need_run, need_unmoved, unmoved_run
-from leftoff.engine.report_commit import report as write_report
 from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest, keep_accepted, take_answers
 from leftoff.engine.run_reader import definition_of, met, read
 from leftoff.engine.show import in_order

@@ -20,19 +20,17 @@ from leftoff.engine.approvals import (
     waiting,
 )
 from leftoff.engine.caller import Caller
-from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.commit import Audit, Seal, Terms, report
 from leftoff.engine.continue_run import EndedWork, Ending, SessionDriver, end_work, start_run
-from leftoff.engine.find import Deciding, Fit, Target
+from leftoff.engine.find import Deciding, Fit, Target, unmoved_run, until_unmoved
 from leftoff.engine.lease import refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening
-from leftoff.engine.optimistic_check import unmoved_run, until_unmoved
 from leftoff.engine.project import Project
-from leftoff.engine.report_commit import Audit, report
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_reader import Reader, definition_of
-from leftoff.engine.step_reports import known_step
+from leftoff.engine.step_lifecycle import known_step
 from leftoff.errors import Ambiguous, NotFound, Usage, usage_errors
 from leftoff.host import ALIVE, UNKNOWN, user
 from leftoff.model.changes import ChangeSet

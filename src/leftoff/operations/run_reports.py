@@ -7,44 +7,35 @@ agents call these verbs by the thousand, so what only some of them need is impor
 
 from __future__ import annotations
 
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
-from leftoff.engine.find import OPEN_TURN, REPORTS, Which, refuse_archived
-from leftoff.engine.optimistic_check import gone, need_run, need_store
-from leftoff.engine.report_commit import (
-    Reported,
-    beat,
-    check_record,
-    decides_step,
-    note_record,
-    put_note,
-    put_record,
-    report,
-)
-from leftoff.engine.step_lifecycle import steps_in
-from leftoff.engine.step_reports import (
+from leftoff.engine.commit import NO_GUARD, Guard, Reported, Seal, Terms, beat, report
+from leftoff.engine.find import OPEN_TURN, REPORTS, Which, need_run, need_store, refuse_archived
+from leftoff.engine.lease import gone
+from leftoff.engine.step_lifecycle import (
     StepReport,
     add_output,
     capture_outputs,
     known_step,
+    note_record,
+    put_note,
     put_step,
     refuse_approval,
     step_changes,
+    steps_in,
 )
 from leftoff.errors import NotFound, StoreUnavailable, usage_errors
 from leftoff.hints import Any, Mapping, Sequence
-from leftoff.model.changes import ChangeSet
+from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step, given_step, parent_of
-from leftoff.model.words import FINISHED
+from leftoff.model.words import FINISHED, check_record, decides_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.caller import Caller
-    from leftoff.engine.find import Target
-    from leftoff.engine.optimistic_check import Find
+    from leftoff.engine.commit import Audit, Make
+    from leftoff.engine.find import Find, Target
     from leftoff.engine.project import Project
-    from leftoff.engine.report_commit import Audit, Make
     from leftoff.engine.show import NextStep
-    from leftoff.model.versions import Version
+    from leftoff.model.changes import Version
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import BlobRow, RunRow
 
@@ -283,7 +274,7 @@ def put_run_record(
     if collection == "step":
         return _put_step(project, caller, key, value, new)
     changes = ChangeSet(project.redactor)
-    usage_errors(lambda: put_record(changes, collection, key, value, new=new))
+    usage_errors(lambda: changes.put(collection, key, value, expect=None if new else NOTHING))
     return _report_ready(project, caller, changes)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leftoff.engine.find import READS, Target, need_whole, refuse_archived, resolve
-from leftoff.engine.optimistic_check import gone, need_store
+from leftoff.engine.find import READS, Target, need_store, need_whole, refuse_archived, resolve
+from leftoff.engine.lease import gone
 from leftoff.engine.run_info import RunInfo, list_info, run_info
-from leftoff.engine.step_reports import known_step
+from leftoff.engine.step_lifecycle import known_step
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
 from leftoff.hints import Callable, NamedTuple, Sequence
 from leftoff.model.ids import parse_ref, step_readings
@@ -266,7 +266,7 @@ class Status(NamedTuple):
 
 def status(project: Project, caller: Caller) -> Status:
     """Return where the project stands."""
-    from leftoff.engine.git_head import git_branch
+    from leftoff.engine.git import git_branch
     from leftoff.engine.history import latest_checkpoint
     from leftoff.engine.run_states import in_trash, removal_size
     from leftoff.engine.show import timing

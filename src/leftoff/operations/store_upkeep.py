@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from leftoff.clock import iso
 from leftoff.engine import run_states
 from leftoff.engine.caller import Caller
-from leftoff.engine.find import Deciding, Fit
+from leftoff.engine.commit import Audit
+from leftoff.engine.find import Deciding, Fit, until_unmoved
 from leftoff.engine.opening import find
-from leftoff.engine.optimistic_check import until_unmoved
 from leftoff.engine.project import Project, open_store
 from leftoff.engine.project_files import ProjectFiles, write_new
-from leftoff.engine.report_commit import Audit
 from leftoff.engine.retention_policy import IN_PROGRESS
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_states import FsckReport, fsck, sweep_store

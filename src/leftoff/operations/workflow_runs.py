@@ -11,21 +11,18 @@ from typing import Any, NamedTuple
 
 from leftoff import seams
 from leftoff.engine.caller import CALLER, Caller
-from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.continue_run import Ending, end_work
-from leftoff.engine.find import Deciding, Fit, Target, twins
+from leftoff.engine.find import Deciding, Fit, Target, twins, unmoved_run
 from leftoff.engine.findings import ASK, REFUSE, Finding, levels_of
-from leftoff.engine.git_head import git_branch
+from leftoff.engine.git import git_branch
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, is_taken
-from leftoff.engine.optimistic_check import unmoved_run
 from leftoff.engine.project import Project
-from leftoff.engine.report_commit import report
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_reader import definition_of, read
-from leftoff.engine.step_lifecycle import steps_in, why_failed
-from leftoff.engine.step_reports import StepReport, step_changes
+from leftoff.engine.step_lifecycle import StepReport, step_changes, steps_in, why_failed
 from leftoff.engine.tracking import for_checkpoint
 from leftoff.errors import BadDefinition, CannotResume, Conflict
 from leftoff.host import ALIVE, UNKNOWN, Process

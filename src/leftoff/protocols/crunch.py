@@ -20,10 +20,9 @@ from leftoff.engine.retention_policy import Policy, dropped, policy
 from leftoff.engine.retention_policy import phase as phase_of_step
 from leftoff.engine.step_lifecycle import put as put_step
 from leftoff.errors import LeftoffError
-from leftoff.model.changes import PUT, ChangeSet
+from leftoff.model.changes import PUT, ChangeSet, Version
 from leftoff.model.codec import payload, sha256
 from leftoff.model.ids import quote_part, slug, unquote_part
-from leftoff.model.versions import Version
 from leftoff.model.words import ISSUE as SNAPSHOT
 from leftoff.model.words import UNFINISHED
 from leftoff.protocols.crunch_config import EXAMPLE, FILE, Config, load_config

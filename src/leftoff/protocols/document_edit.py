@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.commit import Seal, Terms
+from leftoff.engine.commit import Reported, Seal, Terms, beat, report
 from leftoff.engine.file_state import hash_file
 from leftoff.engine.imported_runs import redacted_records
-from leftoff.engine.report_commit import Reported, beat, decides_step, report
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
 from leftoff.model.changes import ChangeSet
-from leftoff.model.words import AS_WRITTEN
+from leftoff.model.words import AS_WRITTEN, decides_step
 from leftoff.protocols.document_draft import Decoded, Records, Source, State, text_of
 from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import (

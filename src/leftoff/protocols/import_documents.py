@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leftoff import log
 from leftoff.engine.commit import Seal
 from leftoff.engine.imported_runs import (
     ImportedVersion,
@@ -19,6 +18,7 @@ from leftoff.engine.imported_runs import (
 )
 from leftoff.engine.tracking import relative
 from leftoff.errors import Conflict, LeftoffError
+from leftoff.host import debug
 from leftoff.model.codec import sha256
 from leftoff.model.words import TRIGGERS
 from leftoff.protocols.document_draft import Decoded, Source
@@ -278,7 +278,7 @@ class Importer:
         except LeftoffError as error:
             self.reject(loaded.source.path, error)
         except Exception as error:  # no document may stop the import of the others
-            log.debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
+            debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
             why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
             self.reject(loaded.source.path, Rejected(why))
         return None

@@ -24,8 +24,7 @@ from leftoff.engine.opening import find
 from leftoff.engine.retention_policy import DEFAULT, Policy, phase
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import NoCheckpoint
-from leftoff.model.changes import ChangeSet
-from leftoff.model.versions import Version
+from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.words import AS_WRITTEN
 from leftoff.protocols.document_draft import Decoded, Draft, Records, Source, State
 from leftoff.protocols.document_text import dump_json

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from shlex import quote
 from typing import Any, TypeVar
 
-from leftoff import log
 from leftoff.clock import millis
 from leftoff.engine.commit import Seal, Terms
 from leftoff.engine.continue_run import Ending, end_work
@@ -24,6 +23,7 @@ from leftoff.engine.opening import Opening
 from leftoff.engine.settings import Settings
 from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import make_folder
+from leftoff.host import debug
 from leftoff.model.changes import ChangeSet
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_edit import DocumentEdit
@@ -194,7 +194,7 @@ class Sync(Follower):
         else:
             why = f"{type(error).__name__}: {error}"
         why = self.redactor.mask(why)
-        log.debug("the files of %s, %s: %r", self.dialect.name, about, error)
+        debug("the files of %s, %s: %r", self.dialect.name, about, error)
         known = [problem.why for problem in self.base.problems.values()]
         self.base.problems[about] = Problem(why, run)
         if why not in known:  # it may affect several files

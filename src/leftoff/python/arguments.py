@@ -13,8 +13,7 @@ from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
 from leftoff.hints import Any, NamedTuple
 from leftoff.model.changes import NOTHING, TYPE
 from leftoff.model.codec import encode as stored
-from leftoff.model.codec import sha256, text
-from leftoff.model.frozen import mark, thaw
+from leftoff.model.codec import mark, sha256, text, thaw
 from leftoff.model.ids import shown_step
 from leftoff.model.typed import readable
 from leftoff.python.value_kinds import OWN_TYPES, class_name, kind_of

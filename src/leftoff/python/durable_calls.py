@@ -14,8 +14,7 @@ from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
 from leftoff.model.changes import NOTHING, TYPE
-from leftoff.model.codec import text
-from leftoff.model.frozen import freeze_holed
+from leftoff.model.codec import freeze_holed, text
 from leftoff.model.ids import ancestors
 from leftoff.model.words import ONCE_MORE
 from leftoff.python.arguments import call_facts, differing

@@ -19,9 +19,8 @@ from leftoff.engine.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.opening import open_run as open_existing
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
-from leftoff.model.codec import decode, text
-from leftoff.model.frozen import marks
-from leftoff.model.versions import Version
+from leftoff.model.changes import Version
+from leftoff.model.codec import decode, marks, text
 from leftoff.model.words import UNFINISHED
 from leftoff.python.arguments import call_facts, encode_arguments
 from leftoff.python.replay import FUNCTION, RETURNED, Flow, flows

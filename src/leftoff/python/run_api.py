@@ -17,19 +17,18 @@ from leftoff.clock import Clock
 from leftoff.engine import find
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Head, Seal, new_token
+from leftoff.engine.lease import gone
 from leftoff.engine.opening import status_changes
-from leftoff.engine.optimistic_check import gone
-from leftoff.engine.report_commit import note_record, refuse_decision
 from leftoff.engine.run_info import LIMITS, RunInfo, run_info
 from leftoff.engine.run_reader import Reader, Value, need_version
+from leftoff.engine.step_lifecycle import note_record
 from leftoff.engine.tracking import capture, look_around, track_given
 from leftoff.errors import Corrupt, NeedsPerson, NotFound, Redacted, StoreUnavailable
 from leftoff.hints import Any, TypeVar
-from leftoff.model.changes import check_address
-from leftoff.model.frozen import freeze_holed
+from leftoff.model.changes import Version, check_address
+from leftoff.model.codec import freeze_holed
 from leftoff.model.ids import check_step, parent_of, parse_ref, shown_step
-from leftoff.model.versions import Version
-from leftoff.model.words import UNFINISHED
+from leftoff.model.words import UNFINISHED, refuse_decision
 from leftoff.python.item_steps import Each, ItemMap, found_items
 from leftoff.python.run_buffer import Heartbeat, RunBuffer
 from leftoff.python.run_steps import RunSteps, StepVerbs

@@ -18,20 +18,39 @@ from time import monotonic
 from leftoff.clock import Clock
 from leftoff.engine import lease
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import CameLate, Guard, Head, Seal, Terms, commit_apart, need_known, new_token
+from leftoff.engine.commit import (
+    CameLate,
+    Guard,
+    Head,
+    Seal,
+    Terms,
+    commit_apart,
+    mark_rewound,
+    need_known,
+    new_token,
+)
+from leftoff.engine.lease import gone
 from leftoff.engine.opening import status_changes
-from leftoff.engine.optimistic_check import gone
 from leftoff.engine.redactor import Redactor
-from leftoff.engine.report_commit import mark_rewound
 from leftoff.engine.run_reader import Reader, Value
-from leftoff.engine.step_reports import needs_decision
+from leftoff.engine.step_lifecycle import needs_decision
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
 from leftoff.hints import Any, Callable, Iterable
-from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
-from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
-from leftoff.model.frozen import HoledDict, HoledList, freeze, freeze_holed, marks, thaw
+from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet, Version
+from leftoff.model.codec import (
+    BLOB,
+    DICT,
+    LIST,
+    REDACTED,
+    HoledDict,
+    HoledList,
+    freeze,
+    freeze_holed,
+    marks,
+    payload,
+    thaw,
+)
 from leftoff.model.ids import check_step, parent_of
-from leftoff.model.versions import Version
 from leftoff.python.values import encode_variable, restored
 from leftoff.python.variable_cells import (
     Cell,

@@ -23,7 +23,7 @@ from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.hints import Any, Callable, Mapping, TypeVar
 from leftoff.model.changes import NOTHING
-from leftoff.model.frozen import freeze_holed, thaw
+from leftoff.model.codec import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 from leftoff.python.arguments import Given, call_facts, given_arguments, other_arguments

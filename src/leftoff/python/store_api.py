@@ -14,13 +14,12 @@ from leftoff.clock import SYSTEM
 from leftoff.engine import find, project, settings
 from leftoff.engine.caller import CALLER, Caller
 from leftoff.engine.continue_run import go_on, run_or_start
-from leftoff.engine.find import READS, RESUMES, Which
+from leftoff.engine.find import READS, RESUMES, Which, need_store
 from leftoff.engine.findings import check_codes
 from leftoff.engine.judge import judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.engine.opening import find as find_run
-from leftoff.engine.optimistic_check import need_store
 from leftoff.engine.resume_answers import Answers, ResumeRequest, keep_accepted, nothing_left
 from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.errors import CannotResume, LeftoffError, NotFound
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from leftoff.engine.judge import Verdict
     from leftoff.engine.run_states import FsckReport
     from leftoff.host import Process
-    from leftoff.model.versions import Version
+    from leftoff.model.changes import Version
 
 
 P = ParamSpec("P")

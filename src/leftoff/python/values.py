@@ -11,9 +11,9 @@ from __future__ import annotations
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
 from leftoff.hints import Any
 from leftoff.model.changes import TYPE, Encoded, is_typed
-from leftoff.model.codec import MAX_DEPTH, text
-from leftoff.model.frozen import (
+from leftoff.model.codec import (
     MARK,
+    MAX_DEPTH,
     FrozenDict,
     FrozenList,
     HoledDict,
@@ -21,6 +21,7 @@ from leftoff.model.frozen import (
     Mark,
     marks,
     refuse_redacted,
+    text,
 )
 from leftoff.python.value_kinds import (
     DICT,

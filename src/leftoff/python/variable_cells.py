@@ -12,8 +12,19 @@ from leftoff.engine.run_reader import Lost, Value
 from leftoff.errors import Invalid
 from leftoff.hints import Any, Callable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, Change, ChangeSet, Spread, blob_about, is_typed
-from leftoff.model.codec import BLOB, JSON, holes, payload
-from leftoff.model.frozen import FrozenDict, FrozenList, freeze, freeze_holed, guard, marks, thaw
+from leftoff.model.codec import (
+    BLOB,
+    JSON,
+    FrozenDict,
+    FrozenList,
+    freeze,
+    freeze_holed,
+    guard,
+    holes,
+    marks,
+    payload,
+    thaw,
+)
 from leftoff.python.values import restored
 from leftoff.store.base import VALUE_MAX
 

@@ -30,8 +30,8 @@ from _operator import attrgetter
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
 from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
+from leftoff.model.changes import NO_COUNTS
 from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
-from leftoff.model.versions import NO_COUNTS
 from leftoff.store.rows import (
     ACTIVE,
     ARCHIVED,
@@ -59,7 +59,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.host import Process
-    from leftoff.model.versions import Version
+    from leftoff.model.changes import Version
     from leftoff.store.follower import Follower
     from leftoff.store.notifications import Watch
     from leftoff.store.rows import Holder
@@ -440,7 +440,7 @@ class View:
         kept = self.one(self.q.kept_token, (run, since, token))
         if kept is None:
             return None
-        from leftoff.model.versions import Version
+        from leftoff.model.changes import Version
 
         seq, digest, at, run_id = kept
         return Version(run_id, seq, digest, at)

@@ -12,10 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
-from leftoff.model.changes import blob_of
+from leftoff.model.changes import Leaves, blob_of, card_of, step_of, up_to
 from leftoff.model.codec import BLOB, MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.codec import long_sha256 as sha256
-from leftoff.model.versions import Leaves, card_of, step_of, up_to
 from leftoff.store.rows import BlobRow
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from _weakref import ref
 import psycopg
 from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
-from leftoff import log
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
+from leftoff.host import debug
 from leftoff.model.words import FINISHED
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
 from leftoff.store.rows import ATTEMPTS, Lease, RunRow, about, end_of, first_facts
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
-    from leftoff.model.versions import Version
+    from leftoff.model.changes import Version
     from leftoff.store.base import Row, Save, Step, Stood
     from leftoff.store.notifications import Watch
     from leftoff.store.rows import BlobRow, Holder
@@ -513,7 +513,7 @@ class PostgresStore(Store):
                 if self.exists():
                     self.read(lambda view: view.newest())
             except LeftoffError as error:
-                log.debug("does not know the id of %s: %s", self.name, error)
+                debug("does not know the id of %s: %s", self.name, error)
         return self._folder
 
     def know(self, schema: str | None, store_id: str | None, *, writes: bool) -> None:
@@ -615,7 +615,7 @@ class PostgresStore(Store):
             waits = tried >= AT_ONCE or (isinstance(error, psycopg.Error) and is_lost(error))
             if waits and time.monotonic() >= end:
                 break
-            log.debug("tries again (%d): %s", tried + 1, error)
+            debug("tries again (%d): %s", tried + 1, error)
             time.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(wait * 2, LONGEST_WAIT_S)
         raise self._typed(error) from None
@@ -720,7 +720,7 @@ class PostgresStore(Store):
                 time.sleep(LONGEST_WAIT_S / 10)
             return bool(status == "committed")
 
-        log.debug("looks for transaction %s, of which no answer came", tx.xid)
+        debug("looks for transaction %s, of which no answer came", tx.xid)
         try:
             happened = self.on_link(look)
             return bool(self.asked(Q.committed, tx.made[-1])) if tx.made else happened
@@ -739,7 +739,7 @@ class PostgresStore(Store):
         try:
             facts = self._facts()
             if int(facts.get("schema", 0)) != SCHEMA or not facts:
-                log.debug("makes the store %s", self.name)
+                debug("makes the store %s", self.name)
                 self._persist(self._migrate)
             self.read(lambda view: view.newest())
         except LockNotAvailable:

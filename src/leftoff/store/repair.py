@@ -22,10 +22,9 @@ from leftoff.clock import compact, iso
 from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StoreUnavailable
 from leftoff.files import sync_file, sync_folder
 from leftoff.host import GONE, this_process
-from leftoff.model.changes import blob_of
+from leftoff.model.changes import blob_of, card_of, columns_of, counts_at, step_or_pending, up_to
 from leftoff.model.codec import JSON, MASK, encode, is_checkpoint_id, sha256, term, text, to_bytes
 from leftoff.model.ids import is_run_id
-from leftoff.model.versions import card_of, columns_of, counts_at, step_or_pending, up_to
 from leftoff.model.words import REPAIRED, TRIGGERS, UNFINISHED
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import ALL, INLINE

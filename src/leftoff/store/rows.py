@@ -9,8 +9,8 @@ from time import monotonic
 from leftoff.errors import Corrupt
 from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
+from leftoff.model.changes import Version
 from leftoff.model.codec import decode
-from leftoff.model.versions import Version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

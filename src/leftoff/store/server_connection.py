@@ -18,8 +18,8 @@ import threading
 import psycopg
 from psycopg.types.array import ListBinaryDumper
 
-from leftoff import log
 from leftoff.errors import StoreUnavailable, Unsupported
+from leftoff.host import debug
 from leftoff.store.base import Queries
 from leftoff.store.server_location import said_elsewhere
 
@@ -73,7 +73,7 @@ class Link:
     """One connection to the server."""
 
     def __init__(self, place: Place) -> None:
-        log.debug("connects to %s", place.name)
+        debug("connects to %s", place.name)
         self.place = place
         self.pid = os.getpid()
         self.conn = _connected(place.conninfo)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from leftoff import log
 from leftoff.errors import StoreUnavailable, Usage
 from leftoff.files import make_folder, write_private
+from leftoff.host import debug
 from leftoff.model.codec import decode, sha256, text
 
 TYPE_CHECKING = False
@@ -103,7 +103,7 @@ def settle_folder(url: str, folders: str, store_id: str) -> str:
         except (
             OSError
         ) as error:  # another process does the same, or a hook writes there: the next write tries again
-            log.debug("could not link %s to %s: %s", named, folder, error)
+            debug("could not link %s to %s: %s", named, folder, error)
     return folder
 
 

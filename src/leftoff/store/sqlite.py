@@ -12,9 +12,10 @@ import time
 from _thread import allocate_lock
 from _weakref import ref
 
-from leftoff import files, log
+from leftoff import files
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
+from leftoff.host import debug
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
@@ -24,7 +25,7 @@ from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_do
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.clock import Clock
-    from leftoff.model.versions import Version
+    from leftoff.model.changes import Version
     from leftoff.store.base import Row, Save, Step
     from leftoff.store.notifications import Watch
     from leftoff.store.rows import BlobRow
@@ -203,7 +204,7 @@ class SqliteStore(Store):
     def _connect(self) -> apsw.Connection:
         if not self.exists():
             raise StoreUnavailable(f"There is no store at {self.folder}.", hint="The first write makes one.")
-        log.debug("opens the store %s", self.path)
+        debug("opens the store %s", self.path)
         self.presence.show(max(self.patience, 1.0))  # before the database is opened: a repair replaces it
         return self._opened(connection.open_file)
 

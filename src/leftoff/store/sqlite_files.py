@@ -6,8 +6,9 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from leftoff import files, log
+from leftoff import files
 from leftoff.errors import Corrupt
+from leftoff.host import debug
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import ALL, read_sql
 from leftoff.store.blobs import Blobs
@@ -72,7 +73,7 @@ def make(store: SqliteStore) -> None:
 
 def bring_up_to_date(store: SqliteStore, db: apsw.Connection) -> None:
     """All migrations that the database has not had yet, in one transaction."""
-    log.debug("makes the store %s", store.folder)
+    debug("makes the store %s", store.folder)
     try:
         db.execute("BEGIN IMMEDIATE")
         migrate(db, store.path, first_facts(store.clock))

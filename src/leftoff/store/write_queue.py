@@ -15,7 +15,7 @@ import time
 from _thread import allocate_lock
 from itertools import takewhile
 
-from leftoff import log
+from leftoff import host
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
 from leftoff.hints import Any, Callable
@@ -199,7 +199,7 @@ class Turn:
             self.close()  # a thread may still wait there
             raise
         try:
-            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {log.doing[:LONGEST]}\n"
+            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {host.doing[:LONGEST]}\n"
             os.pwrite(self._fd, signed.encode("utf-8", "replace"), 0)
         except OSError:  # a full disk: only a name is missing
             pass

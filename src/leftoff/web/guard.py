@@ -28,7 +28,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leftoff.errors import LeftoffError
-from leftoff.log import debugging
+from leftoff.host import debugging
 from leftoff.web.served import LOOPBACK, PageOptions
 
 _OPEN = ("/healthz", "/static/", "/favicon.svg")  # answered without a token: nothing of any run is there

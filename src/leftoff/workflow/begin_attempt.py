@@ -11,7 +11,7 @@ from leftoff.clock import iso
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.host import Process
 from leftoff.model.changes import NOTHING
-from leftoff.model.frozen import marks
+from leftoff.model.codec import marks
 from leftoff.model.ids import ancestors, shown_step
 from leftoff.workflow.actions import (
     NO_FOLDER,

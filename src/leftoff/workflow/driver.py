@@ -20,21 +20,19 @@ from leftoff.clock import Clock, iso, millis
 from leftoff.engine import lease
 from leftoff.engine.approvals import how
 from leftoff.engine.caller import CALLER
-from leftoff.engine.commit import Guard, Head, Seal, Terms, commit_in, need_known, save_blobs
-from leftoff.engine.git import dirty_paths
-from leftoff.engine.git_head import git_head
+from leftoff.engine.commit import Guard, Head, Seal, Terms, commit_in, mark_rewound, need_known, save_blobs
+from leftoff.engine.find import need_run, need_unmoved
+from leftoff.engine.git import dirty_paths, git_head
 from leftoff.engine.opening import Opening, opening_changes, start_in
-from leftoff.engine.optimistic_check import need_run, need_unmoved
 from leftoff.engine.redactor import Redactor
-from leftoff.engine.report_commit import mark_rewound
 from leftoff.engine.rewind import rollback_to
 from leftoff.engine.settings import Redaction
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.engine.tracking import Found
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable
 from leftoff.host import Process, this_process
+from leftoff.model.changes import Version
 from leftoff.model.ids import shown_step, step_word, with_item
-from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
 from leftoff.workflow import attempt_outcome as outcome

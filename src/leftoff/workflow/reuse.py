@@ -20,9 +20,8 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import sha256
+from leftoff.model.codec import marks, sha256
 from leftoff.model.codec import text as json_text
-from leftoff.model.frozen import marks
 from leftoff.model.ids import shown_step, unquote_part, with_item
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow

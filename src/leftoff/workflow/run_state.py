@@ -19,7 +19,7 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.changes import NOTHING
-from leftoff.model.frozen import Mark, marks
+from leftoff.model.codec import Mark, marks
 from leftoff.model.ids import quote_part, shown_step
 from leftoff.model.typed import readable
 from leftoff.store.base import Store, View

@@ -17,10 +17,9 @@ from time import monotonic
 from typing import NamedTuple
 
 import leftoff
-from leftoff import log
 from leftoff.engine.settings import Redaction
 from leftoff.errors import LeftoffError
-from leftoff.host import GONE, Process, scope, started
+from leftoff.host import GONE, Process, debug, scope, started
 from leftoff.workflow.attempt_folder import (
     ENDED,
     FAILED,
@@ -154,7 +153,7 @@ class Launcher:
 
     def start(self, job: Job) -> None:
         """Give a job to a shim. ``Ready`` or ``LostJob`` follows."""
-        log.debug("starts attempt %s", job.token)
+        debug("starts attempt %s", job.token)
         while self._free:
             shim = self._free.pop()
             if shim.waits and shim.process is not None:
@@ -361,7 +360,7 @@ class Launcher:
             token = shim.token
             exit = Exit.read(rest + b"\n", os.path.basename(shim.job.folder))
             if exit is not None:
-                log.debug("attempt %s ended: %s", token, rest.decode("utf-8", "replace"))
+                debug("attempt %s ended: %s", token, rest.decode("utf-8", "replace"))
                 self._release(shim, fate)
                 return Ended(token, exit)
         return None

@@ -8,13 +8,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from leftoff.engine.commit import Seal, Terms
-from leftoff.engine.git import remember_git
-from leftoff.engine.git_head import git_head
+from leftoff.engine.commit import Seal, Terms, report
+from leftoff.engine.find import need_run
+from leftoff.engine.git import git_head, remember_git
 from leftoff.engine.lease import describe, free, held, refuse_driven, release, state, take
 from leftoff.engine.opening import status_changes
-from leftoff.engine.optimistic_check import need_run
-from leftoff.engine.report_commit import report
 from leftoff.engine.run_reader import definition_of
 from leftoff.engine.step_lifecycle import put_back, steps_in
 from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable

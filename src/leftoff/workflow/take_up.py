@@ -14,13 +14,13 @@ from leftoff.clock import iso
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.approvals import is_rejected
 from leftoff.engine.commit import Guard, Head, Seal
+from leftoff.engine.find import Moved
 from leftoff.engine.findings import ASK as ASK_LEVEL
 from leftoff.engine.findings import levels_of
 from leftoff.engine.imported_runs import agree, may_run
 from leftoff.engine.judge import Verdict, make_plan
 from leftoff.engine.lease import free
 from leftoff.engine.opening import status_changes
-from leftoff.engine.optimistic_check import Moved
 from leftoff.engine.resume_answers import DONE, Answers, ResumeRequest, Selection
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING

@@ -20,7 +20,7 @@ from leftoff.engine.run_reader import definition_of, read
 from leftoff.engine.settings import outside
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
-from leftoff.model.frozen import marks
+from leftoff.model.codec import marks
 from leftoff.model.ids import shown_step, step_word
 from leftoff.store.rows import Attempt
 from leftoff.workflow.actions import existing, outputs_of

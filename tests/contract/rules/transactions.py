@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from leftoff.errors import LeftoffError
+from leftoff.model.changes import Version
 from leftoff.model.codec import payload, sha256
-from leftoff.model.versions import Version
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder
 from tests.contract.rules.base import Rules

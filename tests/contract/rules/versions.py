@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leftoff.model.versions import NO_COUNTS
+from leftoff.model.changes import NO_COUNTS
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
 from tests.contract.rules.base import Rules

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from leftoff.engine.step_reports import StepReport
+from leftoff.engine.step_lifecycle import StepReport
 from leftoff.operations.run_reports import report_step
 from tests.cli.command import call, start, succeed
 from tests.web.browser.site import SCREENS, Site, Visit, chromium
