@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from functools import partial
-from opcode import opname
-from types import CodeType, FrameType
 from typing import Any, Generic, TypeVar
 
 from leftoff.engine import step_lifecycle as lifecycle
@@ -16,7 +14,7 @@ from leftoff.hints import Callable, Container, Coroutine, Iterable, Iterator, Ma
 from leftoff.model.ids import check_step, quote_part
 from leftoff.model.words import EACH
 from leftoff.python.arguments import Given, content, given_arguments
-from leftoff.python.run_steps import BROKE, RAISED, UNCLEAR, RunSteps, Step
+from leftoff.python.run_steps import RunSteps, Step
 
 T = TypeVar("T")
 Item = tuple[T, str, Given | None]  # an item, the path of its step, and its content
@@ -93,40 +91,9 @@ def _item_key(item: Any, key: Any) -> str:
 
 # -- run.each
 #
-# Asking for the next item completes the one before. A loop that is left does not say why, and the two reasons must not
-# be confused: `break` leaves the item to be done, an exception fails it, also if it is caught outside of the loop. So
-# when the iterator is released, `how_left` looks at the instruction that the loop's frame is at: `break` and `return`
-# pop the iterator, an exception strikes somewhere else. If that is unclear, the end of the run's `with` block decides.
-
-# The instructions at which a frame releases an iterator in the ordinary course of a program.
-_ORDINARY = ("POP_TOP", "POP_ITER", "END_FOR", "FOR_ITER", "RETURN_VALUE", "RETURN_CONST", "SWAP")
-_ORDINARY_STARTS = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "DELETE_")
-_GENERATOR = 0x20  # among the flags of a code object
-
-
-def loops_of(frame: FrameType | None) -> list[tuple[int, CodeType]]:
-    """Return the frame that asks for an item and, if that is a generator, the frame that asks it, and so on.
-
-    By identity: a reference to a frame would keep everything in it alive. An address may be reused, so the code too.
-    """
-    out = []
-    while frame is not None:
-        out.append((id(frame), frame.f_code))
-        frame = frame.f_back if frame.f_code.co_flags & _GENERATOR else None
-    return out
-
-
-def how_left(frame: FrameType | None, loops: list[tuple[int, CodeType]]) -> str:
-    """Return whether an iterator that a frame releases right now was left by ``break`` or by an exception."""
-    if frame is None or frame.f_lasti < 0:
-        return UNCLEAR
-    name = opname[frame.f_code.co_code[frame.f_lasti]]
-    # An exception that was caught is released, and with it the frames it went through.
-    if name == "POP_EXCEPT":
-        return RAISED
-    if (id(frame), frame.f_code) not in loops:
-        return UNCLEAR
-    return BROKE if name in _ORDINARY or name.startswith(_ORDINARY_STARTS) else RAISED
+# Asking for the next item completes the one before. A loop that is left does not say why: `break` and an exception both
+# only release the iterator. So the item stays open until the run is used again or ends. If an exception is known then,
+# because it is being handled or leaves the run's `with` block, it fails the item. Else the item is to be done again.
 
 
 class Each(Iterator[T], Generic[T]):
@@ -139,7 +106,6 @@ class Each(Iterator[T], Generic[T]):
         self._again = again
         self._ran = False
         self._step: Step | None = None
-        self._loops: list[tuple[int, CodeType]] = []
 
     def __iter__(self) -> Each[T]:
         return self
@@ -151,7 +117,6 @@ class Each(Iterator[T], Generic[T]):
         for item, below, given in self._items:
             if self._again or not self._steps.finished(below, given, self._path):
                 self._step, self._ran = self._enter(below, given), True
-                self._loops = loops_of(sys._getframe(1))
                 return item
         self._complete_batch()
         raise StopIteration
@@ -175,19 +140,12 @@ class Each(Iterator[T], Generic[T]):
         self._ran = False
 
     def close(self) -> None:
-        """Leave the loop as ``break`` does."""
-        step, self._step = self._step, None
-        if step is not None:
-            self._steps.left(step, BROKE)
-
-    def __del__(self) -> None:
+        """Leave the loop. The next use of the run, or its end, settles the item."""
         step, self._step = getattr(self, "_step", None), None
-        if step is None:
-            return
-        try:
-            self._steps.left(step, how_left(sys._getframe().f_back, self._loops))
-        except LeftoffError:
-            pass  # an error here reaches no caller; the next commit raises it
+        if step is not None:
+            self._steps.left(step)
+
+    __del__ = close
 
 
 # -- run.map

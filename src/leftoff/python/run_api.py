@@ -348,7 +348,8 @@ class Run(StepVerbs, RunView):
     ) -> Iterator[T]:
         """Loop over items, one step below ``path`` for each; those that are finished are skipped.
 
-        An exception in the loop's body fails the item, ``break`` leaves it pending. Asking for the next completes it.
+        An exception that leaves the run's ``with`` block fails the item, ``break`` leaves it pending. Asking for the
+        next completes it.
         With ``key``, a finished item whose content changed is an error, unless ``again``.
         """
         check_step(path)
@@ -385,14 +386,14 @@ class Run(StepVerbs, RunView):
 
     def commit(self) -> Version | None:
         """Make everything buffered durable, and pick up what others committed. ``None`` if nothing changed."""
-        self._steps.close_left_open(None)
+        self._steps.close_left_open()
         return self._buffer.commit_all()
 
     def checkpoint(
         self, trigger: str = "manual", note: str | None = None, *, step: str | None = None
     ) -> Version:
         """Commit and seal: a version with an id, to come back to."""
-        self._steps.close_left_open(None)
+        self._steps.close_left_open()
         buffer = self._buffer
         # Record the files that the run knows, git, and at the end of a phase the issue.
         row = buffer.store.read(buffer.row)

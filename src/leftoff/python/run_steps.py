@@ -35,7 +35,6 @@ NO_ARGUMENTS = call_facts({}, None)
 MOST_FRAMES = 20  # of a traceback that is stored
 MOST_LOST = 100_000  # characters of a result that cannot be recorded
 REMEMBERED = 32  # errors that are known to have been sealed
-BROKE, RAISED, UNCLEAR = "broke", "raised", "unclear"  # how a loop was left
 _PLAIN = (str, int, bool, type(None))  # results that are recorded as they are
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # the folder of leftoff's own code
 
@@ -68,6 +67,7 @@ class Step:
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
+        self.handled: BaseException | None = None  # the exception that was being handled when it began
         self._log: PythonLog | None = None
 
     @property
@@ -106,7 +106,7 @@ class RunSteps:
         self.buffer = buffer
         self._run_id = buffer.run_id
         self._open = threading.local()
-        self._left_open: list[tuple[Step, str]] = []
+        self._left_open: list[Step] = []  # items whose loop was left
         self._sealed: list[BaseException] = []
         self.left_undone: str | None = None  # the failures that `map` continued in spite of
         # The arguments of the steps that this process did, or took as they were recorded, by path.
@@ -116,7 +116,7 @@ class RunSteps:
 
     def all(self) -> Mapping[str, Any]:
         """Return the steps by path in their declared order."""
-        self.close_left_open(None)
+        self.close_left_open()
         with self.buffer.lock:
             there = self.buffer.step_records()
             ranked = sorted(there, key=partial(_rank, there))
@@ -185,7 +185,7 @@ class RunSteps:
         return stack
 
     def enter(self, step: Step) -> None:
-        self.close_left_open(None)
+        self.close_left_open()
         buffer, path = self.buffer, step.path
         record = buffer.step_or_new(path)
         if record.get("status") in STEP_ENDED and not step.again:
@@ -194,7 +194,7 @@ class RunSteps:
         record = lifecycle.start(record, buffer.now())
         if step.title:
             record["title"] = step.title
-        step.began = monotonic()
+        step.began, step.handled = monotonic(), sys.exc_info()[1]
         buffer.start_step(path, record, [step.batch] if step.batch else ())
         self._stack().append(step)
         listen()
@@ -306,40 +306,34 @@ class RunSteps:
 
     # -- loops that were left in the middle of an item
 
-    def left(self, step: Step, how: str) -> None:
-        """Settle the open item of a loop that was left, or remember it until the error is known."""
-        if not self.buffer.driving or (self.buffer.step(step.path) or {}).get("status") != "running":
-            return
+    def left(self, step: Step) -> None:
+        """Remember the open item of a loop that was left, until it is known whether an exception did that."""
         self._leave_stack(step)
-        if how == BROKE:
-            self._put_back(step)
-        else:
-            with self.buffer.lock:
-                self._left_open.append((step, how))
-
-    def _put_back(self, step: Step) -> None:
-        self._leave_stack(step)
-        self.buffer.move_step(step.path, lifecycle.forget(self.buffer.step_or_new(step.path)))
-        self._move_batch(step, lifecycle.put_back)
+        with self.buffer.lock:
+            self._left_open.append(step)
 
     def close_all(self, error: BaseException | None) -> None:
         """Leave every loop of this thread that still has an item open: the run is left."""
-        self._left_open += [(step, UNCLEAR) for step in self._stack() if step.batch is not None]
+        self._left_open += [step for step in self._stack() if step.batch is not None]
         self.close_left_open(error)
 
-    def close_left_open(self, error: BaseException | None) -> None:
-        """Settle the items whose loop was left, now that the error is known or can no longer be."""
+    def close_left_open(self, error: BaseException | None = None) -> None:
+        """Settle the items whose loop was left: an exception that is being handled fails them."""
         if not self._left_open:
             return
         with self.buffer.lock:
             left, self._left_open = self._left_open, []
-        for step, how in left:
-            if error is not None:
-                self.fail(step, error)
-            elif how == RAISED:
-                self.fail(step, sys.exc_info()[1] or Exception("An exception, caught outside the loop."))
-            else:
-                self._put_back(step)
+        for step in left if self.buffer.driving else ():
+            record = self.buffer.step(step.path)
+            if record is None or record["status"] != "running":
+                continue
+            why = error or sys.exc_info()[1]
+            if why is not None and why is not step.handled:
+                self.fail(step, why)
+                continue
+            self._leave_stack(step)
+            self.buffer.move_step(step.path, lifecycle.forget(record))
+            self._move_batch(step, lifecycle.put_back)
 
 
 class StepVerbs:
