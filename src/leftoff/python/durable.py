@@ -236,7 +236,7 @@ class Runs(Durable[P, C]):
         if scope is IN_STEP:
             return cast(C, self.plain(*args, **named))
         if scope is None:
-            return self._execute(self._asked(args, named, {}))
+            return self._execute(args, named, {})
         return cast(C, self._place(scope, args, named))
 
     def run(self, *args: Any, **named: Any) -> C:
@@ -249,23 +249,24 @@ class Runs(Durable[P, C]):
         options = {
             word: named.pop(word) for word in _running().RUN_OPTIONS if word in named and not own(word)
         }
-        return self._execute(self._asked(args, named, options))
+        return self._execute(args, named, options)
 
     def resume(self, ref: str | None = None, **options: Any) -> C:
         """Continue the latest unfinished run of this workflow, or what ``ref`` names, with its own arguments."""
-        return self._execute(self._asked((), {}, options).resuming(ref))
+        return self._execute((), {}, options, resumes=True, ref=ref)
 
-    def _asked(self, args: tuple[Any, ...], named: dict[str, Any], options: dict[str, Any]) -> Any:
-        """Return a request for a run."""
+    def _execute(
+        self, args: tuple[Any, ...], named: dict[str, Any], options: dict[str, Any], **resuming: Any
+    ) -> C:
+        """Execute the function in a run of its own."""
         if current.get() not in (None, IN_STEP):
             raise Usage(
                 f"{self.name}.run was called inside a workflow.",
                 hint=f"{self.name}(…) makes it a part of this run; a step may start a run of its own.",
             )
-        return _running().Request(self, args, named, {**self.preset, **options})
-
-    def _execute(self, request: Any) -> C:
-        return cast(C, _running().execute_run(request))
+        running = _running()
+        request = running.Request(self, args, named, {**self.preset, **options}, **resuming)
+        return cast(C, running.execute_run(request))
 
 
 class InThreads(Durable[P, R]):

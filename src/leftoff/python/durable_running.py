@@ -26,7 +26,7 @@ from leftoff.python.durable_calls import LATER, MISSING, NEVER, Call, place_call
 from leftoff.python.durable_runs import (
     RUN_OPTIONS as RUN_OPTIONS,
 )
-from leftoff.python.durable_runs import Finished, Opened, Request, open_durable_run
+from leftoff.python.durable_runs import Finished, Request, open_durable_run
 from leftoff.python.item_steps import free_path
 from leftoff.python.replay import IN_STEP, Scope, current, leave, needs_key
 from leftoff.python.values import decode_value, encode_value
@@ -154,12 +154,12 @@ def execute_run(request: Request) -> Any:
 
 
 async def _execute(request: Request) -> Any:
-    opened = open_durable_run(request)
-    if isinstance(opened, Finished):
-        return opened.value
-    with _driving(opened) as root:
-        value = await _call_in(root, opened.function, opened.args, opened.named)
-        flow, result = opened.flow, encode_value(value, f"the result of {opened.function.name}")
+    flow = open_durable_run(request)
+    if isinstance(flow, Finished):
+        return flow.value
+    with flow as root:
+        value = await _call_in(root, request.function, flow.args, flow.named)
+        result = encode_value(value, f"the result of {request.function.name}")
         return decode_value(flow.finish(result), f"The result of run {flow.run.id}")
 
 
@@ -200,20 +200,6 @@ def _inside(call: Call) -> Iterator[Scope]:
         raise
     finally:
         leave(token)
-
-
-@contextmanager
-def _driving(opened: Opened) -> Iterator[Scope]:
-    """Enter the scope of a workflow that has a run of its own. An error ends the run."""
-    with opened:
-        token = current.set(opened.flow.root)
-        try:
-            yield opened.flow.root
-        except BaseException as error:
-            opened.flow.leave(error)
-            raise
-        finally:
-            leave(token)
 
 
 # -- threads

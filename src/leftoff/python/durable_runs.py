@@ -6,8 +6,6 @@ accident. The arguments are a record of the run. Their digest is in its listing,
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine import find
@@ -35,46 +33,38 @@ if TYPE_CHECKING:
 
 RUN_OPTIONS = ("run_id", "title", "branch", "issue", "store", "take_over", "again")
 _RESUMING = ("branch", "store", "take_over", "again")
-_claimed: set[tuple[str, str]] = set()  # runs that this process executes
-_claims = allocate_lock()
 
 
 class Request:
     """A call of ``run`` or ``resume``: the function, the arguments it was given, and the options."""
 
     def __init__(
-        self, function: Runs[..., Any], args: tuple[Any, ...], named: dict[str, Any], options: dict[str, Any]
+        self,
+        function: Runs[..., Any],
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+        options: dict[str, Any],
+        *,
+        resumes: bool = False,
+        ref: str | None = None,
     ) -> None:
-        self.function = function
-        self.ref: str | None = None
-        self.resumes = False
-        unknown = [word for word in options if word not in RUN_OPTIONS]
+        allowed = _RESUMING if resumes and not function.preset else RUN_OPTIONS
+        unknown = [word for word in options if word not in allowed]
         if unknown:
             raise Usage(
-                f"{function.name}.run has no option {unknown[0]!r}.",
-                hint=f"Options: {', '.join(RUN_OPTIONS)}.",
+                f"{function.name}.{'resume' if resumes else 'run'} has no option {unknown[0]!r}.",
+                hint=f"Options: {', '.join(allowed)}.",
             )
+        self.function = function
+        self.resumes, self.ref = resumes, ref
         self.options = options
-        self.again = frozenset(options.get("again", ()))
+        self.store: Store = options.get("store") or project_store()
+        self.branch: str = options.get("branch") or CALLER.branch
+        self.take_over = bool(options.get("take_over"))
         self.given = bool(args or named)  # without arguments, an existing run continues with its own
         self.inputs = (
             encode_arguments(function.signature.bind(args, named), function.name) if self.given else {}
         )
-
-    def resuming(self, ref: str | None) -> Request:
-        wrong = [word for word in self.options if word not in _RESUMING]
-        if wrong and not self.function.preset:
-            raise Usage(f"resume has no option {wrong[0]!r}.", hint=f"Options: {', '.join(_RESUMING)}.")
-        self.ref, self.resumes, self.given = ref, True, False
-        return self
-
-    @cached_property
-    def store(self) -> Store:
-        return self.options.get("store") or project_store()
-
-    @property
-    def branch(self) -> str:
-        return self.options.get("branch") or CALLER.branch
 
     def value_of(self, view: View, row: RunRow, key: str) -> Any:
         """Return a record of the run's context."""
@@ -103,37 +93,7 @@ class Finished(NamedTuple):
     value: Any
 
 
-class Opened:
-    """A run that this process drives, ready to be executed; within ``with`` it is known to all threads."""
-
-    def __init__(self, request: Request, run: Run, about: dict[str, Any], key: tuple[str, str]) -> None:
-        function = request.function
-        self.function = function
-        self._key = key
-        self.flow = Flow(run, about, function.max_parallel, request.again)
-        if run.resumed and about.get("version") != function.settings.version:
-            self.flow.revise(self.flow.revision)
-            self.flow.note(version=function.settings.version)
-        # As they are read back, the first time too: the order of a dict, for example, is not stored.
-        inputs = decode(text(request.inputs, "inputs")) if request.given else about["inputs"]
-        self.args, self.named = function.signature.spread(
-            decode_value(inputs, f"An argument of run {run.id}")
-        )
-
-    def __enter__(self) -> Opened:
-        flows[self._key] = self.flow
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """Stop executing the run in this process."""
-        self.flow.closed = True
-        flows.pop(self._key, None)
-        if self.flow.buffer.driving:  # its end could not be recorded
-            self.flow.run._let_go()
-        _claimed.discard(self._key)
-
-
-def open_durable_run(request: Request) -> Opened | Finished:
+def open_durable_run(request: Request) -> Flow | Finished:
     """Find or start the run, and take its lease."""
     request.store._look()
     found = _resume(request) if request.resumes else _run(request)
@@ -165,8 +125,8 @@ def _run(request: Request) -> DrivenRun | RunRow:
             return DrivenRun(head, epoch or 0, about, resumed=False)
         if row.status not in UNFINISHED:
             return row
-        known, over = _about(tx, request, row), bool(request.options.get("take_over"))
-        taken = take(tx, row.run, row.run_id, driver, now, take_over=over)
+        known = _about(tx, request, row)
+        taken = take(tx, row.run, row.run_id, driver, now, take_over=request.take_over)
         return DrivenRun(Head.of(row), taken, known)
 
     return store._store.write(work)
@@ -243,9 +203,8 @@ def _resume(request: Request) -> DrivenRun | RunRow:
     if row.status not in UNFINISHED and target.version is None:
         return row
     about = store._store.read(lambda view: _about(view, request, row))
-    take_over = bool(request.options.get("take_over"))
     head, epoch = open_existing(
-        store._store, row.run_id, store._clock.now(), driver=store._driver(), take_over=take_over
+        store._store, row.run_id, store._clock.now(), driver=store._driver(), take_over=request.take_over
     )
     assert epoch is not None
     return DrivenRun(head, epoch, about, back_to=target.version)
@@ -283,23 +242,30 @@ def _result(request: Request, row: RunRow) -> Any:
     return decode_value(found.plain["value"], f"The result of run {row.run_id}")
 
 
-def _drive(request: Request, held: DrivenRun) -> Opened:
+def _drive(request: Request, held: DrivenRun) -> Flow:
     """Make a run ready to be executed, once at a time: the lease does not tell the threads of a process apart."""
-    store, head = request.store, held.head
+    store, head, about, function = request.store, held.head, held.about, request.function
     key = (store.location, head.run_id)
-    with _claims:
-        if key in _claimed:
-            raise LeaseHeld(
-                f"Run {head.run_id} is already being run by this process.",
-                hint="Wait for it, or use another run_id.",
-            )
-        _claimed.add(key)
+    if flows.setdefault(key, request) is not request:
+        raise LeaseHeld(
+            f"Run {head.run_id} is already being run by this process.",
+            hint="Wait for it, or use another run_id.",
+        )
     try:
         run = Run(store, head, held.epoch, resumed=held.resumed)
         with run._or_release():
             if held.resumed:
                 store._go_on(run, held.back_to)
-            return Opened(request, run, held.about, key)
+            flow = Flow(run, about, key, function.max_parallel, request.options.get("again", ()))
+            if run.resumed and about.get("version") != function.settings.version:
+                flow.revise(flow.revision)
+                flow.note(version=function.settings.version)
+            # As they are read back, the first time too: the order of a dict, for example, is not stored.
+            inputs = decode(text(request.inputs, "inputs")) if request.given else about["inputs"]
+            flow.args, flow.named = function.signature.spread(
+                decode_value(inputs, f"An argument of run {run.id}")
+            )
+            return flow
     except BaseException:
-        _claimed.discard(key)
+        flows.pop(key, None)
         raise

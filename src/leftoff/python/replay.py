@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,8 @@ class _InStep:
 
 IN_STEP: Any = _InStep()
 current: ContextVar[Any] = ContextVar("leftoff-scope", default=None)
-flows: dict[tuple[str, str], Flow] = {}  # the executions of this process, by store and run id
+# The executions of this process, by store and run id. While one is being prepared, its request stands for it.
+flows: dict[tuple[str, str], Any] = {}
 _process = [os.getpid()]
 
 
@@ -157,6 +158,8 @@ def stray_scope() -> Scope | None:
 
     main = main_thread().ident
     for flow in list(flows.values()):
+        if not isinstance(flow, Flow):
+            continue
         if flow.root.thread == main != get_ident() and flow.root._task is None and not flow.busy:
             return flow.root
     return None
@@ -166,11 +169,14 @@ class Flow:
     """A run of a workflow, as this process executes it."""
 
     def __init__(
-        self, run: Run, about: dict[str, Any], max_parallel: int, again: frozenset[str] = frozenset()
+        self, run: Run, about: dict[str, Any], key: tuple[str, str], max_parallel: int, again: Iterable[str]
     ) -> None:
         self.run, self.buffer, self.steps = run, run._buffer, run._steps
+        self._key = key
         self.max_parallel = max_parallel
-        self.again = again  # interrupted steps that may be repeated, though they are not idempotent
+        self.again = frozenset(
+            again
+        )  # interrupted steps that may be repeated, though they are not idempotent
         self.busy = False  # the workflow's own thread is inside a step
         self.closed = False  # calls that other threads still make are not recorded any more
         self.revision = int(about.get("revision", 0))
@@ -182,7 +188,27 @@ class Flow:
         if run.resumed:
             self._index_records()
         self.live: dict[str, Call] = {}  # calls that are being made, by path
+        self.args: list[Any] = []  # of the workflow's function
+        self.named: dict[str, Any] = {}
         self.root = Scope(self, "")
+
+    def __enter__(self) -> Scope:
+        """Enter the workflow's own scope, and let all threads know of it."""
+        flows[self._key] = self
+        self._token = current.set(self.root)
+        return self.root
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Stop executing the run in this process. An error ends the run."""
+        try:
+            if error is not None:
+                self._leave(error)
+        finally:
+            leave(self._token)
+            self.closed = True
+            flows.pop(self._key, None)
+            if self.buffer.driving:  # its end could not be recorded
+                self.run._let_go()
 
     # -- what was recorded
 
@@ -355,7 +381,7 @@ class Flow:
             self.run._settle("completed")
         return stored
 
-    def leave(self, error: BaseException) -> None:
+    def _leave(self, error: BaseException) -> None:
         """End the run after the workflow raised: it failed, or it is paused if it was interrupted."""
         self.closed = True
         if not self.buffer.driving:
