@@ -14,13 +14,14 @@ from tests.cli.command import Called, call, environment, succeed
 HOOKED = """
 import os, sys
 from leftoff.engine import restoring
+from leftoff.errors import StoreUnavailable
 real, count = restoring._Writer.put, [int(sys.argv[1])]
 def put(self, entry):
     if not count[0]:
         if sys.argv[2] == "kill":
             os._exit(9)
         if sys.argv[2] == "fail":
-            raise restoring.Interrupted(entry.path, "cannot be restored: Operation not permitted")
+            raise StoreUnavailable(f"{entry.path} cannot be restored: Operation not permitted.")
     real(self, entry)
     count[0] -= 1
     if not count[0] and sys.argv[2] == "write":

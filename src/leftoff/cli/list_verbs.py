@@ -51,7 +51,7 @@ def status_page(found: Status, screen: Screen) -> list[Line]:
     lines = facts(_status_facts(found, screen), screen.columns)
     warnings = []
     for short in found.half_restored.values():
-        warnings.append(short.told() + ("" if short.busy else f" `{short.command}` completes it."))
+        warnings.append(short.message + ("" if short.busy else f" `{short.command}` completes it."))
     warnings += [f"Files out of sync: {problem}" for problem in found.problems]
     for warning in warnings:
         lines += [[], *wrapped([(clean(warning), "warn")], screen.columns)]

@@ -204,7 +204,7 @@ class FileSide(NamedTuple):
     def text(self, path: str, content: FileState) -> str | None:
         known = self.files.get(path)
         if self.now and (known is None or recorded(known).hash != content.hash):
-            return present_text(self.project, path, content)
+            return _present_text(self.project, path, content)
         return recorded_text(self.store, known) if known is not None else ""
 
 
@@ -261,10 +261,10 @@ def recorded_text(store: Store, about: Mapping[str, Any]) -> str | None:
     if content.kind != FILE:
         return ""
     row = copy_of(store, about) if content.size <= MOST_BYTES else None
-    return decoded(b"".join(store.load_blob(row.hash, row))) if row is not None else None
+    return as_text(b"".join(store.load_blob(row.hash, row))) if row is not None else None
 
 
-def present_text(project: str, path: str, content: FileState) -> str | None:
+def _present_text(project: str, path: str, content: FileState) -> str | None:
     """Return what a file holds now; ``None`` if that is no text, or too long."""
     if content.kind == LINK:
         return f"-> {content.target}"
@@ -274,10 +274,18 @@ def present_text(project: str, path: str, content: FileState) -> str | None:
     if at is None:
         return ""
     with at:
-        return decoded(read_at(at) or b"")
+        return as_text(read_at(at) or b"")
 
 
-def decoded(data: bytes) -> str | None:
+def present_diff(project: str, path: str, old: str | None, what: str) -> str | None:
+    """Return a diff from an older text of a file to what is there; ``None`` if one of both is not known."""
+    new = _present_text(project, path, present(project, path))
+    if old is None or new is None:
+        return None
+    return unified(old, new, f"{path} ({what})", f"{path} (now)")
+
+
+def as_text(data: bytes) -> str | None:
     """Return bytes as text; ``None`` if they are none."""
     try:
         return None if b"\0" in data else data.decode()

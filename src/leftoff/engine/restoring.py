@@ -23,7 +23,7 @@ import stat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, report_in
+from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, report
 from leftoff.engine.continue_run import go_back
 from leftoff.engine.file_state import (
     ABSENT,
@@ -40,15 +40,13 @@ from leftoff.engine.file_state import (
     written_at,
 )
 from leftoff.engine.file_versions import (
-    MOST_BYTES,
+    as_text,
     blob_hash,
     complete_at,
     copy_of,
-    decoded,
     manifest,
-    present_text,
+    present_diff,
     recorded_text,
-    unified,
 )
 from leftoff.engine.find import Target, need_run, need_unmoved, until_unmoved
 from leftoff.engine.git import DIRTY, Repo, repository
@@ -64,7 +62,7 @@ from leftoff.engine.project_files import (
     write_new,
 )
 from leftoff.engine.redactor import Redactor
-from leftoff.engine.run_reader import Reader, met
+from leftoff.engine.run_reader import Reader, met, need_version
 from leftoff.engine.tracking import (
     BEFORE,
     FileTracker,
@@ -177,28 +175,25 @@ class RestorePlan:
         recorded, else against what would be restored."""
         path, want, about = entry.path, entry.want, self.newest.get(entry.path)
         what = "as recorded" if about is not None else "as it would be restored"
-        old: str | None = ""
-        if about is not None:
-            old = recorded_text(self.store, about)
-        elif entry.commit and want.kind == FILE:
-            old = decoded(_committed(self.repo, entry)) if want.size <= MOST_BYTES else None
-        elif want.kind != ABSENT:
-            old = recorded_text(self.store, want.to_json())
-        new = present_text(self.project, path, present(self.project, path))
-        if old is None or new is None or self.redactor.secret_file(path):
+        if about is None and want.kind == ABSENT:
+            old: str | None = ""
+        elif about is None and entry.commit and want.kind == FILE:
+            old = as_text(_committed(self.repo, entry))
+        else:
+            old = recorded_text(self.store, about or want.to_json())
+        shown = None if self.redactor.secret_file(path) else present_diff(self.project, path, old, what)
+        if shown is None:
             return (
                 f"{path} has changed; it cannot be shown: it is no text, too long, secret, or was not kept."
             )
-        return self.redactor.mask(unified(old, new, f"{path} ({what})", f"{path} (now)"))
+        return self.redactor.mask(shown)
 
     # -- what the records say
 
     def _read(self, view: View, outputs: Collection[str]) -> None:
         run, run_id, seq = self.target.row.run, self.target.row.run_id, self.target.seq
         old, new = Reader(self.store, view, run, run_id, seq), Reader(self.store, view, run, run_id)
-        version, newest = view.version(run, seq), view.run_row(run)
-        assert version is not None and newest is not None
-        self.at = version.at
+        self.at = need_version(view, run, run_id, seq).at
         self.then, outside = manifest(old)
         self.then |= {path: about for path, about in manifest(old, "artifact")[0].items() if path in outputs}
         self.newest, more = manifest(new)
@@ -212,7 +207,6 @@ class RestorePlan:
         dirty = old.plain("context").get(DIRTY)
         self.dirty = dirty if isinstance(dirty, list) else []
         self.commit = complete_at(old, seq)
-        self.complete_now = complete_at(new, newest.seq) is not None
         self.blobs = {  # hashes of the content that the store has
             about.get("hash")
             for path, about in (*self.then.items(), *self.first.items())
@@ -344,8 +338,7 @@ class RestorePlan:
         """Mark files that are not what was last recorded, and would be lost: the user must agree to that."""
         doubtful = [e for e in entries if e.action != KEEP and e.now.kind in (FILE, LINK)]
         unsaid = {entry.path for entry in doubtful if entry.path not in self.newest}
-        clean = self.complete_now or self.commit is not None
-        bases = (self._based(self.head, unsaid) if clean and self.head else None) or {}
+        bases = self._based(self.head, unsaid) or {}
         for entry in doubtful:
             about, base = self.newest.get(entry.path), bases.get(entry.path)
             if about is not None:
@@ -506,15 +499,12 @@ class Restorer:
             self.saved = self.saved or row.seq
             try:
                 put_in_place(writer, todo)
-            except Interrupted as error:
+            except (Conflict, StoreUnavailable) as error:
                 verb = "rollback" if plan.only is None else "restore"
                 done = sum(present(self.project, entry.path).same(entry.want) for entry in todo)
-                told = f"{error.path} {error.why}. {done} of {len(todo)} files are in place; "
-                told += "what was there before is saved."
-                if error.changed:
-                    hint = f"The same `leftoff {verb}` saves that, too, and continues."
-                    raise Conflict(told, hint=hint) from None
-                raise StoreUnavailable(told, hint=f"Then the same `leftoff {verb}` completes it.") from None
+                error.message += f" {done} of {len(todo)} files are in place; what was there before is saved."
+                error.hint = f"Then the same `leftoff {verb}` completes it, and saves that file again."
+                raise
         finally:
             discard_new_files(self.project, [entry.path for entry in todo])
         return row
@@ -566,13 +556,11 @@ class Restorer:
                 changes.delete("run", RESTORING)
             return seal
 
-        def work(tx: Tx) -> RunRow:
-            need_unmoved(tx, row)
-            terms = Terms(self.now(), self.guard, blobs=found.blobs)
-            report_in(self.store, tx, self._free(tx), make, terms, ChangeSet())
-            return need_run(tx, row.run, row.run_id)
+        def find(view: View) -> RunRow:
+            need_unmoved(view, row)
+            return self._free(view)
 
-        return self.store.write(work)
+        return report(self.store, find, make, Terms(self.now(), self.guard, blobs=found.blobs)).left
 
 
 # -- interrupted restores
@@ -582,15 +570,9 @@ class Restorer:
 class HalfRestored:
     """A rollback, or a restore of single files, that is not complete: interrupted, or ``busy`` in another process."""
 
-    what: str
+    message: str
     command: str  # that completes it
     busy: bool
-
-    def told(self) -> str:
-        """Return it as a sentence."""
-        if self.busy:
-            return f"{self.what} is under way: not all files are in place yet."
-        return f"{self.what} was cut short: some files are in place, others may not be."
 
 
 def find_half_restored(store: Store, row: RunRow) -> HalfRestored | None:
@@ -604,15 +586,15 @@ def find_half_restored(store: Store, row: RunRow) -> HalfRestored | None:
     else:
         what = f"Restoring files as {ref} has them"
         command = f"leftoff restore {ref} {' '.join(as_word(path) for path in paths)}"
-    busy = False
     try:
         with _restore_lock(store):
             pass
     except Conflict:
-        busy = True
+        return HalfRestored(f"{what} is under way: not all files are in place yet.", command, busy=True)
     except OSError:  # a read-only disk
         pass
-    return HalfRestored(what, command, busy)
+    told = f"{what} was cut short: some files are in place, others may not be."
+    return HalfRestored(told, command, busy=False)
 
 
 def _restoring(row: RunRow) -> dict[str, Any] | None:
@@ -639,14 +621,6 @@ def _restore_lock(store: Store) -> Iterator[None]:
 
 
 # -- files
-
-
-class Interrupted(Exception):
-    """A file could not be put in its place, and why; or another process ``changed`` it just now."""
-
-    def __init__(self, path: str, why: str, *, changed: bool = False) -> None:
-        super().__init__(path, why)
-        self.path, self.why, self.changed = path, why, changed
 
 
 class _Writer:
@@ -696,7 +670,7 @@ class _Writer:
             if now.same(want):
                 return
             if now.kind in (FILE, LINK) and not now.same(entry.now):
-                raise Interrupted(path, "was changed while files were restored", changed=True)
+                raise Conflict(f"{path} was changed while files were restored.")
             at = place(self.project, path, make=True)
             assert at is not None
             with at:
@@ -718,7 +692,7 @@ class _Writer:
             if want.kind == ABSENT:
                 _remove_empty(self.project, path)
         except OSError as error:
-            raise Interrupted(path, f"cannot be restored: {error.strerror or error}") from None
+            raise StoreUnavailable(f"{path} cannot be restored: {error.strerror or error}.") from None
 
 
 def put_in_place(writer: _Writer, entries: list[PlanEntry]) -> None:

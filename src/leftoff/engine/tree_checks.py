@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path, present
+from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path
 from leftoff.engine.findings import BRING_BACK, REFUSE, WARN, Finding, some
 from leftoff.engine.git import DIRTY, dirty_paths, git_command, git_environment, git_output, is_commit
 from leftoff.engine.lease import ELSEWHERE
@@ -176,22 +176,16 @@ def files(world: World) -> Iterator[Finding]:
 
 def _diff(world: World, paths: list[str]) -> str:
     """Return a diff from the checkpoint to the present, for the first few files; secrets in it are masked."""
-    from leftoff.engine.file_versions import present_text, recorded_text, unified
+    from leftoff.engine.file_versions import present_diff, recorded_text
 
     parts = []
     for path in paths[:MOST_DIFFS]:
         try:
             old = recorded_text(world.store, world.records["file"][path])
-        except Corrupt as error:
+            parts.append(present_diff(world.project, path, old, "checkpoint"))
+        except (Corrupt, StoreUnavailable) as error:  # a difference is a help, and no verdict depends on it
             parts.append(f"{path}: {error.message} `leftoff fsck` tells more.")
-            continue
-        except StoreUnavailable as error:  # a difference is a help, and no verdict hangs on it
-            parts.append(f"{path}: {error.message}")
-            continue
-        new = present_text(world.project, path, present(world.project, path))
-        if old is not None and new is not None:
-            parts.append(unified(old, new, f"{path} (checkpoint)", f"{path} (now)"))
-    lines = "\n".join(parts).splitlines()
+    lines = "\n".join(part for part in parts if part is not None).splitlines()
     return world.settings.redactor().mask("\n".join(lines[:MOST_LINES]))
 
 
@@ -245,7 +239,7 @@ def half_restored(world: World) -> Iterator[Finding]:
     if found is not None:
         yield Finding(
             "files.half_restored",
-            found.told(),
+            found.message,
             "Wait for it."
             if found.busy
             else f"`{found.command}` completes it; --accept files.half_restored (or --yes) continues with the files as "
