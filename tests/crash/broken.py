@@ -12,7 +12,7 @@ from typing import Any
 
 from leftoff.cli import main
 from leftoff.workflow import attempt_checks as recover
-from leftoff.workflow import begin_attempt as begin
+from leftoff.workflow import drive_steps
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.attempt_folder import AttemptFolder
 from leftoff.workflow.shim_client import Launcher
@@ -43,7 +43,7 @@ def deaf() -> None:
 
 
 def hasty() -> None:
-    ready, go = begin.ready, Launcher.go
+    ready, go = drive_steps.ready, Launcher.go
     told: set[str] = set()
 
     def early(driver: Any, token: str, process: Any) -> None:
@@ -56,7 +56,7 @@ def hasty() -> None:
             told.add(token)
             go(launcher, token)
 
-    replace(begin, ready=early)
+    replace(drive_steps, ready=early)
     replace(Launcher, go=once)
 
 

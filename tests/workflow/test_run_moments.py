@@ -14,8 +14,8 @@ from tests.workflow.flows import lines, path_with_leftoff, runs, write
 
 # Nobody looks before a step is placed: what others report comes, for the driver, after its look.
 LATE = """
-from leftoff.workflow import begin_attempt as begin
-begin._already_ended = lambda stage, unit, leaf: False
+from leftoff.workflow import drive_steps
+drive_steps._already_ended = lambda stage, unit, leaf: False
 """
 
 # What the driver does, in order: its commits, and the commands it lets start.

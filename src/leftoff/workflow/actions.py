@@ -321,7 +321,8 @@ def job_of(
 ) -> Job:
     """Return the job of a step's command, or of the named check of it.
 
-    A check runs in the project's folder, to which declared outputs are relative too.
+    A check runs in the project's folder, to which declared outputs are relative too. It ends with its driver: a driver
+    that resumes the run checks again.
     """
     setting, step = driver.setting, live.step
     env = {
@@ -344,7 +345,8 @@ def job_of(
     token = f"{live.token}.{check}" if check else live.token
     folder = live.check_folder if check else live.folder
     cwd = setting.project if check else os.path.join(setting.project, live.cwd)
-    return Job(token, folder.path, command.argv, env, cwd, step.timeout, setting.grace, secrets)
+    limits = (step.timeout, setting.grace, secrets)
+    return Job(token, folder.path, command.argv, env, cwd, *limits, bound=bool(check))
 
 
 def start_check(driver: Driver, live: LiveAttempt, text: str, name: str) -> str:

@@ -70,7 +70,8 @@ class Job(NamedTuple):
     """One attempt: what to run, where, for how long, and the attempt's folder.
 
     ``folder`` and ``cwd`` are absolute. ``env`` is the whole environment. ``secrets`` are texts that must not be in the
-    log. After ``timeout`` seconds the command gets SIGTERM, and ``grace`` seconds later SIGKILL.
+    log. After ``timeout`` seconds the command gets SIGTERM, and ``grace`` seconds later SIGKILL. ``bound``: it also
+    does if the driver dies.
     """
 
     token: str
@@ -81,6 +82,7 @@ class Job(NamedTuple):
     timeout: float | None = None
     grace: float = GRACE_S
     secrets: Sequence[str] = ()
+    bound: bool = False
 
     def pack(self) -> bytes:
         """Return what ``Order`` is made from.
@@ -93,7 +95,7 @@ class Job(NamedTuple):
         env = {code(name): code(value) for name, value in self.env.items()}
         secrets = [secret.encode("utf-8", "surrogateescape") for secret in self.secrets]
         return marshal.dumps(
-            (code(self.folder), argv, env, code(self.cwd), self.timeout, self.grace, secrets)
+            (code(self.folder), argv, env, code(self.cwd), self.timeout, self.grace, secrets, self.bound)
         )
 
 
@@ -107,6 +109,7 @@ class Order(NamedTuple):
     timeout: float | None
     grace: float
     secrets: list[bytes]
+    bound: bool
 
     @classmethod
     def unpack(cls, packed: bytes) -> Order:

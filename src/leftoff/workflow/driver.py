@@ -2,8 +2,8 @@
 
 A turn waits for something (a process ended, a shim is ready, a retry is due, a signal came, a person decided), works
 out what it means, commits all of it in one transaction, then begins what has become possible. Nothing is reported and
-no process is let go before the commit that it depends on. ``begin`` and ``outcome`` hold what a turn does with one
-step; ``entries`` holds what it commits.
+no process is let go before the commit that it depends on. ``drive_steps`` holds what a turn does with one step,
+``commit_entries`` what it commits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from leftoff.model.changes import Version
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import LIMIT_MS, MOST_OUTPUT, RunRow
-from leftoff.workflow import attempt_outcome as outcome
-from leftoff.workflow import begin_attempt as begin
+from leftoff.workflow import drive_steps
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.actions import CHECKING, RUNNING, STARTING, LiveAttempt
 from leftoff.workflow.attempt_folder import GRACE_S, LOG, AttemptFolder, LogFollower
@@ -215,7 +214,7 @@ class Driver:
                 self._take_turn()
                 if self._over:
                     return self._settle()
-        except outcome.NOT_ITS_FAULT:
+        except drive_steps.NOT_ITS_FAULT:
             self._end_children("the run cannot be recorded any more")
             raise
         finally:
@@ -454,7 +453,7 @@ class Driver:
                 f"{self.store.name} has not heard of this driver for too long: its steps were stopped.",
                 hint=f"`leftoff resume {self.run_id}` goes on.",
             )
-        begin.begin_due(self)
+        drive_steps.begin_due(self)
         for ready in self.launcher.known():
             self._launched(ready)
         self.commit()
@@ -544,14 +543,13 @@ class Driver:
         else:
             self._show_output(live, last=True)
             if isinstance(event, Ended):
-                outcome.ended(self, live, event.exit)
+                drive_steps.ended(self, live, event.exit)
             else:
                 self._was_lost(live, event)
 
     def _ready(self, live: LiveAttempt, event: Ready) -> None:
         if live.phase == CHECKING:  # a check changes nothing, so it is not recorded
             live.checker = event.process
-            groups.note_checker(live.check_folder, event.process)
             self.launcher.go(event.token)
             if live.stopped is not None:
                 self._terminate(live)
@@ -559,7 +557,7 @@ class Driver:
             self.launcher.drop(event.token)
             self._never_mind(live)
         else:
-            begin.ready(self, event.token, event.process)
+            drive_steps.ready(self, event.token, event.process)
             if self._streams:
                 live.follower = LogFollower(live.folder.file(LOG))
 
@@ -576,24 +574,24 @@ class Driver:
         if live.phase == CHECKING:
             self.attempts.pop(lost.token, None)
             if live.stopped is not None:
-                outcome.stopped(self, live)
+                drive_steps.stopped(self, live)
             elif more:
-                outcome.check_next(self, live)
+                drive_steps.check_next(self, live)
             else:
                 message = f"Its checks could not be run: {lost.why}."
-                outcome.failed(self, live, {"type": "check", "message": message}, 0, retry=False)
+                drive_steps.failed(self, live, {"type": "check", "message": message}, 0, retry=False)
         elif live.phase == RUNNING:
             exit = live.folder.exit()
             if exit is not None:
-                outcome.ended(self, live, exit)
+                drive_steps.ended(self, live, exit)
             else:
-                outcome.lost(self, live, may_forget=more)
+                drive_steps.lost(self, live, may_forget=more)
         elif more:
             self._never_mind(live)
             self.scheduler.later(live.unit, live.leaf, time.monotonic())
         else:
             message = f"Its process could not be started: {lost.why}."
-            outcome.failed(self, live, {"type": "not_started", "message": message}, None)
+            drive_steps.failed(self, live, {"type": "not_started", "message": message}, None)
 
     # -- people
 

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from leftoff.errors import CannotResume
 from leftoff.host import ALIVE, GONE, Process, scope, start_of, started
@@ -199,38 +199,3 @@ def handle(process: Process) -> int | None:
         return fd
     os.close(fd)
     return None
-
-
-# -- checks
-#
-# A check changes nothing, so it is not an attempt. But its process must not outlive its driver unnoticed: a note in the
-# check's folder, below the attempt's, says who runs it.
-
-_NOTE = "process"
-
-
-def note_checker(folder: AttemptFolder, process: Process) -> None:
-    """Note which process runs the check of this folder. If the disk is full, the check runs all the same."""
-    try:
-        with open(folder.file(_NOTE), "w", encoding="utf-8") as file:
-            file.write(f"{process.pid}\n{process.started}\n{process.scope}\n")
-    except OSError:
-        pass
-
-
-def live_checkers(folder: AttemptFolder) -> Iterator[Process]:
-    """Yield the processes of checks that still run for an attempt."""
-    try:
-        names = os.listdir(folder.path)
-    except OSError:
-        return
-    for name in names:
-        check = folder.below(name)
-        try:
-            with open(check.file(_NOTE), encoding="utf-8") as file:
-                pid, begun, place = file.read().splitlines()
-            process = Process(place, int(pid), begun)
-        except (OSError, ValueError):
-            continue
-        if alive(process, check):
-            yield process

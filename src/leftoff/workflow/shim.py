@@ -147,7 +147,7 @@ def attempt(order: Order, channel: int, bell: Bell, redactor: Redactor | None) -
         record_exit(exit, folder, channel, free=False)
         return False
     log = StepLog(f"{folder}/log", redactor, order.secrets)
-    course = Course(order, log, bell)
+    course = Course(order, log, bell, channel)
     try:
         exit = course.run()
     finally:
@@ -221,8 +221,9 @@ def send_line(channel: int, line: bytes) -> None:
 class Course:
     """One command, from its start until nothing of it is left: output, timeout, end. It fills the shim's session."""
 
-    def __init__(self, order: Order, log: StepLog, bell: Bell) -> None:
+    def __init__(self, order: Order, log: StepLog, bell: Bell, channel: int) -> None:
         self._order = order
+        self._channel = channel
         self._log = log
         self._bell = bell
         self._me = os.getpid()
@@ -269,6 +270,8 @@ class Course:
         poll = select.poll()
         poll.register(output, select.POLLIN)
         poll.register(bell, select.POLLIN)
+        if self._order.bound:
+            poll.register(self._channel, select.POLLIN)
         while True:
             for fd, _ in poll.poll(self._patience()):
                 if fd == bell:
@@ -276,6 +279,9 @@ class Course:
                     if self._status is None:
                         pid, status = os.waitpid(self._pid, os.WNOHANG)
                         self._status = status if pid else None
+                elif fd == self._channel:  # the driver sends nothing before the end, so it died
+                    poll.unregister(fd)
+                    self._bell.stop = True
                 elif not self._read():
                     poll.unregister(output)
             if self._status is not None and self._over():

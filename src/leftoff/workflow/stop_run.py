@@ -93,17 +93,11 @@ def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
 
 
 def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Process]]:
-    """The processes of this run's steps that live without a driver, and those of their checks, by step."""
-    attempts = store.read(lambda view: view.attempts(row.run))
+    """Return the processes of this run's steps that live without a driver, by step."""
     alive: dict[str, list[Process]] = {}
-    for attempt in attempts:
-        if attempt.ended_at is not None:
-            continue
-        found = [*groups.live_checkers(folder_of(attempt, folder))]
-        if attempt.process is not None and lives(attempt, folder):
-            found.append(attempt.process)
-        if found:
-            alive[attempt.step] = found
+    for attempt in store.read(lambda view: view.attempts(row.run)):
+        if attempt.ended_at is None and attempt.process is not None and lives(attempt, folder):
+            alive.setdefault(attempt.step, []).append(attempt.process)
     return alive
 
 

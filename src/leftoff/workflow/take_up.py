@@ -25,8 +25,7 @@ from leftoff.engine.resume_answers import DONE, Answers, ResumeRequest, Selectio
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.store.base import Tx
-from leftoff.workflow import attempt_outcome as outcome
-from leftoff.workflow import process_groups as groups
+from leftoff.workflow import drive_steps
 from leftoff.workflow.actions import RUNNING, LiveAttempt
 from leftoff.workflow.attempt_checks import (
     ADOPT,
@@ -156,8 +155,6 @@ class TakeUp:
         """End processes that nothing waits for any more, before their steps may run again."""
         folder = self.setting.store.folder
         alive = [a.process for a in self._strays if a.process is not None and lives(a, folder)]
-        opened = [*self._strays, *(orphan.attempt for orphan in self.orphans)]
-        alive += [process for a in opened for process in groups.live_checkers(folder_of(a, folder))]
         end_processes(alive, self.setting.grace)
         for attempt in self._strays:
             left = folder_of(attempt, folder)
@@ -246,13 +243,13 @@ class TakeUp:
         driver.scheduler.claim(orphan.unit, step.path)
         driver.attempts[live.token] = live
         if not live.expands:
-            outcome.expect(driver, live)
+            drive_steps.expect(driver, live)
         driver.tell(_TAKEN_AS[orphan.action], step=orphan.unit, why=orphan.why)
         if orphan.action == REATTACH:
             driver.reattach(live)
             return
         live.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
-        outcome.ended(driver, live, orphan.exit or Exit(0))
+        drive_steps.ended(driver, live, orphan.exit or Exit(0))
 
 
 def _exit_code(folder: AttemptFolder) -> int | None:
