@@ -11,9 +11,9 @@ import time
 from typing import Any
 
 from leftoff.cli import main
-from leftoff.workflow import attempt_checks as recover
 from leftoff.workflow import drive_steps
 from leftoff.workflow import process_groups as groups
+from leftoff.workflow import workflow_checks as recover
 from leftoff.workflow.attempt_folder import AttemptFolder
 from leftoff.workflow.shim_client import Launcher
 

@@ -13,10 +13,14 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from leftoff.errors import CannotResume
-from leftoff.host import ALIVE, GONE, Process, scope, start_of, started
+from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, start_of, started
 from leftoff.workflow.attempt_folder import STOP, AttemptFolder
+
+if TYPE_CHECKING:
+    from leftoff.store.rows import Attempt
 
 ROUND_S, ROUNDS = 0.002, 500  # how long to wait for killed processes
 NO_SESSION = 0  # the leader cannot be seen from here
@@ -97,6 +101,23 @@ def alive(process: Process, folder: AttemptFolder | None = None) -> bool:
     if process.state() == GONE and not _left(process):
         return False
     return folder is None or folder.exit() is None
+
+
+def folder_of(attempt: Attempt, store_folder: str) -> AttemptFolder:
+    """Return the folder of a recorded attempt."""
+    if not attempt.log:
+        from leftoff.store.rows import misplaced  # the launcher and the shims do without it
+
+        raise misplaced(f"an attempt at {attempt.step}")
+    return AttemptFolder(os.path.join(store_folder, attempt.log))
+
+
+def lives(attempt: Attempt, store_folder: str) -> bool:
+    """Return whether something of an attempt runs on this machine. Its shim may serve another one by now."""
+    process = attempt.process
+    if process is None or process.state() == UNKNOWN or folder_of(attempt, store_folder).exit():
+        return False
+    return alive(process)
 
 
 def _left(process: Process) -> list[int]:

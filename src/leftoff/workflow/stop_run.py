@@ -19,7 +19,6 @@ from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE, this_process
 from leftoff.model.words import FINISHED
 from leftoff.workflow import process_groups as groups
-from leftoff.workflow.attempt_checks import folder_of, lives
 from leftoff.workflow.attempt_folder import GRACE_S as GRACE
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Proce
     """Return the processes of this run's steps that live without a driver, by step."""
     alive: dict[str, list[Process]] = {}
     for attempt in store.read(lambda view: view.attempts(row.run)):
-        if attempt.ended_at is None and attempt.process is not None and lives(attempt, folder):
+        if attempt.ended_at is None and attempt.process is not None and groups.lives(attempt, folder):
             alive.setdefault(attempt.step, []).append(attempt.process)
     return alive
 
@@ -148,7 +147,7 @@ def forsake_attempts(store: Store, row: RunRow, folder: str, now: int, grace: fl
         with _alone(store, row, now):
             ended = _end(store, row, folder, grace)
             for attempt in store.read(lambda view: view.attempts(row.run)):
-                folder_of(attempt, folder).tidy()
+                groups.folder_of(attempt, folder).tidy()
     except (LeaseHeld, NotFound):
         return []
     return ended

@@ -26,17 +26,8 @@ from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.store.base import Tx
 from leftoff.workflow import drive_steps
+from leftoff.workflow import process_groups as groups
 from leftoff.workflow.actions import RUNNING, LiveAttempt
-from leftoff.workflow.attempt_checks import (
-    ADOPT,
-    ASK,
-    FORGET,
-    REATTACH,
-    TAKEN,
-    Orphan,
-    folder_of,
-    lives,
-)
 from leftoff.workflow.attempt_folder import AttemptFolder, Exit
 from leftoff.workflow.commit_entries import (
     AttemptEnds,
@@ -52,7 +43,16 @@ from leftoff.workflow.commit_entries import (
 from leftoff.workflow.definition import differs, is_gone
 from leftoff.workflow.driver import Driver, Setting
 from leftoff.workflow.stop_run import end_processes
-from leftoff.workflow.workflow_checks import DefinedSteps, WorkflowChecks
+from leftoff.workflow.workflow_checks import (
+    ADOPT,
+    ASK,
+    FORGET,
+    REATTACH,
+    TAKEN,
+    DefinedSteps,
+    Orphan,
+    WorkflowChecks,
+)
 
 Record = dict[str, Any]
 
@@ -154,10 +154,10 @@ class TakeUp:
     def _end_strays(self) -> None:
         """End processes that nothing waits for any more, before their steps may run again."""
         folder = self.setting.store.folder
-        alive = [a.process for a in self._strays if a.process is not None and lives(a, folder)]
+        alive = [a.process for a in self._strays if a.process is not None and groups.lives(a, folder)]
         end_processes(alive, self.setting.grace)
         for attempt in self._strays:
-            left = folder_of(attempt, folder)
+            left = groups.folder_of(attempt, folder)
             self.driver.add(AttemptEnds(attempt.token, _exit_code(left), tidy=left))
         self.driver.commit()
 
