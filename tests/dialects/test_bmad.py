@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.protocols.document_draft import numbers
+from leftoff.protocols.document_draft import State
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD
 from tests.dialects.files import put
@@ -42,9 +42,9 @@ def state(project: Path, *keys: str) -> Any:
 )
 def test_numbers_of_steps(paths: str, expected: list[int]) -> None:
     """Its own, where a step is called by one; else its place, or the next that is free."""
-    leaves: list[tuple[str, dict[str, Any]]] = [(path, {}) for path in paths.split()]
-    found = numbers(leaves)
-    assert expected == [found[path] for path, _ in leaves]
+    records: Any = {("step", path): {"order": place} for place, path in enumerate(paths.split())}
+    found = State("r", records, 0).numbers
+    assert expected == [found[path] for path in paths.split()]
 
 
 def test_a_step_that_is_called_by_a_number_has_that_number(bmad: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leftoff.model.codec import decode, text
-from leftoff.protocols.document_draft import Decoded, Source
+from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import read, write
 from leftoff.protocols.registry import BUILT_IN, dialect, recognise
@@ -16,7 +16,7 @@ from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, EXAMPLES, SI
 ALL = [(name, title) for name in BUILT_IN for title in EXAMPLES[name][1]]
 
 
-def decoded(name: str, document: dict[str, Any]) -> tuple[Decoded, Repairs]:
+def decoded(name: str, document: dict[str, Any]) -> tuple[State, Repairs]:
     repairs = Repairs()
     return read(dialect(name), document, Source(EXAMPLES[name][0], 1_765_000_000_000), repairs), repairs
 
@@ -27,7 +27,7 @@ def test_written_as_it_was_read(name: str, title: str) -> None:
     document = EXAMPLES[name][1][title]
     found, _ = decoded(name, document)
     found.records = {address: decode(text(value)) for address, value in found.records.items()}
-    again = write(dialect(name), found.state())
+    again = write(dialect(name), found)
     assert document == again
 
 
@@ -35,7 +35,7 @@ def test_written_as_it_was_read(name: str, title: str) -> None:
 def test_read_again_it_is_the_same(name: str, title: str) -> None:
     """Decoding what was encoded gives the same records."""
     found, _ = decoded(name, EXAMPLES[name][1][title])
-    again, _ = decoded(name, write(dialect(name), found.state()))
+    again, _ = decoded(name, write(dialect(name), found))
     assert found.records == again.records
     assert (found.run_id, found.at, found.aliases) == (again.run_id, again.at, again.aliases)
 

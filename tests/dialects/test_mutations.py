@@ -100,7 +100,7 @@ def check(name: str, data: bytes, path: str) -> str:
     finally:
         assert time.thread_time() - started < 2, data  # of work, however busy the machine is
     found.records = records
-    assert same(respelt(document, dialect(name).keys, Repairs()), write(dialect(name), found.state())), data
+    assert same(respelt(document, dialect(name).keys, Repairs()), write(dialect(name), found)), data
     return "repaired" if repairs.lines else "read"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.protocols.document_draft import Decoded, Source
+from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_text import MOST_BYTES, read_document
 from leftoff.protocols.loose_values import MOST_LINES, Rejected, Repairs, TooNew, meaning, read_time
 from leftoff.protocols.protocol import read
@@ -23,7 +23,7 @@ def parse(text: str | bytes, name: str = "x.json") -> tuple[dict[str, Any], list
     return read_document(data, name, repairs), repairs.lines
 
 
-def decoded(name: str, document: dict[str, Any], path: str = "x.json") -> tuple[Decoded, list[str]]:
+def decoded(name: str, document: dict[str, Any], path: str = "x.json") -> tuple[State, list[str]]:
     repairs = Repairs()
     return read(dialect(name), document, Source(path, DAY), repairs), repairs.lines
 

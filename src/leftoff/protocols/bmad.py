@@ -22,30 +22,17 @@ from leftoff.model.codec import sha256, text
 from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
 from leftoff.protocols.document_draft import (
-    DONE,
     NUMBER,
     Draft,
-    Leaves,
     State,
     about_file,
     cell,
-    decode_counted,
-    decode_issues,
-    decode_notes,
-    done_numbers,
-    encode_issues,
-    encode_names,
-    encode_notes,
     gaps,
     inline,
     is_int,
     is_step_number,
-    numbers,
     one_line,
-    passed_over,
-    step_of,
     text_of,
-    total_of,
     without,
 )
 from leftoff.protocols.loose_values import Rejected, run_words, shown
@@ -137,7 +124,7 @@ class Bmad(Dialect):
         return [RESUMED.format(run_id=state.run_id, resume_step=number, total_steps=total)]
 
     def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
-        return passed_over(state)
+        return state.passed_over()
 
     # -- documents
 
@@ -160,30 +147,27 @@ class Bmad(Dialect):
         if gaps(done):
             draft.repairs.add(f"steps_completed has gaps: {shown(gaps(done))} are still to be done.")
         draft.run("total", total)
-        decode_counted(draft, done, total, current, names=document.get(NAMES))
+        draft.counted(done, total, current, names=document.get(NAMES))
         draft.put_all("variable", document, "session_variables")
-        leaves = draft.known.leaves if draft.known is not None else []
+        known = draft.known.numbered if draft.known is not None else {}
         for entry in draft.entries(document, "artefacts_produced"):
             if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
                 draft.as_written("artefacts_produced", entry, "names no file")
                 continue
             step, name = entry.get("step"), entry.get("name")
-            about = {**entry, "step": step_of(leaves, step)} if is_int(step) else dict(entry)
+            about = {**entry, "step": known.get(step, str(step))} if is_int(step) else dict(entry)
             draft.put_free("artifact", name if isinstance(name, str) and name else entry["path"], about)
         given = draft.text(document, "checkpoint_id") or ""
         draft.alias(given)
         if _ID.match(given) and len(given) > SHORT:
             draft.alias(given[:SHORT])
-        decode_issues(draft, draft.entries(document, "issues"), "issue")
-        decode_notes(draft, draft.text(document, "agent_notes"))
+        draft.issues(draft.entries(document, "issues"), "issue")
+        draft.notes(draft.text(document, "agent_notes"))
         if isinstance(document.get("summary"), str):
             draft.run("summary", document["summary"])
 
     def encode(self, state: State) -> dict[str, Any]:
-        leaves = state.leaves
-        place, done = numbers(leaves), done_numbers(leaves)
-        total = total_of(leaves, state.run("total"))
-        current = _current(leaves, total)
+        done, current = state.done, _current(state)
         variables, summary = state.of("variable"), state.run("summary")
         definition = state.of("context").get(DEFINITION)
         file = definition.get("path") if isinstance(definition, dict) else None
@@ -196,15 +180,15 @@ class Bmad(Dialect):
             "status": STATUS.write(state.status),
             "steps_completed": done,
             "current_step": current,
-            "total_steps": total,
+            "total_steps": state.total,
             "resume_from_step": max(done, default=0) + 1,
             "session_variables": dict(variables),
-            "artefacts_produced": _artefacts(state, place),
+            "artefacts_produced": _artefacts(state),
             "checkpoint_id": state.alias or make_checkpoint_id(state.run_id, current, variables),
-            "issues": encode_issues(state),
-            "agent_notes": encode_notes(state),
+            "issues": state.issues(),
+            "agent_notes": state.notes(),
             **({"summary": summary} if isinstance(summary, str) else {}),
-            **encode_names(NAMES, leaves),
+            **state.step_names(NAMES),
         }
 
     # -- files
@@ -258,17 +242,18 @@ class Bmad(Dialect):
         return [f"{ROOT}/"]
 
 
-def _current(leaves: Leaves, total: int) -> int:
+def _current(state: State) -> int:
     """Return the step that is running, else the first pending one, else the last."""
-    place = numbers(leaves)
+    place, total = state.numbers, state.total
     for words in (("running", "waiting", "blocked", "failed"), ("pending",)):
-        left = [place[path] for path, step in leaves if step.get("status") in words]
+        left = [place[path] for path, step in state.leaves if step.get("status") in words]
         if left:
             return min(left)
     return min(max(place.values(), default=0) + 1, total) if total else 0
 
 
-def _artefacts(state: State, place: dict[str, int]) -> list[dict[str, Any]]:
+def _artefacts(state: State) -> list[dict[str, Any]]:
+    place = state.numbers
     out: list[dict[str, Any]] = []
     for key, about in state.of("artifact").items():
         if isinstance(about, dict) and isinstance(about.get("path"), str):
@@ -283,7 +268,7 @@ def _artefacts(state: State, place: dict[str, int]) -> list[dict[str, Any]]:
 
 def copies(state: State) -> dict[str, dict[str, Any]]:
     """Return the artifacts of steps by the names of their copies. A second one of the same name gets its folders."""
-    place = numbers(state.leaves)
+    place = state.numbers
     out: dict[str, dict[str, Any]] = {}
     for about in state.of("artifact").values():
         path, step = (about.get("path"), about.get("step")) if isinstance(about, dict) else (None, None)
@@ -313,9 +298,7 @@ def _content(sync: Sync, about: dict[str, Any]) -> bytes | None:
 
 def page(state: State) -> str:
     """Return `workflow-status.md`."""
-    leaves = state.leaves
-    done = sum(step.get("status") in DONE for _, step in leaves)
-    total, place = total_of(leaves, state.run("total")), numbers(leaves)
+    total, done = state.total, len(state.done)
     lines = [
         f"# {inline(state.run('title') or state.run('workflow'))}",
         "",
@@ -328,9 +311,9 @@ def page(state: State) -> str:
         "| # | Step | Status | Started | Completed |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for path, step in leaves:
+    for path, step in state.leaves:
         cells = (path, step.get("status"), step.get("started_at") or "", step.get("completed_at") or "")
-        lines.append(f"| {place[path]} | " + " | ".join(map(cell, cells)) + " |")
+        lines.append(f"| {state.numbers[path]} | " + " | ".join(map(cell, cells)) + " |")
     made = [about for about in state.of("artifact").values() if isinstance(about, dict)]
     lists = {
         "Artefacts": [f"{about.get('name') or about.get('path')}: {about.get('path')}" for about in made],

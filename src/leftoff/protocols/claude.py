@@ -19,20 +19,7 @@ from leftoff.engine.retention_policy import Policy, kept_for
 from leftoff.model.codec import text
 from leftoff.model.ids import slug, unquote_part
 from leftoff.model.words import UNFINISHED
-from leftoff.protocols.document_draft import (
-    STEP_FIELDS,
-    Draft,
-    State,
-    decode_counted,
-    decode_items,
-    done_numbers,
-    encode_names,
-    numbers,
-    one_line,
-    passed_over,
-    total_of,
-    without,
-)
+from leftoff.protocols.document_draft import DONE, STEP_FIELDS, Draft, State, one_line, without
 from leftoff.protocols.loose_values import (
     Rejected,
     TooNew,
@@ -219,7 +206,7 @@ class Claude(Dialect):
             draft.repairs.add(
                 f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
             )
-        decode_counted(draft, done, total, current, names=document.get(NAMES))
+        draft.counted(done, total, current, names=document.get(NAMES))
         draft.put_all("variable", document, "workflow_state")
         error = document.get(_LAST_ERROR)
         if error is not None:
@@ -265,7 +252,7 @@ class Claude(Dialect):
                 ],
                 "status": PARALLEL_STATUS.write(state.status),
             }
-        place, (done, total) = numbers(leaves), phases(state)
+        place, done, total = state.numbers, state.done, state.total
         left = sorted(place[path] for path in state.left())
         return {
             "checkpoint_id": state.run_id,
@@ -280,7 +267,7 @@ class Claude(Dialect):
             "completed_phases": done,
             "workflow_state": dict(state.of("variable")),
             _LAST_ERROR: _last_error(state),
-            **encode_names(NAMES, leaves),
+            **state.step_names(NAMES),
         }
 
     # -- resuming
@@ -311,7 +298,7 @@ class Claude(Dialect):
             hint = "Does it still fit? --accept files.changed resumes anyway."
             yield Finding("files.changed", message, hint, path)
         if state.run(KIND) is None:
-            yield from passed_over(state)
+            yield from state.passed_over()
 
     # -- files
 
@@ -357,10 +344,10 @@ class Claude(Dialect):
 
 def phases(state: State) -> tuple[list[int], int]:
     """Return the numbers of the phases that are done, and how many phases there are."""
-    leaves = state.leaves
-    if state.run(KIND) is not None:  # operations have names
-        leaves = [(str(number), step) for number, (_, step) in enumerate(leaves, 1)]
-    return done_numbers(leaves), total_of(leaves, state.run("total"))
+    if state.run(KIND) is None:
+        return state.done, state.total
+    operations = enumerate(state.leaves, 1)  # their names are not numbers of phases
+    return [n for n, (_, step) in operations if step.get("status") in DONE], len(state.leaves)
 
 
 def project_of(state: State) -> str:
@@ -397,7 +384,7 @@ def _decode_parallel(draft: Draft, document: dict[str, Any], given: str) -> None
         draft.run("project", match[2])
     draft.run("status", draft.status(PARALLEL_STATUS, document, "status", "paused"))
     entries = draft.entries(document, "operations")
-    decode_items(draft, entries, "operation", OPERATIONS, key="item_id")
+    draft.items(entries, "operation", OPERATIONS, key="item_id")
 
 
 # -- safe to resume?

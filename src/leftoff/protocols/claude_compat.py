@@ -49,7 +49,7 @@ class Checkpoints:
     def save(self, kind: str, state: dict[str, Any]) -> tuple[str, str | None]:
         """Write a checkpoint and import it. Return the run's id, and the path of its file unless it succeeded."""
         document, folder = self._completed(kind, state), self.project.folder
-        said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).state()
+        said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs())
         there = self._row(said.run_id)
         known = self.state(there) if there is not None else said
         before = DIALECT.place(folder, known) if there is not None else None

@@ -26,19 +26,7 @@ from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.words import ISSUE as SNAPSHOT
 from leftoff.model.words import UNFINISHED
 from leftoff.protocols.crunch_config import EXAMPLE, FILE, Config, load_config
-from leftoff.protocols.document_draft import (
-    DONE,
-    NUMBER,
-    STEP_FIELDS,
-    Draft,
-    State,
-    decode_files,
-    decode_issues,
-    encode_issues,
-    entry_of,
-    in_place,
-    without,
-)
+from leftoff.protocols.document_draft import DONE, NUMBER, STEP_FIELDS, Draft, State, about_file, without
 from leftoff.protocols.document_text import pack
 from leftoff.protocols.document_yaml import dump_yaml
 from leftoff.protocols.import_documents import Loaded
@@ -247,8 +235,8 @@ class Crunch(Dialect):
         _decode_outputs(draft, draft.mapping(document, "agent_outputs"), phase)
         for section, lists in FLAGS.items():
             _decode_flags(draft, draft.mapping(document, section), lists)
-        decode_files(draft, document, "files_modified")
-        decode_issues(draft, draft.entries(recovery, "warnings"), "warning")
+        draft.files(document, "files_modified")
+        draft.issues(draft.entries(recovery, "warnings"), "warning")
 
     @staticmethod
     def _phases(draft: Draft, about: dict[str, Any], resume_from: Any) -> str:
@@ -311,13 +299,15 @@ class Crunch(Dialect):
             "agent_outputs": _encode_outputs(state),
             **{section: _encode_flags(state, lists) for section, lists in FLAGS.items()},
             "files_modified": [
-                entry_of(key, about) for key, about in state.of("file").items() if isinstance(about, dict)
+                {"path": path, **without(about_file(about), "path")}
+                for path, about in state.of("file").items()
+                if isinstance(about, dict)
             ],
             "recovery_info": {
                 "can_resume": can_resume(state),
                 "resume_from": _resume_from(state, phase_at_work(state)),
                 "prerequisites_met": True,
-                "warnings": encode_issues(state),
+                "warnings": state.issues(),
             },
         }
 
@@ -552,7 +542,7 @@ def _encode_team(state: State) -> dict[str, Any]:
     team = state.of("context").get("team")
     about = team if isinstance(team, dict) else {}
     members = []
-    for key, entry in in_place(state.of("member")):
+    for key, entry in state.listed("member"):
         known = entry if isinstance(entry, dict) else {"role": entry}
         members.append({"agent": known.get("agent", key), **without(known, "agent", NUMBER)})
     return {"team_id": about.get("team_id"), **about, "members": members}

@@ -1,14 +1,14 @@
 """A run on its way between a document and records: `State` is written, `Draft` is filled by reading.
 
-The second half reads and writes what several protocols share: notes as one text, errors as a list, counted steps, lists
-of files, and texts in pages of Markdown.
+Both have what several protocols share: notes as one text, errors as a list, counted steps, lists of files. The last
+functions write texts in pages of Markdown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeGuard
 
 from leftoff.clock import iso
@@ -26,18 +26,10 @@ Leaves = Sequence[tuple[str, dict[str, Any]]]
 DONE = ("completed", "skipped")
 #: fields of a step's record that leftoff writes itself; all others belong to the protocol
 STEP_FIELDS = frozenset("status order outputs attempt started_at completed_at error result title".split())
-_READ = (
-    "order",
-    "outputs",
-    "attempt",
-    "attempts",
-    "started_at",
-    "completed_at",
-    "output",
-    "error",
-    "adopted",
-    "total",
-)
+_READ = "order outputs attempt attempts started_at completed_at output error adopted total".split()
+NUMBER = "number"  # the place of an entry in its list
+#: fields of a file's record that leftoff adds when it looks at the file
+_FOUND = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at", WAS)
 MOST_STEPS = 10_000  # the highest number of steps that is believed
 _NOT_AN_ID = str.maketrans({c: "-" for c in map(chr, range(128)) if not (c.isalnum() or c in "._-")})
 
@@ -63,16 +55,20 @@ class Source:
 
 @dataclass
 class State:
-    """A run at one version, as a protocol sees it."""
+    """A run at one version: as the store has it, or as a document describes it."""
 
     run_id: str
     records: Records
     at: int
-    alias: str | None = None  # the protocol's own id of this version
+    aliases: list[str] = field(default_factory=list)  # first the protocol's own id of this version
     trigger: str | None = None
     step: str | None = None  # the step that the version was sealed for
     beat: int | None = None  # the last heartbeat in the store
     told: int | None = None  # the last heartbeat in the document
+
+    @property
+    def alias(self) -> str | None:
+        return self.aliases[0] if self.aliases else None
 
     @cached_property
     def _collections(self) -> dict[str, dict[str, Any]]:
@@ -84,6 +80,15 @@ class State:
     def of(self, collection: str) -> dict[str, Any]:
         """Return the records of a collection by key, in key order."""
         return self._collections.get(collection, {})
+
+    def listed(self, collection: str) -> list[tuple[str, Any]]:
+        """Return the records of a collection by their number; those without one follow, by key."""
+
+        def place(item: tuple[str, Any]) -> tuple[int, str]:
+            number = item[1].get(NUMBER) if isinstance(item[1], dict) else None
+            return (number if isinstance(number, int) else 1 << 30), item[0]
+
+        return sorted(self.of(collection).items(), key=place)
 
     def run(self, key: str, default: Any = None) -> Any:
         return self.of("run").get(key, default)
@@ -99,6 +104,8 @@ class State:
     @property
     def updated_at(self) -> str:
         return iso(self.at)
+
+    # -- steps
 
     @cached_property
     def steps(self) -> Leaves:
@@ -120,21 +127,83 @@ class State:
         """Return the leaf steps that are not done."""
         return [path for path, step in self.leaves if step.get("status") not in DONE]
 
+    # -- steps by number, for protocols that count them
 
-@dataclass
-class Decoded:
-    """A run as a document describes it."""
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each step: its name if that is a number, else its place or the next free number."""
+        paths = [path for path, _ in self.leaves]
+        out = {path: int(path) for path in paths if is_step_number(path) and path[0] != "0"}
+        taken, last = set(out.values()), 0
+        for place, path in enumerate(paths, 1):
+            if path not in out:
+                last = max(place, last + 1)
+                while last in taken:
+                    last += 1
+                out[path] = last
+        return out
 
-    run_id: str
-    records: Records
-    at: int
-    aliases: list[str]
-    trigger: str | None = None
-    beat: int | None = None  # the last heartbeat in the document
+    @cached_property
+    def numbered(self) -> dict[int, str]:
+        """The step of each number."""
+        return {number: path for path, number in self.numbers.items()}
 
-    def state(self) -> State:
-        alias = self.aliases[0] if self.aliases else None
-        return State(self.run_id, self.records, self.at, alias=alias, trigger=self.trigger, told=self.beat)
+    @property
+    def done(self) -> list[int]:
+        return sorted(self.numbers[path] for path, step in self.leaves if step.get("status") in DONE)
+
+    @property
+    def total(self) -> int:
+        declared = self.run("total")
+        return max([declared if is_int(declared) else 0, *self.numbered])
+
+    def step_names(self, key: str) -> dict[str, dict[str, str]]:
+        """Return the names of steps by number, so that a reader of the file alone knows them."""
+        names = {str(n): path for n, path in sorted(self.numbered.items()) if path != str(n)}
+        return {key: names} if names else {}
+
+    def passed_over(self) -> Iterator[Finding]:
+        """Report steps that are not done and come before one that is."""
+        passed = [self.numbered.get(number, str(number)) for number in gaps(self.done)]
+        if passed:
+            more = f" and {len(passed) - 5} more" if len(passed) > 5 else ""
+            yield Finding(
+                "progress.illegal",
+                f"Step {max(self.done)} is completed, but not {', '.join(passed[:5])}{more}.",
+                "They are still pending. --accept progress.illegal resumes anyway.",
+                passed[0],
+            )
+
+    # -- other fields of documents
+
+    def notes(self, *but: str) -> str:
+        """Return the notes as one text."""
+        return "\n".join(text_of(value) for key, value in self.of("note").items() if key not in but)
+
+    def issues(self) -> list[Any]:
+        """Return the errors: a bare text if only the message is known, else an object."""
+        entries = [
+            without(about, NUMBER) if isinstance(about, dict) else about for _, about in self.listed("error")
+        ]
+        return [e["message"] if isinstance(e, dict) and list(e) == ["message"] else e for e in entries]
+
+    def files(self, status: str) -> list[str]:
+        """Return the paths of the files that the run created, with its artifacts, or of those that it modified."""
+        found: dict[str, None] = {}
+        for path, about in self.of("file").items():
+            known = about if isinstance(about, dict) else {}
+            word = known.get(WAS) if known.get("status") == DELETED else known.get("status")
+            if (word == "created") == (status == "created"):
+                found[path] = None
+        made = self.artifact_paths if status == "created" else {}
+        found |= dict.fromkeys(sorted(made, key=lambda path: (made[path], path)))
+        return list(found)
+
+    @cached_property
+    def artifact_paths(self) -> dict[str, str]:
+        """The paths of artifacts, with the time at which each was captured."""
+        found = [about for about in self.of("artifact").values() if isinstance(about, dict)]
+        return {a["path"]: str(a.get("captured_at", "")) for a in found if isinstance(a.get("path"), str)}
 
 
 class Draft:
@@ -148,8 +217,7 @@ class Draft:
         self.records: Records = {}
         self.aliases: list[str] = []
         self.at: int | None = None
-        self.trigger: str | None = None
-        self.beat: int | None = None
+        self.told: int | None = None  # the last heartbeat in the document
         self._taken: dict[tuple[str, str], int] = {}  # the number that the next record of a key gets
 
     # -- records
@@ -286,30 +354,119 @@ class Draft:
         if value is not None and value != "":
             self.as_written(key, value, f"is not {wanted}")
 
-    def done(self) -> Decoded:
+    # -- parts that several protocols have
+
+    def notes(self, text: str | None) -> None:
+        """Put the notes of a text. Known notes that are still in it keep their keys; what follows is a new one."""
+        if not text:
+            return
+        known = self.known.of("note") if self.known is not None else {}
+        joined = self.known.notes() if self.known is not None else ""
+        if known and (text == joined or text.startswith(joined + "\n")):
+            for key, value in known.items():
+                self.put("note", key, value)
+            text = text[len(joined) + 1 :]
+        if text:
+            self.put_free("note", f"{self.source.modified:015d}-written", {"text": text})
+
+    def issues(self, entries: list[Any], name: str) -> None:
+        """Put errors. An entry that names its step becomes that step's error; the others are numbered."""
+        for number, entry in enumerate(entries, 1):
+            about = dict(entry) if isinstance(entry, dict) else {"message": entry}
+            step = about.get("step")
+            own = isinstance(step, str) and bool(step) and ("error", step) not in self.records
+            if not own:
+                about[NUMBER] = number
+            self.put_free("error", str(step) if own else f"{name}-{number:03d}", about)
+
+    def items(
+        self, entries: list[Any], what: str, words: Words, *, key: str = "id", below: str = ""
+    ) -> list[str]:
+        """Put the entries of a list as steps. Return their statuses. ``what``: the word for one of them."""
+        found = []
+        for number, entry in enumerate(entries):
+            about = dict(entry) if isinstance(entry, dict) else {key: entry}
+            name = about.pop(key, None)
+            if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
+                self.as_written(f"{what}s", entry, f"has no {key}")
+                continue
+            status = words.read(about.pop("status", None), "pending", self.repairs, f"{what} {name}")
+            record: dict[str, Any] = {"status": status, "order": number}
+            attempts, output, error = self.number(about, "attempts"), about.get("output"), about.get("error")
+            if attempts is not None:  # one that was put back counts again when it starts
+                record["attempt"] = attempts - 1 if status == "pending" and attempts > 0 else attempts
+            record |= self.times(about)
+            if output and isinstance(output, (str, list)):
+                record["outputs"] = output if isinstance(output, list) else [output]
+            if error is not None:
+                record["error"] = error if isinstance(error, dict) else {"message": error}
+            record |= without(about, *_READ)
+            if self.put("step", below + quote_part(str(name)), record):
+                found.append(status)
+            else:
+                self.repairs.add(f"the {what} {shown(name)} is there twice; the first one counts.")
+        return found
+
+    def times(self, about: dict[str, Any]) -> dict[str, str]:
+        """Return when a step began and ended, as far as it is said."""
+        found = {key: self.iso(about, key) for key in ("started_at", "completed_at")}
+        return {key: when for key, when in found.items() if when is not None}
+
+    def counted(self, done: list[int], *others: int | None, names: Any = None) -> None:
+        """Put counted steps, up to the highest number. ``names``: as the document has them; known steps keep theirs."""
+        called = dict(self.known.numbered) if self.known is not None else {}
+        taken = {*called.values()}
+        for key, name in names.items() if isinstance(names, dict) else ():
+            named = is_step_number(str(key)) and isinstance(name, str) and name and not is_step_number(name)
+            if named and int(key) not in called and name not in taken:
+                called[int(key)] = name
+                taken.add(name)
+        count = max([n for n in (*others, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
+        for number in range(1, count + 1):
+            record = {"status": "completed" if number in done else "pending", "order": number - 1}
+            if not self.put("step", called.get(number, str(number)), record):
+                self.put("step", str(number), record)
+
+    def files(self, document: dict[str, Any], key: str, status: str | None = None) -> None:
+        """Put records of `file`, by path. A file that is known as an artifact is left out."""
+        made = self.known.artifact_paths if self.known is not None and status == "created" else {}
+        for entry in self.entries(document, key):
+            about = dict(entry) if isinstance(entry, dict) else {"path": entry}
+            path = about.get("path")
+            if not isinstance(path, str) or not path:
+                self.as_written(key, entry, "names no file")
+            elif path not in made:
+                if status is not None:
+                    about["status"] = status
+                if not self.put("file", path, about):
+                    self.repairs.add(f"{key}: {shown(path)} is there twice, or cannot be a name.")
+
+    def done(self) -> State:
         at = self.at if self.at is not None else self.source.modified
         began = self.known.run("created_at") if self.known is not None else None
         if ("run", "created_at") not in self.records and (began or at):
             self.run("created_at", began or iso(at))
             if began is None:
                 self.repairs.add(f"when the run began is not said; read as {iso(at)}.")
-        return Decoded(self.run_id, self.records, at, self.aliases, self.trigger, self.beat)
+        return State(self.run_id, self.records, at, self.aliases, told=self.told)
 
 
 def is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_step_number(path: str) -> bool:
+    return path.isascii() and path.isdigit() and len(path) < 6 and int(path) > 0
+
+
+def gaps(done: list[int]) -> list[int]:
+    """Return the numbers of steps that are not done and come before one that is."""
+    return sorted(set(range(1, max(done, default=0))) - set(done))
+
+
 def without(value: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return a mapping without the entries of these names."""
     return {key: item for key, item in value.items() if key not in names}
-
-
-# -- notes as one text: several are joined by line breaks, and text added after them is a new note
-
-
-def encode_notes(state: State, *but: str) -> str:
-    return "\n".join(text_of(value) for key, value in state.of("note").items() if key not in but)
 
 
 def text_of(note: object) -> str:
@@ -318,221 +475,9 @@ def text_of(note: object) -> str:
     return note if isinstance(note, str) else ""
 
 
-def decode_notes(draft: Draft, text: str | None) -> None:
-    """Put the notes of a text. Known notes that are still in it keep their keys."""
-    if not text:
-        return
-    known = draft.known.of("note") if draft.known is not None else {}
-    joined = "\n".join(text_of(value) for value in known.values())
-    if known and (text == joined or text.startswith(joined + "\n")):
-        for key, value in known.items():
-            draft.put("note", key, value)
-        text = text[len(joined) + 1 :]
-    if text:
-        draft.put_free("note", f"{draft.source.modified:015d}-written", {"text": text})
-
-
-# -- errors as a list: a bare text if only the message is known, else an object
-
-NUMBER = "number"  # the place of an entry in its list
-
-
-def decode_issues(draft: Draft, entries: list[Any], name: str) -> None:
-    """Put errors. An entry that names its step becomes that step's error; the others are numbered."""
-    for number, entry in enumerate(entries, 1):
-        about = dict(entry) if isinstance(entry, dict) else {"message": entry}
-        step = about.get("step")
-        own = isinstance(step, str) and bool(step) and ("error", step) not in draft.records
-        if not own:
-            about[NUMBER] = number
-        draft.put_free("error", str(step) if own else f"{name}-{number:03d}", about)
-
-
-def encode_issues(state: State) -> list[Any]:
-    entries = [
-        without(about, NUMBER) if isinstance(about, dict) else about
-        for _, about in in_place(state.of("error"))
-    ]
-    return [e["message"] if isinstance(e, dict) and list(e) == ["message"] else e for e in entries]
-
-
-def in_place(records: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return records by their number; those without one follow, by key."""
-
-    def place(item: tuple[str, Any]) -> tuple[int, str]:
-        number = item[1].get(NUMBER) if isinstance(item[1], dict) else None
-        return (number if isinstance(number, int) else 1 << 30), item[0]
-
-    return sorted(records.items(), key=place)
-
-
-# -- lists of parts of the work, each of which is a step
-
-
-def decode_items(
-    draft: Draft, entries: list[Any], what: str, words: Words, *, key: str = "id", below: str = ""
-) -> list[str]:
-    """Put the entries of a list as steps. Return their statuses. ``what``: the word for one of them."""
-    found = []
-    for number, entry in enumerate(entries):
-        about = dict(entry) if isinstance(entry, dict) else {key: entry}
-        name = about.pop(key, None)
-        if not isinstance(name, (str, int)) or isinstance(name, bool) or name == "":
-            draft.as_written(f"{what}s", entry, f"has no {key}")
-            continue
-        status = words.read(about.pop("status", None), "pending", draft.repairs, f"{what} {name}")
-        record: dict[str, Any] = {"status": status, "order": number}
-        attempts, output, error = draft.number(about, "attempts"), about.get("output"), about.get("error")
-        if attempts is not None:  # one that was put back counts again when it starts
-            record["attempt"] = attempts - 1 if status == "pending" and attempts > 0 else attempts
-        for time in ("started_at", "completed_at"):
-            when = draft.iso(about, time)
-            record |= {time: when} if when is not None else {}
-        if output and isinstance(output, (str, list)):
-            record["outputs"] = output if isinstance(output, list) else [output]
-        if error is not None:
-            record["error"] = error if isinstance(error, dict) else {"message": error}
-        record |= without(about, *_READ)
-        if draft.put("step", below + quote_part(str(name)), record):
-            found.append(status)
-        else:
-            draft.repairs.add(f"the {what} {shown(name)} is there twice; the first one counts.")
-    return found
-
-
-# -- steps by number, for protocols that count them
-
-
-def is_step_number(path: str) -> bool:
-    return path.isascii() and path.isdigit() and len(path) < 6 and int(path) > 0
-
-
-def numbers(leaves: Leaves) -> dict[str, int]:
-    """Return the number of each step: its name if that is a number, else its place or the next free number."""
-    return dict(_numbers(tuple([path for path, _ in leaves])))
-
-
-@lru_cache(64)  # called several times per document, and runs of one kind have the same steps
-def _numbers(paths: tuple[str, ...]) -> dict[str, int]:
-    out = {path: int(path) for path in paths if is_step_number(path) and path[0] != "0"}
-    taken, last = set(out.values()), 0
-    for place, path in enumerate(paths, 1):
-        if path not in out:
-            last = max(place, last + 1)
-            while last in taken:
-                last += 1
-            out[path] = last
-    return out
-
-
-def by_number(leaves: Leaves) -> dict[int, str]:
-    return {number: path for path, number in numbers(leaves).items()}
-
-
-def step_of(leaves: Leaves, number: int) -> str:
-    """Return the step of that number, or the number itself if there is none yet."""
-    return by_number(leaves).get(number, str(number))
-
-
-def done_numbers(leaves: Leaves) -> list[int]:
-    place = numbers(leaves)
-    return sorted(place[path] for path, step in leaves if step.get("status") in DONE)
-
-
-def total_of(leaves: Leaves, declared: Any) -> int:
-    return max([declared if is_int(declared) else 0, *numbers(leaves).values()])
-
-
-def gaps(done: list[int]) -> list[int]:
-    """Return the numbers of steps that are not done and come before one that is."""
-    return sorted(set(range(1, max(done, default=0))) - set(done))
-
-
-def passed_over(state: State) -> Iterator[Finding]:
-    """Report steps that are not done and come before one that is."""
-    leaves = state.leaves
-    done, named = done_numbers(leaves), by_number(leaves)
-    passed = [named.get(number, str(number)) for number in gaps(done)]
-    if passed:
-        more = f" and {len(passed) - 5} more" if len(passed) > 5 else ""
-        yield Finding(
-            "progress.illegal",
-            f"Step {max(done)} is completed, but not {', '.join(passed[:5])}{more}.",
-            "They are still pending. --accept progress.illegal resumes anyway.",
-            passed[0],
-        )
-
-
-def encode_names(key: str, leaves: Leaves) -> dict[str, dict[str, str]]:
-    """Return the names of steps by number, so that a reader of the file alone knows them."""
-    names = {str(number): path for number, path in sorted(by_number(leaves).items()) if path != str(number)}
-    return {key: names} if names else {}
-
-
-def decode_counted(draft: Draft, done: list[int], *others: int | None, names: Any = None) -> None:
-    """Put counted steps, up to the highest number. ``names``: their names in the document; known steps keep theirs."""
-    called = by_number(draft.known.leaves if draft.known is not None else [])
-    taken = {*called.values()}
-    for key, name in names.items() if isinstance(names, dict) else ():
-        named = is_step_number(str(key)) and isinstance(name, str) and name and not is_step_number(name)
-        if named and int(key) not in called and name not in taken:
-            called[int(key)] = name
-            taken.add(name)
-    count = max([n for n in (*others, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
-    for number in range(1, count + 1):
-        record = {"status": "completed" if number in done else "pending", "order": number - 1}
-        if not draft.put("step", called.get(number, str(number)), record):
-            draft.put("step", str(number), record)
-
-
-# -- lists of files
-
-_FOUND = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at", WAS)
-
-
 def about_file(about: dict[str, Any]) -> dict[str, Any]:
     """Return a file record without the fields that leftoff adds when it looks at the file."""
     return without(about, *_FOUND) if "captured_at" in about else about
-
-
-def decode_files(draft: Draft, document: dict[str, Any], key: str, status: str | None = None) -> None:
-    """Put records of `file`, by path. A file that is known as an artifact is left out."""
-    made = _artifact_paths(draft.known) if draft.known is not None and status == "created" else {}
-    for entry in draft.entries(document, key):
-        about = dict(entry) if isinstance(entry, dict) else {"path": entry}
-        path = about.get("path")
-        if not isinstance(path, str) or not path:
-            draft.as_written(key, entry, "names no file")
-        elif path not in made:
-            if status is not None:
-                about["status"] = status
-            if not draft.put("file", path, about):
-                draft.repairs.add(f"{key}: {shown(path)} is there twice, or cannot be a name.")
-
-
-def entry_of(path: str, about: dict[str, Any]) -> dict[str, Any]:
-    """Return a file as the protocols list it: path, status, then the other fields."""
-    status = {"status": about["status"]} if "status" in about else {}
-    return {"path": path, **status, **without(about_file(about), "path", "status")}
-
-
-def files_of(state: State, status: str) -> list[str]:
-    """Return the paths of the files that the run created, with its artifacts, or of those that it modified."""
-    found: dict[str, None] = {}
-    for path, about in state.of("file").items():
-        known = about if isinstance(about, dict) else {}
-        is_created = (known.get(WAS) if known.get("status") == DELETED else known.get("status")) == "created"
-        if is_created == (status == "created"):
-            found[path] = None
-    made = _artifact_paths(state) if status == "created" else {}
-    found |= dict.fromkeys(sorted(made, key=lambda path: (made[path], path)))
-    return list(found)
-
-
-def _artifact_paths(state: State) -> dict[str, str]:
-    """Return the paths of artifacts, with the time at which each was captured."""
-    found = [about for about in state.of("artifact").values() if isinstance(about, dict)]
-    return {a["path"]: str(a.get("captured_at", "")) for a in found if isinstance(a.get("path"), str)}
 
 
 # -- texts of a run in a page of Markdown: one line each, and never markup

@@ -19,7 +19,7 @@ from leftoff.engine.imported_runs import redacted_records
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import AS_WRITTEN, decides_step
-from leftoff.protocols.document_draft import Decoded, Records, Source, State, text_of
+from leftoff.protocols.document_draft import Records, Source, State, text_of
 from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import (
     IMPORTED,
@@ -177,7 +177,7 @@ class DocumentEdit:
         theirs = self._read(present, head)
         if self.run_id is not None and theirs.run_id != self._said_id(present, head):
             raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
-        self.beat = theirs.beat
+        self.beat = theirs.told
         theirs.records = masked(theirs.records, self.scrubber, self.repairs)
         ours = as_said(self.dialect, head, self.source, head)
         self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
@@ -244,14 +244,14 @@ class DocumentEdit:
             if not fields:
                 del edits.fields[at]
 
-    def _read(self, present: dict[str, Any], head: State) -> Decoded:
+    def _read(self, present: dict[str, Any], head: State) -> State:
         """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""
         document = respelt(self.document, self.dialect.keys, self.repairs)
         need_known(self.dialect, document, self.source)
         document = self.dialect.filled(document, present)
         theirs = read(self.dialect, document, self.source, self.repairs, head)
         if self.dialect.derived and self.base is not None:
-            computed = self.dialect.encode(theirs.state())
+            computed = self.dialect.encode(theirs)
             document = renewed(document, self.base, computed, self.dialect.derived)
             theirs = read(self.dialect, document, self.source, Repairs(), head)
         return theirs
@@ -266,7 +266,7 @@ class DocumentEdit:
                 continue
         return head.run_id
 
-    def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
+    def _before(self, tx: Tx, row: RunRow, theirs: State, head: State, ours: Records) -> Records:
         """Return what the document was changed from: a version of ours, the base document, else the present."""
         base = None
         if self.base is not None:

@@ -21,7 +21,7 @@ from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import unquote_part
 from leftoff.model.words import FINISHED, UNFINISHED
-from leftoff.protocols.document_draft import DONE, STEP_FIELDS, Draft, State, decode_items, without
+from leftoff.protocols.document_draft import DONE, STEP_FIELDS, Draft, State, without
 from leftoff.protocols.import_documents import Loaded
 from leftoff.protocols.loose_values import Reject, Rejected, meaning, shown, step_words
 from leftoff.protocols.protocol import Dialect, filled, respelt, write
@@ -185,7 +185,7 @@ class Dotagent(Dialect):
                 approved = {"approved_at": when} if when is not None else {}
                 draft.put_free("approval", name, {**about, **approved, "phase": name})
         tasks = draft.entries(execution, "tasks")
-        decode_items(draft, tasks, "task", TASK_STEPS, below=f"{TASKS}/")
+        draft.items(tasks, "task", TASK_STEPS, below=f"{TASKS}/")
         if execution and not tasks:
             draft.run("tasks", 0)
 

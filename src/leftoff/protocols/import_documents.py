@@ -21,7 +21,7 @@ from leftoff.errors import Conflict, LeftoffError
 from leftoff.host import debug
 from leftoff.model.codec import sha256
 from leftoff.model.words import TRIGGERS
-from leftoff.protocols.document_draft import Decoded, Source
+from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_edit import (
     DocumentEdit,
     hash_named_files,
@@ -184,7 +184,7 @@ class ImportedRun:
     path: str
     run_id: str
     loaded: list[Loaded] = field(default_factory=list)
-    decoded: list[Decoded] = field(default_factory=list)
+    decoded: list[State] = field(default_factory=list)
     repairs: Repairs = field(default_factory=Repairs)
     new: bool = True
     changed: bool = True
@@ -270,8 +270,8 @@ class Importer:
         run_id = self._follower.run_of_file(relative(self.project, os.path.abspath(loaded.source.path)))
         return run_id if run_id is not None and self._row(run_id) is not None else None
 
-    def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, ImportedRun]) -> Decoded | None:
-        known = next(iter(runs.values())).decoded[-1].state() if runs else None
+    def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, ImportedRun]) -> State | None:
+        known = next(iter(runs.values())).decoded[-1] if runs else None
         loaded.repairs.hide(loaded.document, self.scrubber)
         try:
             return read(dialect, loaded.document, loaded.source, loaded.repairs, known)
@@ -339,7 +339,7 @@ class Importer:
                         self._update(each)
         for each, _ in waiting:
             if each.new:
-                take_beat(self.store, run_named(each.run_id), each.decoded[-1].beat, self.now)
+                take_beat(self.store, run_named(each.run_id), each.decoded[-1].told, self.now)
             each.let_go()
         waiting.clear()
 

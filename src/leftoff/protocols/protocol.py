@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.commit import Seal
@@ -26,7 +27,7 @@ from leftoff.engine.run_reader import Reader
 from leftoff.errors import NoCheckpoint
 from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.words import AS_WRITTEN
-from leftoff.protocols.document_draft import Decoded, Draft, Records, Source, State
+from leftoff.protocols.document_draft import Draft, Records, Source, State
 from leftoff.protocols.document_text import dump_json
 from leftoff.protocols.loose_values import Reject, Rejected, Repairs, shown
 from leftoff.store.base import Store, Tx, View
@@ -266,17 +267,15 @@ class Dialect:
 
 def read(
     dialect: Dialect, document: dict[str, Any], source: Source, repairs: Repairs, known: State | None = None
-) -> Decoded:
+) -> State:
     """Return the run that a document describes, with all of its fields."""
     document = respelt(document, dialect.keys, repairs)
     need_known(dialect, document, source)
     draft = Draft(source, repairs, known)
     dialect.decode(draft, document)
     decoded = draft.done()
-    encoded = dialect.encode(decoded.state())
-    for key, value in left_over(encoded, document, dialect.derived).items():
-        decoded.records["extra", key] = value
-    return decoded
+    extra = left_over(dialect.encode(decoded), document, dialect.derived)
+    return replace(decoded, records=decoded.records | {("extra", key): extra[key] for key in extra})
 
 
 def write(dialect: Dialect, state: State) -> dict[str, Any]:
@@ -463,7 +462,7 @@ def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int |
         row.run_id,
         records,
         version.at if version is not None else row.updated_at,
-        alias=alias,
+        [alias] if alias is not None else [],
         trigger=version.trigger if version is not None else None,
         step=version.step if version is not None else None,
         beat=lease.beat if lease is not None else None,
@@ -477,7 +476,7 @@ def own_alias(dialect: Dialect, version: Version | None) -> str | None:
     return max((name for name in version.aliases if dialect.is_own_id(name)), key=len, default=None)
 
 
-def own_id(dialect: Dialect, theirs: Decoded) -> str | None:
+def own_id(dialect: Dialect, theirs: State) -> str | None:
     """Return the protocol's own id in a document, if it names a version."""
     names = theirs.aliases if dialect.id_names_version else ()
     return next((name for name in names if dialect.is_own_id(name)), None)
@@ -488,7 +487,7 @@ def as_said(dialect: Dialect, state: State, source: Source, known: State) -> Rec
     return read(dialect, write(dialect, state), source, Repairs(), known).records
 
 
-def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: Decoded) -> State | None:
+def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: State) -> State | None:
     """Return the version that a document was written from: by its id, by its time, or the last one imported."""
     own = own_id(dialect, theirs)
     named = view.aliased(own, row.run) if own is not None else None

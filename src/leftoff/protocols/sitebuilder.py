@@ -20,13 +20,6 @@ from leftoff.protocols.document_draft import (
     STEP_FIELDS,
     Draft,
     State,
-    decode_files,
-    decode_issues,
-    decode_items,
-    decode_notes,
-    encode_notes,
-    files_of,
-    in_place,
     inline,
     is_int,
     one_line,
@@ -143,12 +136,12 @@ class Sitebuilder(Dialect):
         draft.alias(draft.text(document, "checkpoint_id"))
         heart = document.get("heartbeat")  # it makes no version; other fields of it belong to the agent
         heart = heart if isinstance(heart, dict) else {}
-        draft.beat = draft.time(heart, "last_beat", "heartbeat.last_beat")
+        draft.told = draft.time(heart, "last_beat", "heartbeat.last_beat")
         rest = {key: value for key, value in heart.items() if key != "last_beat" and HEART.get(key) != value}
         draft.run("heartbeat", rest or None)
         self._subtasks(draft, draft.mapping(document, "subtasks"))
-        decode_files(draft, document, "files_created", "created")
-        decode_files(draft, document, "files_modified", "modified")
+        draft.files(document, "files_created", "created")
+        draft.files(document, "files_modified", "modified")
         for key, (collection, _) in MAPS.items():
             draft.put_all(collection, document, key)
         self._errors(draft, document)
@@ -188,7 +181,7 @@ class Sitebuilder(Dialect):
                 draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
             named = isinstance(item, dict) and "id" not in item and "name" in item
             entries.append({"id": item["name"], **item} if named else item)
-        listed = decode_items(draft, entries, "subtask", STEPS)
+        listed = draft.items(entries, "subtask", STEPS)
         draft.run("total", draft.number(subtasks, "total"))
         beyond = {}
         for word in ("completed", "failed"):
@@ -219,7 +212,7 @@ class Sitebuilder(Dialect):
                 if isinstance(entry.get("blocking"), bool):
                     about["status"] = "blocked" if about.pop("blocking") else "failed"
             new.append(about)
-        decode_issues(draft, new, "error")
+        draft.issues(new, "error")
 
     @staticmethod
     def _context(draft: Draft, document: dict[str, Any]) -> None:
@@ -230,7 +223,7 @@ class Sitebuilder(Dialect):
         for key, value in context.items():
             if key != "notes" and all(key not in known or value != known[key] for known in computed):
                 draft.put("context", key, value)
-        decode_notes(draft, draft.text(context, "notes"))
+        draft.notes(draft.text(context, "notes"))
         said = draft.text(document, "resume_instructions")
         if said is not None and all(said != _resume_instructions(state) for state in states):
             draft.put("note", RESUME, {"text": said, "resume": True})
@@ -261,11 +254,11 @@ class Sitebuilder(Dialect):
             else 100 * (state.status == "completed"),
             "updated_at": iso(max(state.at, state.beat or 0)),
             "subtasks": subtasks,
-            "files_created": files_of(state, "created"),
-            "files_modified": files_of(state, "modified"),
+            "files_created": state.files("created"),
+            "files_modified": state.files("modified"),
             **{key: _values(state.of(collection), name) for key, (collection, name) in MAPS.items()},
-            "errors": [_error(about) for _, about in in_place(state.of("error"))],
-            "context": {**_position(state), **own, "notes": encode_notes(state, RESUME) or None},
+            "errors": [_error(about) for _, about in state.listed("error")],
+            "context": {**_position(state), **own, "notes": state.notes(RESUME) or None},
             "resumable": said if isinstance(said, bool) and resumable else resumable,
             "resume_instructions": _resume_instructions(state),
         }
