@@ -7,10 +7,7 @@ from pathlib import Path
 
 import leftoff
 from leftoff.engine.export import export_run
-from leftoff.host import this_process
 from leftoff.store.sqlite import SqliteStore
-
-DRIVER = (this_process(), "test")
 
 
 def make_run(folder: Path) -> str:

@@ -13,24 +13,23 @@ import pytest
 import leftoff
 from leftoff.engine.export import Bundle, import_bundle
 from leftoff.errors import StoreUnavailable
-from leftoff.store.sqlite import SqliteStore
-from tests.bundle.samples import DRIVER, make_run, write_bundle
+from leftoff.store.sqlite import SqliteStore, SqliteTx
+from tests.bundle.samples import make_run, write_bundle
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.seams import SEAMS
 
 KILLED = """
 import os, signal, sys
 from leftoff.cli import main
-from leftoff.store.sqlite import SqliteStore
-left, write = int(sys.argv[1]), SqliteStore.write
-def dying(self, *words, **named):
+from leftoff.store.sqlite import SqliteTx
+left, add_version = int(sys.argv[1]), SqliteTx.add_version
+def dying(self, *words):
     global left
-    if self.folder == os.path.abspath(".leftoff"):
-        left -= 1
+    left -= 1
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    return write(self, *words, **named)
-SqliteStore.write = dying
+    add_version(self, *words)
+SqliteTx.add_version = dying
 sys.exit(main(["import", sys.argv[2]]))
 """
 
@@ -52,10 +51,10 @@ def there(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("batches", [1, 2, 5])
-def test_killed_half_way(batches: int, bundle: Path, there: Path) -> None:
+@pytest.mark.parametrize("versions", [0, 5])
+def test_killed_half_way(versions: int, bundle: Path, there: Path) -> None:
     """No run is seen, fsck is clean, a sweep gives everything back, and importing again works."""
-    command = [sys.executable, "-c", KILLED, str(batches), str(bundle)]
+    command = [sys.executable, "-c", KILLED, str(versions), str(bundle)]
     env = environment(TMPDIR=str(there.parent))  # a killed process leaves its temporary folder
     killed = subprocess.run(command, cwd=there, env=env, capture_output=True)
     assert -signal.SIGKILL == killed.returncode, killed.stderr
@@ -70,43 +69,20 @@ def test_killed_half_way(batches: int, bundle: Path, there: Path) -> None:
         assert ["completed"] == [run.status for run in store.list()]
 
 
-def test_a_sweep_leaves_an_import_in_progress_alone(
-    bundle: Path, there: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A sweep by another process does not take it for a leftover."""
-    store, other = (SqliteStore(str(there / ".leftoff")) for _ in range(2))
-    write, swept = SqliteStore.write, list[int]()
-
-    def sweeping(self: SqliteStore, *what: Any, **how: Any) -> object:
-        result = write(self, *what, **how)
-        if len(swept) < 3 and self is store:
-            swept.append(other.sweep())
-        return result
-
-    monkeypatch.setattr(SEAMS["SqliteStore.write"], sweeping)
-    with Bundle(str(bundle)) as checked:
-        assert import_bundle(store, checked, 0, DRIVER)
-    assert 3 == len(swept)
-    assert [] == store.check()["problems"]
-    store.close()
-    other.close()
-
-
 def test_a_failure_half_way_cleans_up(bundle: Path, there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the disk is full in the third transaction, the error says so, and nothing of the run is left."""
-    store = SqliteStore(str(there / ".leftoff"))
-    write, calls = SqliteStore.write, list[int]()
+    """If the disk is full while rows are added, the error says so, and nothing of the run is left."""
+    store, add_version, calls = SqliteStore(str(there / ".leftoff")), SqliteTx.add_version, list[int]()
 
-    def failing(self: SqliteStore, *what: Any, **how: Any) -> object:
+    def failing(self: SqliteTx, *what: Any) -> None:
         calls.append(1)
         if len(calls) == 3:
             raise StoreUnavailable("The disk is full.")
-        return write(self, *what, **how)
+        add_version(self, *what)
 
     with Bundle(str(bundle)) as checked:
-        monkeypatch.setattr(SEAMS["SqliteStore.write"], failing)
+        monkeypatch.setattr(SqliteTx, "add_version", failing)
         with pytest.raises(StoreUnavailable):
-            import_bundle(store, checked, 0, DRIVER)
+            import_bundle(store, checked, 0)
     left = "SELECT (SELECT count(*) FROM run WHERE run > 0) + (SELECT count(*) FROM record)"
     assert 0 == store.read(lambda view: view.execute(left).fetchone()[0])  # type: ignore[attr-defined]
     store.close()
@@ -128,7 +104,7 @@ def test_ctrl_c_behind_its_end(bundle: Path, there: Path, monkeypatch: pytest.Mo
     with Bundle(str(bundle)) as checked:
         monkeypatch.setattr(SEAMS["SqliteStore.write"], interrupted)
         with pytest.raises(KeyboardInterrupt):
-            import_bundle(store, checked, 0, DRIVER)
+            import_bundle(store, checked, 0)
     (row,) = store.read(lambda view: view.list_runs({}))
     assert "acknowledged" in succeed("show", row.run_id, "--json", cwd=there, LEFTOFF_TRUST="1").out
     store.close()

@@ -15,7 +15,7 @@ import leftoff
 from leftoff.engine.export import Bundle, export_run, import_bundle, would_import
 from leftoff.errors import Conflict, NotFound, StoreUnavailable, Usage
 from leftoff.store.sqlite import SqliteStore
-from tests.bundle.samples import DRIVER, make_run, random_run, write_bundle
+from tests.bundle.samples import make_run, random_run, write_bundle
 from tests.seams import SEAMS
 
 
@@ -24,7 +24,7 @@ def take_in(folder: Path, bundle: Path) -> bool:
     store = SqliteStore(str(folder / ".leftoff"))
     try:
         with Bundle(str(bundle)) as checked:
-            return import_bundle(store, checked, 1_800_000_000_000, DRIVER)
+            return import_bundle(store, checked, 1_800_000_000_000)
     finally:
         store.close()
 

@@ -93,7 +93,7 @@ class Scribe:
         plan = self.plan({("run", key): value for key, value in card.items()})
 
         def work(tx: Tx) -> int:
-            run = tx.add_run(run_id, AT, workflow=workflow, branch=branch, status="running", hidden=False)
+            run = tx.add_run(run_id, AT, workflow=workflow, branch=branch, status="running")
             plan.write(tx, run)
             return run
 

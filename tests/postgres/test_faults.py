@@ -240,7 +240,7 @@ def test_a_twin_that_was_started_since(store: PostgresStore, proxy: Proxy, name:
             twin.close()
         found.append([row.run_id for row in rows])
         if not rows:
-            tx.add_run("run-1", AT, workflow="work", branch="main", status="running", hidden=False)
+            tx.add_run("run-1", AT, workflow="work", branch="main", status="running")
 
     store.write(start)
     assert [[], ["twin"]] == found

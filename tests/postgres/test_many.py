@@ -91,7 +91,9 @@ def test_a_store_that_does_not_look_again_has_twins(
             Scribe(twin, "twin")
             twin.close()
         if not rows:
-            tx.add_run("run-1", AT, workflow="work", branch="main", status="running", hidden=True)
+            tx.hide(
+                tx.add_run("run-1", AT, workflow="work", branch="main", status="running"), "run-1 removed"
+            )
 
     store.write(start)
     assert [0] == calls

@@ -24,7 +24,11 @@ def hear():
     return sys.stdin.readline().strip()
 
 def add(name):
-    return lambda tx: tx.add_run(name, 1, workflow="w", branch="main", status="running", hidden=True)
+    def work(tx):
+        run = tx.add_run(name, 1, workflow="w", branch="main", status="running")
+        tx.hide(run, name)
+        return run
+    return work
 """
 
 

@@ -35,7 +35,13 @@ def store(store_path: Path) -> Iterator[SqliteStore]:
 
 def add(name: str) -> Callable[[Tx], int]:
     """Work that can be done once only: the name must be free."""
-    return lambda tx: tx.add_run(name, 1, workflow="w", branch="main", status="running", hidden=True)
+
+    def work(tx: Tx) -> int:
+        run = tx.add_run(name, 1, workflow="w", branch="main", status="running")
+        tx.hide(run, name)
+        return run
+
+    return work
 
 
 def names(store: SqliteStore) -> set[str]:

@@ -338,10 +338,10 @@ def add_version(tx: Tx, apply: Apply, run_id: str, epoch: int, terms: Terms, sea
     return version
 
 
-def set_card(tx: Tx, run: int, *, hidden: bool = False) -> None:
+def set_card(tx: Tx, run: int) -> None:
     """Bring the listing's copy of the `run` records up to date."""
     columns, card = card_of((record.key, record.stored) for record in tx.records(run, "run"))
-    tx.set_card(run, columns, card, hidden=hidden)
+    tx.set_card(run, columns, card)
 
 
 def save_blobs(store: Store, changes: ChangeSet) -> tuple[ChangeSet, list[BlobRow]]:

@@ -75,7 +75,7 @@ def create_runs(store: Store, runs: list[tuple[str, list[ImportedVersion]]]) -> 
         for (run_id, history), saved in zip(runs, ready, strict=True):
             if tx.find_run(run_id, hidden=True) is not None:
                 raise Conflict(f"Run {run_id} is already here.")
-            run = tx.add_run(run_id, history[0].at, workflow="", branch="", status="running", hidden=False)
+            run = tx.add_run(run_id, history[0].at, workflow="", branch="", status="running")
             head = Head(run, run_id, 0, 0)
             for version, (changes, blobs) in zip(history, saved, strict=True):
                 done = commit_in(tx, head, changes, Terms(version.at, seal=version.seal, blobs=blobs))

@@ -126,7 +126,7 @@ def start_in(
         for order, name in enumerate(tx.follower.steps(opening, at)):
             lifecycle.put(changes, name, lifecycle.declare(order))
     workflow, branch = opening.workflow, opening.branch
-    run = tx.add_run(run_id, at, workflow=workflow, branch=branch, status="running", hidden=False)
+    run = tx.add_run(run_id, at, workflow=workflow, branch=branch, status="running")
     epoch = take(tx, run, run_id, driver, at) if driver else None
     head = Head(run, run_id, 0, 0)
     done = commit_in(tx, head, changes, Terms(at, blobs=blobs))

@@ -139,7 +139,7 @@ def fork_version(
 
     def work(tx: Tx) -> tuple[Head, int, Version]:
         run_id, workflow, branch = free_id(tx, opening, at), opening.workflow, opening.branch
-        run = tx.add_run(run_id, at, workflow=workflow, branch=branch, status="running", hidden=False)
+        run = tx.add_run(run_id, at, workflow=workflow, branch=branch, status="running")
         head, epoch = Head(run, run_id, 0, 0), take(tx, run, run_id, driver, at)
         for row in blobs:
             tx.put_blob(row)

@@ -10,7 +10,6 @@ from leftoff.engine.export import Bundle, Exported, export_run, import_bundle, w
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import note_bundle
 from leftoff.errors import LeftoffError, StoreUnavailable, Usage
-from leftoff.host import this_process
 from leftoff.operations.runs import target
 from leftoff.protocols.import_documents import Importer, documents_under
 from leftoff.protocols.registry import dialect, dialects
@@ -113,8 +112,8 @@ def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, b
     with Bundle(path) as bundle:
         if request.dry:
             return bundle.run_id, would_import(project.store, bundle)
-        by, note = (this_process(), "leftoff import"), note_bundle(os.path.basename(path))
-        return bundle.run_id, import_bundle(project.store, bundle, project.now, by, note)
+        note = note_bundle(os.path.basename(path))
+        return bundle.run_id, import_bundle(project.store, bundle, project.now, note)
 
 
 def list_dialects(project: Project) -> list[dict[str, Any]]:

@@ -170,7 +170,7 @@ class View:
     # -- runs
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
-        """Return the run of that id, active or archived. ``hidden``: also one in the trash, or not complete."""
+        """Return the run of that id, active or archived. ``hidden``: also one in the trash."""
         seen = "r.run > 0" if hidden else _SEEN
         rows = self.shared(f"{self.q.run_columns} WHERE r.run_id = $1 AND {seen}", (run_id,))
         return run_from(rows[0]) if rows else None
@@ -534,21 +534,15 @@ class Tx(View):
 
     # -- runs
 
-    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
+    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str) -> int:
         """Add a run without versions; return its number, which no other run ever gets. The id must be free."""
-        values = (run_id, bytes(32), NO_COUNTS, at, workflow, branch, status, int(hidden))
+        values = (run_id, bytes(32), NO_COUNTS, at, workflow, branch, status)
         return int(self.one(self.q.add_run, values)[0])
 
-    def set_card(
-        self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False
-    ) -> None:
+    def set_card(self, run: int, columns: dict[str, Any], card: dict[str, Any]) -> None:
         """Set the listing's copy of the run's own records."""
         shown = [columns.get(name) for name in ("workflow", "branch", "status", "title", "issue", "session")]
-        self.note(self.q.set_card, (*shown, text(card), int(hidden), run))
-
-    def reveal(self, run: int, run_id: str) -> None:
-        """Make a complete run visible under this id, which must be free."""
-        self.note(self.q.rename_run, (ACTIVE, run_id, run))
+        self.note(self.q.set_card, (*shown, text(card), run))
 
     def hide(self, run: int, name: str) -> None:
         """Take a run that is about to be removed out of sight."""

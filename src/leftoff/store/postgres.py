@@ -275,7 +275,7 @@ class PostgresTx(PostgresView, Tx):
             self._epochs[run] = found.epoch if found is not None else 0
         return found
 
-    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
+    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str) -> int:
         """Another process that starts a run of the same workflow and branch waits; if one was started since this
         transaction listed runs, all begins again."""
         listings = [self.listing(where, limit) for where, limit, _ in self._listings]
@@ -283,7 +283,7 @@ class PostgresTx(PostgresView, Tx):
         for (where, limit, before), rows in zip(self._listings, found, strict=True):
             if before != _compared(listed(rows, where, limit)):
                 raise Again
-        run = super().add_run(run_id, at, workflow=workflow, branch=branch, status=status, hidden=hidden)
+        run = super().add_run(run_id, at, workflow=workflow, branch=branch, status=status)
         self._wrote, self._heads[run] = True, [run_id, 0]
         return run
 

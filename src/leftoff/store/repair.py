@@ -105,8 +105,8 @@ class RunRemains:
         self.newest = max([*self.versions, *(max(r.seq, r.until or 0) for r in self.records)], default=0)
 
     @property
-    def is_unfinished_copy(self) -> bool:
-        """Whether the run is a fork or an import that is not complete, or is being removed."""
+    def is_being_removed(self) -> bool:
+        """Whether the run is being removed."""
         return self.row is not None and self.row.get("hidden") == PARTIAL and " " in self.run_id
 
     @property
@@ -519,7 +519,7 @@ class _Rebuild:
         self._blobs = store.blobs
         self._at = store.clock.now()
         self._damaged = damaged
-        self._runs = [remains for remains in damaged.runs() if not remains.is_unfinished_copy]
+        self._runs = [remains for remains in damaged.runs() if not remains.is_being_removed]
         self._marks: dict[int, Row] = {}
         self.losses: list[dict[str, Any]] = []
         self.newest = max((v["n"] for remains in self._runs for v in remains.versions.values()), default=0)

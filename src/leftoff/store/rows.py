@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
 PYTHON_LOGS = "steps"  # in the folder of a run's attempts: what Python code logged, by step and attempt
 MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row
-# The state of a run, in the column `hidden`. A partial run is being made or removed, under a name of its own.
+# The state of a run, in the column `hidden`. A partial run is being removed, under a name of its own.
 ACTIVE, PARTIAL, TRASHED, ARCHIVED = 0, 1, 2, 3
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`

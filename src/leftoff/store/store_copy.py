@@ -73,9 +73,6 @@ COPIED = ("record", "past", "version", "token", "alias", "attempt", "lease", "me
 COUNT = f"SELECT {' + '.join(f'(SELECT count(*) FROM {table})' for table in COPIED)}"
 #: names in `meta` that describe the store itself
 OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema")
-_REFERRED = (
-    "SELECT blob FROM record WHERE blob IS NOT NULL UNION SELECT blob FROM past WHERE blob IS NOT NULL"
-)
 
 
 def table_rows(view: View, table: str, after: Row | None, limit: int, run: int | None = None) -> list[Row]:
@@ -176,6 +173,13 @@ class RowCopy:
             blobs.append(self.save_blob(columns["blob"]))
         return len(data)
 
+    def save_blobs(self) -> None:
+        """Copy the blobs that the rows refer to, before the transaction that adds the rows."""
+        of_run = "blob IS NOT NULL" + (" AND run = $1" if self.run is not None else "")
+        sql = f"SELECT blob FROM record WHERE {of_run} UNION SELECT blob FROM past WHERE {of_run}"
+        for (hash,) in self.view.shared(sql, (self.run,) if self.run is not None else ()):
+            self.save_blob(hash)
+
     def save_blob(self, hash: bytes) -> BlobRow:
         if hash not in self.blobs:
             known = self.view.blob(hash)
@@ -263,8 +267,7 @@ class _StoreCopy:
         """Copy the blobs and logs that are not copied yet. Nothing in the target refers to them."""
         rows = RowCopy(self._source, view, self._target)
         rows.blobs = self._blobs
-        for (hash,) in view.shared(_REFERRED):
-            rows.save_blob(hash)
+        rows.save_blobs()
         for batch in RowCopy(self._source, view, self._target).batches("attempt"):
             for row in batch.rows:
                 self._save_log(view, row[0], row[7])

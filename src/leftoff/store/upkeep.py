@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.clock import SYSTEM
-from leftoff.host import GONE, UNKNOWN
 from leftoff.model.words import AT_WORK
 from leftoff.store.blobs import UNCLAIMED_S
 from leftoff.store.rows import TRASH
@@ -27,9 +26,6 @@ SMALLEST, LARGEST = 8, 4096
 REMOVED = " removed "  # part of no valid run id
 TOKENS = 256  # of how many of its newest versions a run at work keeps the tokens, once they are pruned
 NEVER = 1 << 62
-ABANDONED_MS = (
-    86_400_000  # after that, a process on another machine that was making a hidden run is taken for dead
-)
 
 
 class Pace:
@@ -208,8 +204,8 @@ def _remove_records(tx: Tx, run: int, size: int, orphans: _Orphans, sizes: list[
 
 
 def sweep(store: Any, *, thorough: bool = True) -> int:
-    """Remove hidden runs that no process completes any more; if thorough, also strays."""
-    freed = sum(remove(store, run) for run in store.read(_abandoned))
+    """Finish removals that were cut off; if thorough, also drop strays."""
+    freed = sum(remove(store, run) for run, _ in store.read(lambda view: view.rows(view.q.hidden_runs)))
     if not thorough:
         return freed
     orphans = _Orphans(store, Pace(store))
@@ -224,17 +220,6 @@ def sweep(store: Any, *, thorough: bool = True) -> int:
     freed += orphans.drop()
     store.write(lambda tx: tx.note(tx.q.drop_idle_tokens))
     return freed
-
-
-def _abandoned(view: View) -> list[int]:
-    out = []
-    for run, run_id in view.rows(view.q.hidden_runs):
-        lease = view.lease(run)
-        state = lease.seen(0) if lease is not None and lease.process is not None else GONE
-        long = lease is not None and lease.silent is not None and lease.silence(0) > ABANDONED_MS
-        if REMOVED in run_id or state == GONE or (state == UNKNOWN and long):
-            out.append(run)
-    return out
 
 
 def sweep_folder(store: SqliteStore) -> None:

@@ -62,7 +62,7 @@ class TransactionRules(Rules):
             plan.write(tx, scribe.run)
             tx.put_lease(scribe.run, 7, Holder("process", None, None, "me", AT))
             tx.add_attempt("token", scribe.run, "step", AT)
-            tx.add_run("run-2", AT, workflow="w", branch="b", status="running", hidden=False)
+            tx.add_run("run-2", AT, workflow="w", branch="b", status="running")
             raise error
 
         with pytest.raises(Deliberate) as caught:

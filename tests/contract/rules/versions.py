@@ -245,7 +245,7 @@ class VersionRules(Rules):
         assert [] == listed(store, forked_from="d")
 
     def test_hidden_run(self, store: Store) -> None:
-        """A run that is not complete yet is found only by those who ask for hidden ones."""
+        """A run that is being removed is found only by those who ask for hidden ones."""
         Scribe(store)
         run = store.write(lambda tx: add_hidden(tx, "run-2"))
         assert ["run-1"] == listed(store)
@@ -254,26 +254,14 @@ class VersionRules(Rules):
         assert run == (row.run if row else None)
         assert None is store.read(lambda v: v.find_run("", hidden=True))
 
-    def test_reveal(self, store: Store) -> None:
-        """A hidden run that is complete is seen from then on, under the id it is given."""
-        run = store.write(lambda tx: add_hidden(tx, "not yet"))
-        assert [] == store.read(lambda v: v.list_runs({}))
-        store.write(lambda tx: tx.reveal(run, "run-2"))
-        assert ["run-2"] == [row.run_id for row in store.read(lambda v: v.list_runs({}))]
-        row = store.read(lambda v: v.find_run("run-2"))
-        assert run == (row.run if row else None)
-        assert None is store.read(lambda v: v.find_run("not yet", hidden=True))
-        store.remove(run)
-
     def test_hidden_run_has_no_checkpoints(self, store: Store) -> None:
-        """Nor can a version of it be found by id or name before it is complete."""
+        """Nor can a version of it be found by id or name."""
         scribe = Scribe(store)
         scribe.commit(seal="manual", aliases=("cp",))
-        store.write(lambda tx: tx.set_card(scribe.run, CARD, {}, hidden=True))
+        assert 1 == len(store.read(lambda v: v.checkpoints(scribe.checkpoints[2])))
+        store.write(lambda tx: tx.hide(scribe.run, "run-1 removed"))
         assert [] == store.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
         assert None is store.read(lambda v: v.aliased("cp"))
-        store.write(lambda tx: tx.set_card(scribe.run, CARD, {}))
-        assert 1 == len(store.read(lambda v: v.checkpoints(scribe.checkpoints[2])))
 
     def test_run_numbers_are_never_given_again(self, store: Store) -> None:
         """A process that still holds the number of a removed run cannot reach another one by it."""
@@ -286,7 +274,9 @@ class VersionRules(Rules):
 
 
 def add_hidden(tx: Tx, run_id: str) -> int:
-    return tx.add_run(run_id, AT, workflow="w", branch="main", status="running", hidden=True)
+    run = tx.add_run(run_id, AT, workflow="w", branch="main", status="running")
+    tx.hide(run, run_id)
+    return run
 
 
 def listed(store: Store, limit: int | None = None, **where: Any) -> list[str]:

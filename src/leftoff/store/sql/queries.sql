@@ -290,16 +290,15 @@ SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || chr(10) || $1 
 
 -- name: add_run
 -- A new run, before its first commit.
-INSERT INTO run (run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status, hidden)
-VALUES ($1, 0, 0, $2, $3, $4, $4, $5, $6, $7, $8) RETURNING run
+INSERT INTO run (run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status)
+VALUES ($1, 0, 0, $2, $3, $4, $4, $5, $6, $7) RETURNING run
 
 -- name: set_card
--- The listing's copy of the `run` records. A run in the trash or the archive stays there.
-UPDATE run SET workflow = $1, branch = $2, status = $3, title = $4, issue = $5, session = $6, card = $7,
-       hidden = CASE WHEN hidden > 1 THEN hidden ELSE $8 END WHERE run = $9
+-- The listing's copy of the `run` records.
+UPDATE run SET workflow = $1, branch = $2, status = $3, title = $4, issue = $5, session = $6, card = $7 WHERE run = $8
 
 -- name: rename_run
--- A run that is complete is seen from now on (0); one that is being removed is not any more (1).
+-- A run that is being removed is not seen any more (1).
 UPDATE run SET hidden = $1, run_id = $2 WHERE run = $3
 
 -- name: set_hidden
@@ -588,11 +587,11 @@ WHERE run = $1 LIMIT $2
 DELETE FROM version WHERE run = $1 AND seq IN (SELECT seq FROM version WHERE run = $1 LIMIT $2) RETURNING seq
 
 -- name: hidden_runs
--- Runs that are being made or removed.
+-- Runs that are being removed.
 SELECT run, run_id FROM run WHERE hidden = 1 AND run > 0
 
 -- name: runs_to_check
--- Every run that fsck looks at: those that are being made or removed are left out.
+-- Every run that fsck looks at: those that are being removed are left out.
 SELECT run FROM run WHERE hidden IN (0, 2, 3) AND run > 0 ORDER BY run
 
 -- name: every_record

@@ -23,7 +23,7 @@ CREATE TABLE run (
     issue      TEXT,
     session    TEXT,
     card       TEXT NOT NULL DEFAULT '{}', -- the other `run` records, as JSON
-    hidden     INTEGER NOT NULL DEFAULT 0  -- 0 active, 1 not complete yet (a fork or import), 2 in the trash, 3 archived
+    hidden     INTEGER NOT NULL DEFAULT 0  -- 0 active, 1 being removed, 2 in the trash, 3 archived
 ) STRICT;
 -- The store itself: its `n` is the number of the newest commit.
 INSERT INTO run (run, run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status, hidden)
