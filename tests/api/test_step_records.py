@@ -120,11 +120,11 @@ def test_once_more_ends_with_the_step(store: leftoff.Store, run: leftoff.Run, tm
 
 def test_a_batch_that_failed_has_ended(run: leftoff.Run) -> None:
     """As a `foreach` of the runner: with the time of its end, and no error of its own."""
-    with pytest.raises(ValueError, match="no paper"):
+    try:
         for _ in run.each("pages", ["x", "y"]):
             boom()
-    run._steps.close_left_open(None)
-    record = run.steps["pages"]
+    except ValueError:
+        record = run.steps["pages"]
     assert ("failed", True, False) == (record["status"], "completed_at" in record, "error" in record)
     assert ["pages/x"] == list(run.records["error"])
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
-from leftoff.errors import Invalid, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
-from leftoff.model.changes import NOTHING, TYPE
-from leftoff.model.codec import freeze_holed, text
+from leftoff.errors import Invalid, LeftoffError, NeedsPerson, StepFailed, StepTimeout, Usage
+from leftoff.model.changes import NOTHING
 from leftoff.model.ids import ancestors
 from leftoff.model.words import ONCE_MORE
 from leftoff.python.arguments import call_facts, differing
 from leftoff.python.replay import Scope, needs_key
 from leftoff.python.run_steps import PythonLog, listen
-from leftoff.python.values import decode_value, encode_value
+from leftoff.python.values import encode_value
 
 if TYPE_CHECKING:
     from leftoff.python.durable import Durable
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 Place = tuple[int, str, int]
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
-_PLAIN = (str, int, float, bool, type(None))
 _KEPT = ("order", "attempt", "title", ONCE_MORE)  # of the record of an earlier attempt
 NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
 
@@ -80,16 +78,15 @@ class Call:
         flow = self.scope.flow
         if 0 < self.number <= self.scope.last:
             flow.follow(self)
-        found = flow.record(self.path)
-        if found is None:
+        record = flow.buffer.step(self.path)
+        if record is None:
             return MISSING
-        record, holes = found
         if not flow.fits(self, record):
             self.replaces = True
             self.old = {key: record[key] for key in ("order", "attempt") if key in record}
             return MISSING
         if record["status"] in ("completed", "skipped"):
-            return self._result(record, holes)
+            return flow.steps.result(self.path)
         self.old = record
         if "raised" in record:
             self._raise_again(record, record["raised"])
@@ -104,18 +101,6 @@ class Call:
             )
         return MISSING
 
-    def _result(self, record: dict[str, Any], holes: list[list[Any]]) -> Any:
-        result = record.get("result")
-        if isinstance(result, _PLAIN):
-            return result
-        where = f"The result of step {self.path} of run {self.scope.flow.run.id}"
-        inner = [path[1:] for path in holes if path and path[0] == "result"]
-        if not inner:
-            return decode_value(result, where)
-        if [] in inner or TYPE in text(result, where):
-            raise Redacted(where)
-        return freeze_holed(result, inner, where)  # raises when a redacted entry is looked at
-
     def _raise_again(self, record: dict[str, Any], raised: dict[str, Any]) -> None:
         """Raise a failure that the workflow had caught. Any other is tried again."""
         flow, number = self.scope.flow, raised.get("next")
@@ -124,10 +109,9 @@ class Call:
         elif number is not None and self.scope.last >= number:
             # This step and those below it failed as they were recorded: resuming had made them pending.
             for path in flow.below(self.path):
-                found = flow.record(path)
-                if found is not None and "error" in found[0]:
-                    again = lifecycle.fail(found[0], flow.buffer.now(), found[0]["error"])
-                    flow.buffer.move_step(path, again)
+                found = flow.buffer.step(path)
+                if found is not None and "error" in found:
+                    flow.buffer.move_step(path, lifecycle.fail(found, flow.buffer.now(), found["error"]))
             error = step_failed(self.path, record.get("error") or {})
             flow.failed(error, self)
             raise error
@@ -199,17 +183,15 @@ class Call:
     def _succeed(self, value: Any) -> Any:
         result = encode_value(value, f"the result of {self.function.name}")
         flow = self.scope.flow
-        record = lifecycle.complete(self._record, flow.buffer.now(), result)
+        record = lifecycle.complete(self._record, flow.buffer.now(), result, typed=result is not value)
         record.pop("in_doubt", None)
         record.pop("retried", None)
         self._must_be_wanted()
         took = monotonic() - self._began
         self._release()
         with flow.recording():
-            stored = flow.buffer.complete_step(self.path, record, took)
-        if isinstance(stored, _PLAIN):
-            return stored
-        return decode_value(stored, f"The result of step {self.path} of run {flow.run.id}")
+            flow.buffer.complete_step(self.path, record, took)
+        return flow.steps.result(self.path)
 
     def pause_after(self, error: BaseException) -> float:
         """Record how an attempt ended. Return the seconds until the next one, or raise the error if there is none."""

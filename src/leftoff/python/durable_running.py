@@ -489,7 +489,7 @@ class Map(PlainMap):
             self.group.begin()
             # Declare the new items, so that progress can be seen.
             places: list[tuple[str, int | None]] = [(self._path(index), index) for index in todo]
-            new = [(path, order) for path, order in places if flow.record(path) is None]
+            new = [(path, order) for path, order in places if flow.buffer.step(path) is None]
             with flow.recording():
                 flow.buffer.declare_items(new, [*ancestors(self.name), self.name])
         return todo

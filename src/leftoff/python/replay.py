@@ -212,10 +212,6 @@ class Flow:
 
     # -- what was recorded
 
-    def record(self, path: str) -> tuple[dict[str, Any], list[list[Any]]] | None:
-        """Return a step's record and its redacted places."""
-        return self.buffer.step_records().get(path)
-
     def _index_records(self) -> None:
         with self.buffer.lock:
             for path in self.buffer.step_records():
@@ -258,8 +254,8 @@ class Flow:
         there = self._index.get(call.scope.prefix, {}).get(call.number)
         if there is None or there == call.path:
             return
-        found = self.record(there)
-        if found is not None and not self.allows(found[0]):
+        found = self.buffer.step(there)
+        if found is not None and not self.allows(found):
             raise self.breaks(
                 Diverged(
                     f"Run {self.run.id} has {there} as call {call.number}"
@@ -307,10 +303,10 @@ class Flow:
         """Check that a sequence of calls that ended is not shorter than the one that was recorded."""
         for number in range(scope.count + 1, scope.last + 1):
             path = self._index.get(scope.prefix, {}).get(number)
-            found = self.record(path) if path is not None else None
+            found = self.buffer.step(path) if path is not None else None
             if found is None:
                 continue
-            if not self.allows(found[0]):
+            if not self.allows(found):
                 raise self.breaks(
                     Diverged(
                         f"Run {self.run.id} has {path} as its next call; now the workflow ends without it."

@@ -291,13 +291,6 @@ class Variables(_Named[Any], MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         self._buffer.unassign(name)
 
-    def update(self, *others: Any, **named: Any) -> None:
-        """Like ``dict.update``."""
-        for other in others:
-            named = {**dict(other), **named}
-        for name, value in named.items():
-            self._buffer.assign(name, value)
-
 
 class Run(StepVerbs, RunView):
     """One run, driven by this process until it is finished, paused, or the process ends."""

@@ -436,24 +436,19 @@ class RunBuffer:
             self.committing.release()
         return self.starts.lasts()
 
-    def complete_step(self, path: str, record: Record, took: float) -> Any:
-        """Record that a step is complete, durably. Return its result as it is read from now on."""
-        change = self.move_step(path, record)
-        return self.commit_completed(path, record, change, took, copied=(dict, list, str))
+    def complete_step(self, path: str, record: Record, took: float) -> None:
+        """Record that a step is complete, durably, with all that is buffered."""
+        self.commit_completed(path, record, self.move_step(path, record), took)
 
-    def commit_completed(
-        self, path: str, record: Record, change: Change, took: float, copied: tuple[type, ...] = (dict, list)
-    ) -> Any:
-        """Commit the end of a step with all that is buffered. Return its result as it is read from now on.
+    def commit_completed(self, path: str, record: Record, change: Change, took: float) -> None:
+        """Commit the end of a step. Its result is read as it is stored from now on.
 
-        Results of the types ``copied`` are taken from the stored record: the caller may change its own object, and a
-        text may have been masked.
+        The caller may change its own object, and a text may have been masked.
         """
-        if isinstance(record.get("result"), copied):
+        if isinstance(record.get("result"), (dict, list, str)):
             record["result"] = change.entry("result")
         self.starts.ended(took)
         self._commit_step(change, Seal("step_complete", path))
-        return record.get("result")
 
     def fail_step(self, path: str, record: Record, seal: Seal | None) -> None:
         """Record that a step failed or was interrupted, durably."""
