@@ -15,7 +15,7 @@ SEAMS = {
     "documents.create_runs": "leftoff.protocols.import_documents.create_runs",
     "places.read_document": "leftoff.protocols.import_documents.read_document",
     "retention.plan": "leftoff.protocols.project_retention.plan",
-    "fork.copied_records": "leftoff.engine.rewind.copied_records",
+    "fork.copied_records": "leftoff.engine.forking.copied_records",
     "sessions.drop_talk": "leftoff.engine.sessions.drop_talk",
     "Reader.plain": "leftoff.engine.run_reader.Reader.plain",
     "approvals.decide": "leftoff.engine.approvals.record_decision",

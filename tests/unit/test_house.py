@@ -23,7 +23,7 @@ ENVIRONMENT = {
     "leftoff.host",
     "leftoff.workflow.python_step",
     "leftoff.agents.hook_process",  # the variables that Claude Code sets for its hooks
-    "leftoff.agents.hook_log",  # which version of the agent calls
+    "leftoff.agents.hook_events",  # which version of the agent calls
 }
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 
 from leftoff.agents import agent_session as sessions
-from leftoff.agents import hook_log
 from leftoff.agents import spool_drain as spooling
-from leftoff.agents.hook_events import HookEvent, read_event
+from leftoff.agents.hook_events import HookEvent, log_error, note_event, read_event
 from leftoff.agents.spool_drain import Delivery, HookCaller
 from leftoff.engine.caller import CALLER
 from leftoff.engine.project import Project
@@ -47,19 +46,19 @@ def run_hook(call: HookCall, data: bytes) -> bytes:
         _give_up_after(LAST_ASKED_S if event.asks_to_continue else LAST_S)
         started_in = os.environ.get("CLAUDE_PROJECT_DIR")
         place, folder = sessions.find_place(event.cwd, started_in, call.project, call.store)
-        project = Project(place, call.store, lambda text: hook_log.note(folder, call.agent, text))
+        project = Project(place, call.store, lambda text: log_error(folder, call.agent, text))
         project.takes_in_edits = False  # the event goes to the spool before the store is read
         try:
             delivery = Delivery(event, data, call.agent, call.anywhere, _callers(call, event))
             answer = _record(project, folder, delivery)
         finally:
             project.close()
-        hook_log.note_event(folder, call.agent, event)
+        note_event(folder, call.agent, event)
         return answer
     except (Exception, _TooLong) as error:
         words = [event.name, event.session] if event is not None else []
         if not isinstance(error, NeedsPerson):  # a store that is not trusted gets not even a log
-            hook_log.note(folder or ".leftoff", call.agent, *words, _in_words(error))
+            log_error(folder or ".leftoff", call.agent, *words, _in_words(error))
         return _fault(event, error) if event is not None else b""
     finally:
         _give_up_after(0)
@@ -91,7 +90,7 @@ def _record(project: Project, folder: str, delivery: Delivery) -> bytes:
         done = spooling.drain(project, folder, seconds, own=name)
         return _fault(event, done.fault, kept=True)
     except LeftoffError as error:
-        hook_log.note(folder, delivery.agent, event.name, event.session, _in_words(error))
+        log_error(folder, delivery.agent, event.name, event.session, _in_words(error))
         return _fault(event, error, kept=bool(name))
     finally:
         spooling.forget_unused(project, folder)
@@ -134,7 +133,7 @@ def _export(folder: str, session: str, run_id: str) -> None:
         with open(path, "a", encoding="utf-8") as file:
             file.write("".join(lines))
     except OSError as error:  # the answer does not depend on it
-        hook_log.note(folder, "CLAUDE_ENV_FILE", str(error))
+        log_error(folder, "CLAUDE_ENV_FILE", str(error))
 
 
 def _fault(event: HookEvent, error: BaseException | None, *, kept: bool = False) -> bytes:

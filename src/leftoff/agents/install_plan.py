@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from difflib import unified_diff
 
-from leftoff.agents.hook_log import SeenEvent, events_seen
+from leftoff.agents.hook_events import SeenEvent, events_seen
 from leftoff.agents.install_recipes import Recipe
 from leftoff.agents.settings_text import (
     BLANKS,

@@ -12,13 +12,12 @@ from leftoff.agents.agent_session import AgentSession
 from leftoff.agents.hook_events import HookEvent
 from leftoff.clock import iso
 from leftoff.engine import sessions
-from leftoff.engine.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn
+from leftoff.engine.agent_turns import COMPLETED, FAILED, INTERRUPTED, AgentTurn, ListItem, put_list, put_task
 from leftoff.engine.commit import Seal
 from leftoff.engine.find import OPEN_TURN, SESSION
 from leftoff.engine.git import remember_git
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import steps_in
-from leftoff.engine.todo_lists import ListItem, put_list, put_task
 from leftoff.engine.tracking import (
     Found,
     capture_edits,

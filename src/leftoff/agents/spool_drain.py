@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from leftoff.agents import hook_log
 from leftoff.agents.agent_session import AgentSession, process_of
-from leftoff.agents.hook_events import HookEvent
+from leftoff.agents.hook_events import HookEvent, log_error
 from leftoff.agents.session_recording import EVENTS, record_event
 from leftoff.engine.git import git_head
 from leftoff.engine.project import Project, in_git
@@ -290,4 +289,4 @@ class _Draining:
             self._log(session, f"{why.code}: {why.message} The event is kept until then.")
 
     def _log(self, *words: str) -> None:
-        hook_log.note(os.path.dirname(self._spool.folder), *words)
+        log_error(os.path.dirname(self._spool.folder), *words)

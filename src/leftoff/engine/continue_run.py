@@ -7,11 +7,23 @@ transaction, in which it is also looked at once more whether somebody else drive
 from __future__ import annotations
 
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.agent_turns import close_turn, drop_talk, move_turn
-from leftoff.engine.commit import NO_GUARD, Head, Seal, Terms, commit_in, report, report_in, save_blobs
-from leftoff.engine.find import OPEN_TURN, need_run, need_unmoved
+from leftoff.engine.agent_turns import INTERRUPTED, AgentTurn, close_turn, drop_talk, move_turn
+from leftoff.engine.commit import (
+    NO_GUARD,
+    Apply,
+    Guard,
+    Head,
+    Seal,
+    Terms,
+    add_version,
+    commit_in,
+    report,
+    report_in,
+    save_blobs,
+)
+from leftoff.engine.find import OPEN_TURN, Target, need_run, need_unmoved
 from leftoff.engine.git import dirty_paths, git_head, remember_git
-from leftoff.engine.lease import let_go, need_free, refuse_driven, release, take, take_session
+from leftoff.engine.lease import gone, let_go, need_free, refuse_driven, release, take, take_session
 from leftoff.engine.opening import (
     Opening,
     asked_id,
@@ -20,27 +32,25 @@ from leftoff.engine.opening import (
     start_in,
     status_changes,
 )
-from leftoff.engine.rewind import is_back_at, rollback_in, save_present
-from leftoff.engine.run_reader import Reader, need_version
+from leftoff.engine.run_reader import DEFINITION, Reader, facts_of, need_version, proved_version
 from leftoff.errors import Conflict
 from leftoff.hints import Any, Callable, NamedTuple
 from leftoff.host import Process
-from leftoff.model.changes import ChangeSet
-from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS, UNFINISHED
+from leftoff.model.changes import ChangeSet, Version
+from leftoff.model.codec import sha256
+from leftoff.model.codec import store as encoded
+from leftoff.model.words import FINISHED, RESTORING, STEP_ENDED, STEP_STATUS, UNFINISHED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
-from leftoff.store.rows import Holder, RunRow
+from leftoff.store.rows import Holder, Lease, Record, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.commit import Guard
-    from leftoff.engine.find import Find, Target
+    from leftoff.engine.find import Find
     from leftoff.engine.resume_answers import ResumeRequest
-    from leftoff.host import Process
-    from leftoff.model.changes import Scrubber, Version
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import Lease, RunRow
+    from leftoff.model.changes import Scrubber
 
+_RUNNING, _PAUSED = encoded("running"), encoded("paused")
 _SHOWN = 5
 
 
@@ -254,8 +264,6 @@ def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
     """Whoever was at work on a turn is not any more: it was cut off."""
     row = reader.view.run_row(reader.run)
     if row is not None and row.card.get(OPEN_TURN):
-        from leftoff.engine.agent_turns import INTERRUPTED, AgentTurn
-
         AgentTurn(reader, row, changes, at).end(INTERRUPTED)
 
 
@@ -316,6 +324,69 @@ def continue_run(
     store.write(work)
     drop_talk(store, moved)
     return given
+
+
+# -- back to a version, in place
+
+
+def rollback_to(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_GUARD) -> Version:
+    """Make the run's records what they were at version ``seq``."""
+    version = store.write(lambda tx: rollback_in(store, tx, head, seq, at, guard))
+    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
+    return version
+
+
+def is_back_at(view: View, row: RunRow, seq: int) -> bool:
+    """Return whether a run is at that version, and a rollback would change nothing: it pauses a run that needs a
+    driver."""
+    if row.seq != seq or RESTORING in row.card:
+        return False
+    if row.status != "running":
+        return True
+    return view.row(row.run, "context", DEFINITION) is None and row.card.get("program") is None
+
+
+def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
+    """Roll back inside a transaction."""
+    target, wanted = proved_version(tx, head.run, head.run_id, seq)
+    wanted.pop(("run", RESTORING), None)  # whatever restore was begun then, this one is complete
+    save_present(tx, head, at, guard)
+    now = tx.head(head.run)
+    if now is None:
+        raise gone(head.run_id)
+    since, digest, counts, epoch, run_id = now
+    status = wanted.get(("run", "status"))
+    # A run that only a runner or its program continues has no driver now. Any other run takes reports as before.
+    driven = ("context", DEFINITION) in wanted or ("run", "program") in wanted
+    if guard.epoch is None and driven and status is not None and status.stored == _RUNNING:
+        wanted["run", "status"] = Record("run", "status", status.seq, sha256(_PAUSED).digest(), _PAUSED)
+    apply = Apply(tx, head, since, digest, counts)
+    live: dict[tuple[str, str], bytes] = {}
+    for collection in tx.collections(head.run):
+        for key, hash in tx.hashes(head.run, collection).items():
+            live[collection, key] = hash
+    # Steps below go before the ones above them, and come after.
+    for address in sorted(live.keys() - wanted.keys(), reverse=True):
+        apply.drop_record(*address, live[address])
+    for address in sorted(wanted):
+        record = wanted[address]
+        if live.get(address) != record.hash:
+            apply.put_record(*address, record.stored, facts_of(store, tx, *address, record.stored))
+    name = target.id or f"version {seq}"
+    seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
+    return add_version(tx, apply, run_id, epoch, Terms(at), seal)
+
+
+def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
+    """Seal the head if it is not a checkpoint yet, so that the rollback can be undone."""
+    row = tx.run_row(head.run)
+    if row is not None and row.checkpoint is None:
+        seal = Seal("manual", note="before a rollback")
+        commit_in(tx, head, ChangeSet(), Terms(at, guard, seal=seal))
+    elif row is not None:
+        current = tx.head(head.run)
+        assert current is not None
+        guard.check(tx, head, current[3])
 
 
 def go_back(

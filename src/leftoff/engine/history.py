@@ -19,7 +19,7 @@ from leftoff.model.typed import readable
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Attempt, RunRow
 
-_BACK_TO = "back to "  # how the note of a rollback starts, as ``leftoff.engine.rewind`` writes it
+_BACK_TO = "back to "  # how the note of a rollback starts, as ``continue_run`` writes it
 
 
 # -- checkpoints

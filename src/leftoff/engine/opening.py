@@ -1,16 +1,16 @@
-"""Begin a run, or open one that is there; and set the status of a run."""
+"""Begin a run, open one that is there, or import one with its history; and set the status of a run."""
 
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.commit import Head, Terms, commit_in, save_blobs
+from leftoff.engine.commit import Head, Seal, Terms, commit_in, save_blobs
 from leftoff.engine.find import twins
 from leftoff.engine.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
-from leftoff.hints import Any, Sequence
+from leftoff.hints import Any, NamedTuple, Sequence
 from leftoff.host import Process
-from leftoff.model.changes import ChangeSet, Version
+from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet, Version
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
 from leftoff.model.words import ISSUE, UNFINISHED, in_words
 from leftoff.store.base import Store, Tx, View
@@ -211,3 +211,69 @@ def status_changes(changes: ChangeSet, status: str, at: int, *, summary: str | N
         changes.put("run", "completed_at", iso(at))
     if summary is not None:
         changes.put("run", "summary", summary)
+
+
+# -- runs with the history that another program recorded
+
+Records = dict[tuple[str, str], Any]
+
+
+class ImportedVersion(NamedTuple):
+    """One version to import: what differs from the one before, when it was made, and how it is sealed."""
+
+    changes: ChangeSet
+    at: int
+    seal: Seal
+
+
+def redacted_records(changes: ChangeSet) -> list[str]:
+    """Return the records in which secrets were left out."""
+    found = changes.changes.items()
+    return [f"{name}/{key}" for (name, key), change in found if change.secret is not NOTHING]
+
+
+def imported_versions(
+    versions: list[tuple[Records, int, Seal]], scrubber: Scrubber | None
+) -> list[ImportedVersion]:
+    """Return versions, each given with all its records, as what each changes."""
+    out: list[ImportedVersion] = []
+    before: Records = {}
+    for records, at, seal in versions:
+        changes = ChangeSet(scrubber)
+        for address, value in records.items():
+            if address not in before or before[address] != value:
+                changes.put(*address, value)
+        for address in before.keys() - records.keys():
+            changes.delete(*address)
+        out.append(ImportedVersion(changes, at, seal))
+        before = records
+    return out
+
+
+def weight(history: list[ImportedVersion]) -> int:
+    """Return how much there is to write, in records."""
+
+    def rows(change: Change) -> int:
+        if change.kind == APPEND:
+            return len(change.items)
+        return 1 if change.spread is None else 1 + len(change.spread.encoded)
+
+    return sum(1 + sum(map(rows, version.changes.changes.values())) for version in history)
+
+
+def create_runs(store: Store, runs: list[tuple[str, list[ImportedVersion]]]) -> None:
+    """Write new runs in one transaction. Raise ``Conflict`` if an id is taken."""
+    ready = [[save_blobs(store, version.changes) for version in history] for _, history in runs]
+
+    def work(tx: Tx) -> None:
+        for (run_id, history), saved in zip(runs, ready, strict=True):
+            if tx.find_run(run_id, hidden=True) is not None:
+                raise Conflict(f"Run {run_id} is already here.")
+            run = tx.add_run(run_id, history[0].at, workflow="", branch="", status="running")
+            head = Head(run, run_id, 0, 0)
+            for version, (changes, blobs) in zip(history, saved, strict=True):
+                done = commit_in(tx, head, changes, Terms(version.at, seal=version.seal, blobs=blobs))
+                assert done is not None
+                head = Head(run, run_id, done[0].seq, int.from_bytes(done[0].digest, "big"))
+
+    store.write(work)

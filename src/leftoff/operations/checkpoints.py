@@ -9,11 +9,11 @@ from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Audit
 from leftoff.engine.file_versions import FileDiff, FileSide, file_diffs
 from leftoff.engine.find import Target
+from leftoff.engine.forking import ForkRequest, fork_paused
 from leftoff.engine.history import Diff, diff, file_records, is_among
 from leftoff.engine.project import Project
 from leftoff.engine.project_files import given_path
 from leftoff.engine.quoting import source_of
-from leftoff.engine.rewind import ForkRequest, fork_paused
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.show import document
 from leftoff.engine.transcript import last_words

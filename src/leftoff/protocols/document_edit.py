@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.engine.commit import Reported, Seal, Terms, beat, report
 from leftoff.engine.file_state import hash_file
-from leftoff.engine.imported_runs import redacted_records
+from leftoff.engine.opening import redacted_records
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import AS_WRITTEN, decides_step

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.commit import Seal
-from leftoff.engine.imported_runs import (
+from leftoff.engine.opening import (
     ImportedVersion,
     create_runs,
     imported_versions,

@@ -204,7 +204,7 @@ class Store:
             print(f"leftoff: {line}", file=sys.stderr)
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
-        from leftoff.engine.rewind import ForkRequest, fork_version
+        from leftoff.engine.forking import ForkRequest, fork_version
 
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
