@@ -177,7 +177,7 @@ def test_a_prune_drops_what_is_no_checkpoint_first(project: Path, monkeypatch: p
     def die() -> None:
         raise KeyboardInterrupt
 
-    Seam(monkeypatch).before("leftoff.store.upkeep._forget_named", die)
+    Seam(monkeypatch).before("leftoff.store.upkeep.over", die)
     with leftoff.open(project / ".leftoff") as store, pytest.raises(KeyboardInterrupt):
         store.prune("r", [saved["checkpoint_id"]])
     assert "it was pruned" in call("show", f"r@{saved['seq'] - 1}", cwd=project).err

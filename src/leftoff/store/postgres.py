@@ -51,6 +51,7 @@ PATIENCE_S = 30.0  # that another process which makes the store is waited for at
 TRIES = 100  # of a transaction that others are always faster than
 AT_ONCE = 3  # of those, also with no patience: the first one may only have learnt what is so
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
+DUE_AT_ONCE = 64  # blobs whose pieces are dropped in one transaction
 WATCH_S = 0.25  # seconds between two looks of a watch
 _MISSING = ("42P01", "3F000")
 _FIRST = frozenset(("pending", "running", "waiting", "failed"))  # statuses whose first leaves a listing shows
@@ -831,16 +832,16 @@ class PostgresStore(Store):
         return remove(self, run, allowed)
 
     def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
-        from leftoff.store.upkeep import Pace, sweep
+        from leftoff.store.upkeep import sweep, until_none
 
         freed = sweep(self, thorough=thorough)
-        freed += Pace(self).until_none(lambda tx, size: self._empty(tx, max(1, size // 8)))
+        freed += until_none(self, self._empty)
         return freed
 
-    def _empty(self, tx: PostgresTx, size: int) -> int:
-        """Drop the pieces of what is past its grace; return the bytes given back."""
-        grace = self.blobs.grace
-        blobs, strays = tx.several([(Q.due_blobs, (grace, size)), (Q.due_uploads, (grace, size))])
+    def _empty(self, tx: PostgresTx) -> int:
+        """Drop the pieces of some of what is past its grace; return the bytes given back."""
+        due = (self.blobs.grace, DUE_AT_ONCE)
+        blobs, strays = tx.several([(Q.due_blobs, due), (Q.due_uploads, due)])
         lost = tx.rows(Q.empty_blobs, ([row[0] for row in blobs],)) if blobs else []
         tx.note(Q.drop_uploads, ([*(row[0] for row in strays), *(row[1] for row in blobs)],))
         return int(sum(row[0] for row in lost))

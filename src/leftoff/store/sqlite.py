@@ -510,15 +510,15 @@ class SqliteStore(Store):
 
     def vacuum(self) -> int:
         """Give free pages back to the file system; return their bytes."""
-        from leftoff.store.upkeep import Pace
+        from leftoff.store.upkeep import BATCH, until_none
 
-        def work(tx: Any, size: int) -> int:
+        def work(tx: Any) -> int:
             before = int(tx.one("PRAGMA freelist_count")[0])
             if before:
-                tx.rows(f"PRAGMA incremental_vacuum({size})")
+                tx.rows(f"PRAGMA incremental_vacuum({BATCH})")
             return before - int(tx.one("PRAGMA freelist_count")[0])
 
-        freed = Pace(self).until_none(work) * connection.PAGE_SIZE
+        freed = until_none(self, work) * connection.PAGE_SIZE
         self.truncate()
         return freed
 

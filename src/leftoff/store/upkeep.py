@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leftoff.clock import SYSTEM
 from leftoff.model.words import AT_WORK
 from leftoff.store.blobs import UNCLAIMED_S
 from leftoff.store.rows import TRASH
@@ -21,62 +20,33 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-AIM_S = 0.015
-SMALLEST, LARGEST = 8, 4096
+BATCH = 500  # rows in a transaction
 REMOVED = " removed "  # part of no valid run id
 TOKENS = 256  # of how many of its newest versions a run at work keeps the tokens, once they are pruned
-NEVER = 1 << 62
 
 
-class Pace:
-    """Runs work in batches, and learns from the last one how many rows fit into the next."""
+def until_none(store: Store, work: Callable[[Any], int]) -> int:
+    """Do transactions until one finds nothing; return the sum of what they found."""
+    total = 0
+    while found := store.write(work):
+        total += found
+    return total
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._clock = getattr(store, "clock", SYSTEM)
-        self.size = 128
 
-    def batch(self, work: Callable[[Any, int], Any]) -> Any:
-        """Do one transaction over at most ``size`` rows."""
-        size, clock = self.size, self._clock
-        took = 0.0
-
-        def timed(tx: Any) -> Any:
-            nonlocal took
-            start = clock.monotonic()
-            try:
-                return work(tx, size)
-            finally:
-                took = clock.monotonic() - start
-
-        result = self._store.write(timed)
-        if took > 0:
-            self.size = max(SMALLEST, min(LARGEST, int(size * min(4.0, max(0.25, AIM_S / took)))))
-        return result
-
-    def until_none(self, work: Callable[[Any, int], int]) -> int:
-        """Do batch after batch until one finds nothing; return the sum of what they found."""
-        total = 0
-        while found := self.batch(work):
-            total += found
-        return total
-
-    def over(self, items: Sequence[T], work: Callable[[Any, Sequence[T]], int]) -> int:
-        """Do all of these, some at a time; return the sum of what came of them."""
-        total, at = 0, 0
-        while at < len(items):
-            some = items[at : at + self.size]
-            at += len(some)
-            total += self.batch(lambda tx, _, some=some: work(tx, some))  # type: ignore[misc]
-        return total
+def over(store: Store, items: Sequence[T], work: Callable[[Any, Sequence[T]], int]) -> int:
+    """Do all of these, some in each transaction; return the sum of what came of them."""
+    total = 0
+    for at in range(0, len(items), BATCH):
+        some = items[at : at + BATCH]
+        total += store.write(lambda tx, some=some: work(tx, some))  # type: ignore[misc]
+    return total
 
 
 class _Orphans:
     """Values and blobs that lost a reference, looked at again before they go."""
 
-    def __init__(self, store: Any, pace: Pace) -> None:
+    def __init__(self, store: Any) -> None:
         self._store = store
-        self._pace = pace
         self._values: set[bytes] = set()
         self._blobs: set[bytes] = set()
 
@@ -94,24 +64,26 @@ class _Orphans:
             values, blobs = ([hash for hash, is_blob in found if is_blob is kind] for kind in (False, True))
             return int(self._store.drop_orphans(tx, values, blobs))
 
-        return self._pace.over(kinds, some)
+        return over(self._store, kinds, some)
 
 
 def prune(store: Any, run: int, drop: Iterable[int]) -> int:
     """See ``Store.prune``."""
-    pace = Pace(store)
-    orphans = _Orphans(store, pace)
-    wanted = sorted(drop)
+    orphans = _Orphans(store)
     head, oldest = store.read(lambda view: _span(view, run))
     store.write(lambda tx: tx.note(tx.q.drop_tokens, (run, oldest)))
     # In this order: see `leftoff.engine.run_reader.need_version`.
-    pace.until_none(lambda tx, size: _forget_unsealed(tx, run, head, size, oldest))
-    pace.over(wanted, lambda tx, some: _forget_named(tx, run, some, head, oldest))
+    until_none(store, lambda tx: _forget(tx, run, _unsealed(tx, run, head), oldest))
+    over(
+        store,
+        sorted(seq for seq in drop if seq < head),  # never what was the head when this began
+        lambda tx, some: _forget(tx, run, some, oldest),
+    )
     sizes = [0]
     place: tuple[str, str, int] | None = ("", "", -1)
     while place is not None:
         here = place
-        place = pace.batch(lambda tx, size: _prune_past(tx, run, head, here, size, orphans, sizes))  # noqa: B023
+        place = store.write(lambda tx: _prune_past(tx, run, head, here, orphans, sizes))  # noqa: B023
     return int(store.freed(sizes)) + orphans.drop()
 
 
@@ -126,14 +98,9 @@ def _span(view: View, run: int) -> tuple[int, int]:
     return head, head - TOKENS if row is not None and row.status in AT_WORK else head
 
 
-def _forget_unsealed(tx: Tx, run: int, head: int, size: int, oldest: int) -> int:
+def _unsealed(tx: Tx, run: int, head: int) -> list[int]:
     tx.hold(run)
-    return _forget(tx, run, [seq for (seq,) in tx.rows(tx.q.unsealed, (run, head, size))], oldest)
-
-
-def _forget_named(tx: Tx, run: int, seqs: Sequence[int], head: int, oldest: int) -> int:
-    """Forget checkpoints that were asked for by name; never what was the head when this began."""
-    return _forget(tx, run, [seq for seq in seqs if seq < head], oldest)
+    return [seq for (seq,) in tx.rows(tx.q.unsealed, (run, head, BATCH))]
 
 
 def _forget(tx: Tx, run: int, seqs: Sequence[int], oldest: int) -> int:
@@ -148,18 +115,18 @@ def _forget(tx: Tx, run: int, seqs: Sequence[int], oldest: int) -> int:
 
 
 def _prune_past(
-    tx: Tx, run: int, head: int, place: tuple[str, str, int], size: int, orphans: _Orphans, sizes: list[int]
+    tx: Tx, run: int, head: int, place: tuple[str, str, int], orphans: _Orphans, sizes: list[int]
 ) -> tuple[str, str, int] | None:
     """Drop what no kept version sees from the next rows; return where to continue."""
     tx.hold(run)
-    rows = tx.rows(tx.q.past_batch, (run, *place, size))
+    rows = tx.rows(tx.q.past_batch, (run, *place, BATCH))
     for collection, key, until, hash, outside, blob, length, seen in rows:
         # What ended after the head that this prune began with is still seen by that head.
         if not seen and until <= head:
             tx.note(tx.q.drop_past, (run, collection, key, until))
             orphans.note(hash, outside, blob)
             sizes.append(length)
-    return rows[-1][:3] if len(rows) == size else None
+    return rows[-1][:3] if len(rows) == BATCH else None
 
 
 def remove(store: Any, run: int, allowed: Callable[[View], None] | None = None) -> int:
@@ -174,11 +141,10 @@ def remove(store: Any, run: int, allowed: Callable[[View], None] | None = None) 
             tx.hide(run, f"{row.run_id}{REMOVED}{run}")
 
     store.write(hide)
-    pace = Pace(store)
-    orphans = _Orphans(store, pace)
+    orphans = _Orphans(store)
     sizes = [0]
-    pace.until_none(lambda tx, size: _remove_records(tx, run, size, orphans, sizes))
-    pace.until_none(lambda tx, size: len(tx.rows(tx.q.drop_versions, (run, size))))
+    until_none(store, lambda tx: _remove_records(tx, run, orphans, sizes))
+    until_none(store, lambda tx: len(tx.rows(tx.q.drop_versions, (run, BATCH))))
 
     def rest(tx: Any) -> None:
         tx.note(tx.q.drop_meta, (f"{TRASH}{run}",))
@@ -189,13 +155,13 @@ def remove(store: Any, run: int, allowed: Callable[[View], None] | None = None) 
     return int(store.freed(sizes)) + orphans.drop()
 
 
-def _remove_records(tx: Tx, run: int, size: int, orphans: _Orphans, sizes: list[int]) -> int:
-    past = tx.rows(tx.q.past_batch, (run, "", "", -1, size))
+def _remove_records(tx: Tx, run: int, orphans: _Orphans, sizes: list[int]) -> int:
+    past = tx.rows(tx.q.past_batch, (run, "", "", -1, BATCH))
     for collection, key, until, hash, outside, blob, length, _ in past:
         tx.note(tx.q.drop_past, (run, collection, key, until))
         orphans.note(hash, outside, blob)
         sizes.append(length)
-    live = tx.rows(tx.q.record_batch, (run, size))
+    live = tx.rows(tx.q.record_batch, (run, BATCH))
     for collection, key, hash, outside, blob, length in live:
         tx.note(tx.q.drop_record, (run, collection, key))
         orphans.note(hash, outside, blob)
@@ -208,7 +174,7 @@ def sweep(store: Any, *, thorough: bool = True) -> int:
     freed = sum(remove(store, run) for run, _ in store.read(lambda view: view.rows(view.q.hidden_runs)))
     if not thorough:
         return freed
-    orphans = _Orphans(store, Pace(store))
+    orphans = _Orphans(store)
 
     def strays(view: View) -> None:
         for (hash,) in view.rows(view.q.stray_values):
