@@ -80,7 +80,7 @@ class FaultyStore(Store):
         self.store = store
         self.name = store.name
         self.location, self.folder = store.location, store.folder
-        self.shared, self.far = store.shared, store.far
+        self.shared = store.shared
         self.calls: dict[str, int] = {}  # how often each method was called
         self.delay_s = 0.0  # before each write
         self._faults: list[_Fault] = []

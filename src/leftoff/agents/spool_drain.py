@@ -60,7 +60,7 @@ def put_event(project: Project, folder: str, delivery: Delivery) -> str:
     """
     event = delivery.event
     may_make = event.is_work and (not delivery.anywhere or in_git(project.folder))
-    if event.name not in EVENTS or not (os.path.isdir(folder) or project.store.far or may_make):
+    if event.name not in EVENTS or not (os.path.isdir(folder) or project.store.shared or may_make):
         return ""
     about, peeked = _describe(project, delivery), list[Peeked]()
     if event.name == "PreToolUse":
@@ -150,7 +150,7 @@ def settle(
 def forget_unused(project: Project, folder: str) -> None:
     """Delete the spool of a folder in which no event made a store."""
     try:
-        if not project.store.far and not project.store.exists():
+        if not project.store.shared and not project.store.exists():
             Spool(folder).forget()
     except LeftoffError:  # a store that is damaged
         pass

@@ -267,7 +267,7 @@ def commit_apart(
     changes, rows = save_blobs(store, changes)
     if rows:
         terms.blobs = [*rows, *terms.blobs]
-    stood = _stood(head, terms) if store.far else None
+    stood = _stood(head, terms) if store.shared else None
     done = store.commit(lambda tx: commit_in(tx, head, changes, terms), stood, durable=durable)
     if done is None:
         return None, _nothing

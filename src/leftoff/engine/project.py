@@ -254,7 +254,7 @@ class Project:
         """Import what others did to the files of the protocol that the project follows."""
         if self.store.follower is not None:
             self.store.follower.look()
-        elif not (self.store.far or self.store.exists()):
+        elif not (self.store.shared or self.store.exists()):
             self.point_out()
 
     def need_store(self) -> None:

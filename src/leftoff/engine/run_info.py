@@ -209,7 +209,7 @@ def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS)
 
 def list_info(store: Store, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
     """Return the runs of ``list_runs``, each as a listing shows it."""
-    if store.far and store.exists():  # one round trip fetches all that is looked up
+    if store.shared and store.exists():  # one round trip fetches all that is looked up
         limit = where.pop("limit", None)
         return store.read(
             lambda view: [info(view, row, now, limits) for row in view.list_runs(where, limit, ahead=True)]

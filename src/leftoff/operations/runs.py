@@ -199,7 +199,7 @@ def list_project_runs(
 
         taken = {run.run_id: run_size(store, run.row) for run in (*shown, *away)}
     # Asking a server twice is slow, so archived runs are counted there only if no run is listed.
-    aside = 0 if archived or (found and store.far) else _count_archived(store)
+    aside = 0 if archived or (found and store.shared) else _count_archived(store)
     return Listed(shown, len(found) > len(shown), away, taken, aside)
 
 

@@ -701,10 +701,9 @@ class Store:
     folder: str
     #: the time, as this process sees it
     clock: Clock
-    #: whether several machines may use it: then nothing of a run may be kept in ``folder`` alone
+    #: whether it is on a server that several machines may use: nothing of a run may be kept in ``folder`` alone, and
+    #: asking twice costs more than asking at once for more than is needed
     shared = False
-    #: whether asking twice costs more than asking at once for more than is needed
-    far = False
     #: whether anything was written through this object
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``

@@ -25,8 +25,17 @@ from leftoff.model.words import FINISHED
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
 from leftoff.store.rows import ATTEMPTS, Lease, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import PostgresBlobs
-from leftoff.store.server_connection import Pool, Q, in_ms
-from leftoff.store.server_errors import AGAIN, RESTARTS, code_of, is_lost, translate, unheard
+from leftoff.store.server_connection import (
+    AGAIN,
+    RESTARTS,
+    Pool,
+    Q,
+    code_of,
+    in_ms,
+    is_lost,
+    translate,
+    unheard,
+)
 from leftoff.store.server_location import SCHEMA as SCHEMA_NAME
 from leftoff.store.server_location import Place, local_folder, of_project, settle_folder, without_secrets
 
@@ -475,7 +484,6 @@ class PostgresStore(Store):
     """A project on a server. ``folders``: where this machine keeps facts about stores, in a folder for each."""
 
     shared = True
-    far = True
     refuses_damage = True
 
     def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:

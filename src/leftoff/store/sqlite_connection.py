@@ -11,18 +11,7 @@ import os
 import sys
 from _thread import allocate_lock
 
-if not {"collections", "threading"} & set(sys.modules):
-    # apsw asks for `collections.abc`, and takes one class of it that is loaded already; the rest that comes with it
-    # would cost a millisecond. A later import gets the real one.
-    import _collections_abc
-
-    sys.modules["collections"] = sys.modules["collections.abc"] = _collections_abc
-    try:
-        import apsw as apsw
-    finally:
-        del sys.modules["collections"], sys.modules["collections.abc"]
-else:
-    import apsw as apsw
+import apsw as apsw
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import failure, full, read_only

@@ -57,8 +57,8 @@ class RunState:
         self._variables: dict[str, Any] | None = None
         self._below: dict[str, list[str]] = {}  # the items of each `foreach`, in their order
         self._items: dict[str, Any] = {}  # their values; in the records, secrets in them are redacted
-        self._outputs = StepOutputs(self)
-        self._results = StepResults(self)
+        self._outputs = StepLookup(self, self._outputs_of)
+        self._results = StepLookup(self, self._result_of)
         # Secrets go to the processes of steps only: a template would put them on a command line.
         self._env = {key: value for key, value in CALLER.environment().items() if key not in workflow.secrets}
 
@@ -172,6 +172,16 @@ class RunState:
     def _choice(self, name: str) -> Any:
         result = self.steps.get(self.named(name), {}).get("result")
         return result.get("choice") if isinstance(result, dict) else None
+
+    def _outputs_of(self, path: str) -> list[str]:
+        """Return ``outputs.research``: the files that a step wrote, or all steps of a phase or a `foreach`."""
+        return [o for p in self.at_or_below(path) for o in self.steps.get(p, {}).get("outputs") or ()]
+
+    def _result_of(self, path: str) -> Any:
+        """Return ``results.count``: what a step returned; for a `foreach`, a list."""
+        items = self.items(path)
+        found = [_known(self.steps.get(each, {}).get("result")) for each in items or [path]]
+        return found if items else found[0]
 
     # -- the items of a `foreach`
 
@@ -304,11 +314,12 @@ def order_of(record: Mapping[str, Any]) -> int:
     return order if isinstance(order, int) else 1 << 40
 
 
-class _OfSteps:
-    """A property of every step, looked up when a template asks for it."""
+class StepLookup:
+    """A property of every step, which ``get`` looks up by the step's path when a template asks for it."""
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: RunState, get: Callable[[str], Any]) -> None:
         self._state = state
+        self._get = get
 
     def __getitem__(self, name: str) -> Any:
         return self._get(self._state.named(name))
@@ -317,27 +328,6 @@ class _OfSteps:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]
-
-    def _get(self, path: str) -> Any:
-        raise NotImplementedError
-
-
-class StepOutputs(_OfSteps):
-    """``outputs.research[0]``: the files that a step wrote; for a phase or a `foreach`, those of all its steps."""
-
-    def _get(self, path: str) -> list[str]:
-        steps = self._state.steps
-        return [o for p in self._state.at_or_below(path) for o in steps.get(p, {}).get("outputs") or ()]
-
-
-class StepResults(_OfSteps):
-    """``results.count``: what a step returned; for a `foreach`, a list."""
-
-    def _get(self, path: str) -> Any:
-        steps, items = self._state.steps, self._state.items(path)
-        if items:
-            return [_known(steps.get(item, {}).get("result")) for item in items]
-        return _known(steps.get(path, {}).get("result"))
 
 
 def _known(value: Any) -> Any:
