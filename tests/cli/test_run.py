@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,38 @@ def test_no_control_character_reaches_the_terminal(project: Path) -> None:
     (project / "flow.yaml").write_text('steps:\n  - {id: a, run: x, "\\e[31mred": 1}\n')
     result = call("run", "flow.yaml", "--check", cwd=project)
     assert 2 == result.code and "\x1b" not in result.err and "[31mred" in result.err
+
+
+def test_the_last_event_has_the_exit_code(tmp_path: Path) -> None:
+    """However it ends: completed, failed (also by a check), waiting, asked about, refused, nothing left to do."""
+    flows = {
+        "good": [{"id": "a", "run": "true"}],
+        "bad": [
+            {"id": "a", "run": "echo a > a", "outputs": ["a"]},
+            {"id": "b", "run": "false", "needs": ["a"]},
+        ],
+        "checked": [{"id": "a", "run": "true", "checks": ["false"]}],
+        "asks": [{"id": "a", "approval": "Well?"}],
+    }
+    for name, steps in flows.items():
+        (tmp_path / f"{name}.yaml").write_text(json.dumps({"name": name, "steps": steps}))
+
+    def ends(*words: str) -> tuple[int, int, set[str]]:
+        done = call(*words, "--json", cwd=tmp_path)
+        last = json.loads(done.out.splitlines()[-1])
+        assert "end" == last["event"] and last["run"]["run_id"], str(done)
+        return done.code, last["exit"], set(last) - {"event", "exit", "run"}
+
+    told = {"rejected", "logged"}
+    assert (0, 0, set()) == ends("run", "good.yaml", "--run-id", "good")
+    assert (1, 1, told) == ends("run", "bad.yaml", "--run-id", "bad")
+    assert (1, 1, told) == ends("run", "checked.yaml", "--run-id", "checked")
+    assert (7, 7, told) == ends("run", "asks.yaml", "--run-id", "asks")
+    assert (1, 1, told) == ends("resume", "checked")
+    assert (7, 7, told) == ends("resume", "asks")
+    (tmp_path / "a").unlink()
+    assert (7, 7, set()) == ends("resume", "bad")
+    succeed("finish", "--status", "abandoned", "--run", "bad", cwd=tmp_path)
+    assert (6, 6, set()) == ends("resume", "bad")
+    code, same, more = ends("resume", "good")
+    assert (0, 0) == (code, same) and {"brief", "run_id", "status"} <= more

@@ -215,12 +215,3 @@ def test_how_to_go_on_is_ready_to_copy(tmp_path: Path, monkeypatch: pytest.Monke
         assert 'id="brief"' not in without and f'href="{path}?brief=1"' in without
         assert 'id="brief"' in page.get(f"{path}?brief=1").text
 
-
-def test_half_a_character(tmp_path: Path) -> None:
-    """What a file says that no text can hold is shown as such, and breaks no page."""
-    run = started(tmp_path, "w", "--steps", "a")
-    (tmp_path / "half.json").write_text('"<\\ud800>"')
-    succeed("step", "done", "a", "--output", "half.json", cwd=tmp_path)
-    with serving(tmp_path) as page:
-        shown = page.get(f"/p/{tmp_path.name}/runs/{run}/artifacts?path=half.json")
-    assert 200 == shown.status and "&lt;?&gt;" in shown.text

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from leftoff.engine.caller import Caller
-from leftoff.web.page_server import PageServer, secrets_of
+from leftoff.web.page_server import secrets_of
 from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.runs import started
 from tests.web.client import HOST, TOKEN, Client, serving
@@ -43,16 +41,6 @@ def test_the_token_becomes_a_cookie(page: Client) -> None:
     assert 200 == page.ask("GET", "/", [("cookie", cookie.partition(";")[0])]).status
 
 
-def test_what_a_browser_is_started_with(tmp_path: Path) -> None:
-    """Everybody on the machine sees its words: what it signs in with does so once, soon, and is no token."""
-    with serving(tmp_path, once="seen-by-all") as page:
-        assert 401 == page.ask("GET", "/", [("authorization", "Bearer seen-by-all")]).status
-        assert [303, 401] == [page.ask("GET", "/?token=seen-by-all").status for _ in range(2)]
-        assert 303 == page.ask("GET", f"/?token={TOKEN}").status
-    with serving(tmp_path, once="seen-by-all", limits=PageLimits(once_s=0)) as page:
-        assert 401 == page.ask("GET", "/?token=seen-by-all").status
-
-
 def test_the_token_leads_nowhere_else(page: Client) -> None:
     """Signing in never sends a browser to another machine."""
     assert "/evil.example" == page.ask("GET", f"//evil.example?token={TOKEN}").headers["location"]
@@ -69,12 +57,6 @@ def test_a_cookie_that_somebody_changed(page: Client, change: str) -> None:
         "empty": "",
     }
     assert 401 == page.ask("GET", "/", [("cookie", f"{page.cookie.partition('=')[0]}={made[change]}")]).status
-
-
-def test_a_cookie_outlives_the_server(tmp_path: Path, page: Client) -> None:
-    """Whoever was signed in stays so when the server starts again, with another token."""
-    with serving(tmp_path, signed_in=False) as again:
-        assert 200 == again.ask("GET", "/", [("cookie", page.cookie)]).status
 
 
 @pytest.mark.parametrize(
@@ -185,35 +167,6 @@ def test_a_stream_without_content(page: Client) -> None:
     """HEAD is answered at once, and holds no place of those who listen."""
     answer = page.ask("HEAD", "/api/events", [("cookie", page.cookie)])
     assert (200, b"") == (answer.status, answer.body)
-
-
-def test_half_a_request_is_not_waited_for(tmp_path: Path) -> None:
-    """Whoever opens a connection and asks for nothing whole is hung up on; a request under way is not."""
-
-    class Connection:
-        def __init__(self, cycle: Any) -> None:
-            self.cycle, self.transport, self.closed = cycle, self, False
-
-        def close(self) -> None:
-            self.closed = True
-
-    begun, kept, asks = (
-        Connection(cycle)
-        for cycle in (None, SimpleNamespace(response_complete=True), SimpleNamespace(response_complete=False))
-    )
-    with serving(tmp_path, limits=PageLimits(head_s=0.0)) as page:
-        server = PageServer(page.app, page.options.limits, lambda: None)
-        server.server_state.connections |= {begun, kept, asks}  # type: ignore[arg-type]
-        hang_up = server.config.callback_notify
-        assert hang_up is not None
-        page.run(_twice(hang_up))
-    assert (True, True, False) == (begun.closed, kept.closed, asks.closed)
-
-
-async def _twice(call: Callable[..., Awaitable[None]]) -> None:
-    await call()
-    await asyncio.sleep(0.001)
-    await call()
 
 
 def test_a_link_in_another_page(page: Client) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 import webbrowser
 from time import sleep
@@ -34,18 +33,17 @@ def run_serve(args: Args, ctx: Context) -> int:
         hosts=tuple(args.allow_host),
         base=_base_path(args.base_path),
         read_only=args.read_only,
-        once=secrets.token_urlsafe(24) if args.open else "",
     )
     sock = page_server.open_port(args.host or "127.0.0.1", port)
-    address = page_server.page_address(sock, options)
+    url = f"{page_server.page_address(sock, options)}?token={options.token}"
 
     def ready() -> None:
         if args.json:
-            ctx.emit({"url": f"{address}?token={options.token}", "read_only": args.read_only})
+            ctx.emit({"url": url, "read_only": args.read_only})
         else:
-            _tell_address(ctx, args, f"{address}?token={options.token}")
+            _tell_address(ctx, args, url)
         if args.open:
-            webbrowser.open(f"{address}?token={options.once}")
+            webbrowser.open(url)
 
     try:
         page_server.serve_page(page_server.make_app(projects, options), sock, options.limits, ready)

@@ -37,7 +37,7 @@ class Exported(NamedTuple):
     bytes: int
 
     def to_json(self) -> dict[str, Any]:
-        return self._asdict()
+        return {**self._asdict(), "lost": []}  # an export is whole, or fails
 
 
 def export_run(store: Store, row: RunRow, path: str) -> Exported:

@@ -127,15 +127,6 @@ class Settings:
             raise KeyError(name)
         return dict(self._tables.get(name, {}))
 
-    def source_of(self, *keys: str) -> str:
-        """Return where a setting comes from: the file and the line, or ``default``."""
-        said: Any = self._tables
-        for key in keys:
-            said = said.get(key) if isinstance(said, dict) else None
-        if said is None or self._source is None:
-            return "default"
-        return f"{FILE}:{self._source.place(keys).partition(':')[0]}"
-
     def parsed(self, name: str, read: Callable[[dict[str, Any]], T]) -> T:
         """Let another layer read a section. Its ``Invalid`` gets the place of its ``path``, a key with dots."""
         try:

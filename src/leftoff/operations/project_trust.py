@@ -1,4 +1,4 @@
-"""Show, give and take back the user's trust in a project: its store, its settings, imported runs. And list settings."""
+"""Show, give and take back the user's trust in a project: its store, its settings, imported runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leftoff.engine.caller import CALLER
 from leftoff.engine.find import Target
 from leftoff.engine.imported_runs import agree, agreed, disagree, may_run
 from leftoff.engine.project import Project, open_store, store_home
-from leftoff.engine.settings import OPAQUE, Remembered, TrustItem, tables_of
+from leftoff.engine.settings import Remembered, TrustItem, tables_of
 from leftoff.files import ID_FILE, write_private
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of
@@ -150,34 +150,3 @@ def _distrust_runs(project: Project) -> list[str]:
     if theirs:
         project.store.write(forget)
     return [row.run_id for row in theirs]
-
-
-# -- the settings in force
-
-_GROUPS = ("heartbeat", "capture", "redaction", "run")
-
-
-class SettingInForce(NamedTuple):
-    """A setting by its name in leftoff.toml. ``source``: the file and line, a variable, an option, or ``default``."""
-
-    name: str
-    value: Any
-    source: str
-
-
-def settings_in_force(project: Project) -> list[SettingInForce]:
-    """Return all settings except those that are not trusted."""
-    settings = project.settings
-    source = settings.source_of("store") if settings.store else "default"
-    source = "--store" if project.is_store_given else "LEFTOFF_STORE" if CALLER.store else source
-    out = [SettingInForce("store", project.store.name, source)]
-    out.append(SettingInForce("lock_timeout", settings.lock_timeout, settings.source_of("lock_timeout")))
-    for group in _GROUPS:
-        values = getattr(settings, group)
-        for name in sorted(values._fields):
-            where = settings.source_of(group, name)
-            out.append(SettingInForce(f"{group}.{name}", getattr(values, name), where))
-    for group in sorted(OPAQUE):
-        for name, value in settings.section(group).items():
-            out.append(SettingInForce(f"{group}.{name}", value, settings.source_of(group, name)))
-    return out

@@ -142,19 +142,11 @@ class SessionKeys:
     def __init__(self, options: PageOptions, now: Callable[[], float] = time.time) -> None:
         self._options = options
         self._now = now
-        self._once, self._until = options.once, now() + options.limits.once_s
         # A browser sends the cookies of all ports, so the name tells servers apart.
         self.cookie = f"leftoff-{hashlib.sha256(options.key).hexdigest()[:8]}"
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._options.token.encode())
-
-    def signs_in(self, given: str) -> bool:
-        """Return whether this is the token, or the word that the browser was started with (once)."""
-        if self._once and hmac.compare_digest(given.encode(), self._once.encode()):
-            self._once = ""
-            return self._now() < self._until
-        return self.is_token(given)
 
     def new_cookie(self) -> str:
         """Return a session: a random name, the time of its end, and our signature."""
@@ -203,7 +195,7 @@ class RequestGuard:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         token = next((value for name, value in query if name == "token"), None)
         if token is not None and scope["method"] != "POST":
-            if not self._keys.signs_in(token):
+            if not self._keys.is_token(token):
                 why = "That token is not the one of this server. It is printed when the server starts."
                 return _refusal(scope, 401, why)
             rest = urlencode([(name, value) for name, value in query if name != "token"])

@@ -13,11 +13,9 @@ from starlette.routing import Route
 
 from leftoff._version import __version__
 from leftoff.engine.attempt_logs import Choice
-from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.show import StepsWanted, step_page
-from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical
 from leftoff.operations.checkpoints import brief_run, compare_versions, history, show
 from leftoff.operations.page_actions import act, dry_run, run_records
@@ -28,131 +26,72 @@ from leftoff.operations.watching import log_document as log_document
 from leftoff.operations.watching import logs_of
 from leftoff.protocols.project_retention import prune_project
 from leftoff.web.page_posts import fields_of, page_caller, query_lists, read_document
-from leftoff.web.served import projects_of, served_by
+from leftoff.web.served import ScreenRequest, projects_of, screen_request, served_by
 
 _BASE = "/api/projects/{project}"
 _MOST, _DEFAULT = 1000, 50  # runs, steps, checkpoints in one answer
 
 
-class ApiQuery:
-    """The parameters of a URL, checked when they are read."""
-
-    def __init__(self, request: Request) -> None:
-        self._given = request.query_params
-
-    def text(self, name: str) -> str | None:
-        return self._given.get(name) or None
-
-    def words(self, name: str) -> list[str] | None:
-        given = self.text(name)
-        return [word.strip() for word in given.split(",")] if given else None
-
-    def number(self, name: str, most: int = 10**9) -> int | None:
-        given = self.text(name)
-        if given is None:
-            return None
-        if not (given.isascii() and given.isdigit() and len(given) < 11 and 1 <= int(given) <= most):
-            raise Usage(
-                f"{name} is a whole number from 1 to {most}, not {given!r}.", hint=f"For example: {name}=20"
-            )
-        return int(given)
-
-    def limit(self) -> int:
-        return self.number("limit", _MOST) or _DEFAULT
-
-    def flag(self, name: str) -> bool:
-        return self.text(name) in ("1", "true", "yes")
-
-    def ref(self, run: str) -> str:
-        """Return the run, or the version of it that ``?at=`` names."""
-        at = self.number("at")
-        return f"{run}@{at}" if at is not None else run
+# -- what can be read of a project, and of a run
 
 
-# -- what can be read of a project (run is empty), and of a run
-
-
-def _runs(project: Project, run: str, query: ApiQuery) -> Any:
-    wanted = query.words("status")
+def _runs(project: Project, asked: ScreenRequest) -> Any:
+    wanted, workflow, branch = asked.words("status") or None, asked.text("workflow"), asked.text("branch")
     check_statuses(wanted or ())
-    workflow, branch = query.text("workflow"), query.text("branch")
-    found = list_project_runs(project, wanted, workflow, branch, query.limit(), archived=query.flag("all"))
+    is_all = asked.query.get("all") in ("1", "true", "yes")
+    found = list_project_runs(project, wanted, workflow, branch, _limit(asked), archived=is_all)
     return {**found.to_json(), "more": found.more}
 
 
-def _status(project: Project, run: str, query: ApiQuery) -> Any:
-    return status(project, Caller()).to_json()
+def _limit(asked: ScreenRequest) -> int:
+    return asked.number("limit", 1, _MOST) or _DEFAULT
 
 
-def _store(project: Project, run: str, query: ApiQuery) -> Any:
-    return store_info(project).to_json()
-
-
-def _prune(project: Project, run: str, query: ApiQuery) -> Any:
-    return prune_project(project, dry=True).to_json()
-
-
-def _run(project: Project, run: str, query: ApiQuery) -> Any:
-    return info_of(project, target(project, Caller(), run).row).to_json()
-
-
-def _show(project: Project, run: str, query: ApiQuery) -> Any:
-    return show(project, Caller(), query.ref(run))
-
-
-def _steps(project: Project, run: str, query: ApiQuery) -> Any:
-    after = (query.text("after") or "").split("\t")
+def _steps(project: Project, asked: ScreenRequest) -> Any:
+    after = asked.query.get("after", "").split("\t")
     place = (after[0], after[1]) if len(after) == 2 else ("", "")
-    wanted = StepsWanted(query.words("status") or (), query.text("text") or "", place, query.limit())
-    found = step_page(project.store, target(project, Caller(), query.ref(run)), wanted)
+    wanted = StepsWanted(asked.words("status"), asked.query.get("text", ""), place, _limit(asked))
+    found = step_page(project.store, target(project, asked.caller, asked.ref), wanted)
     following = "\t".join(found.next) if found.next is not None else None
     return {"step_records": found.steps, "next": following, "steps": found.counts}
 
 
-def _log(project: Project, run: str, query: ApiQuery) -> Any:
-    return history(project, Caller(), run, query.limit()).to_json()
-
-
-def _logs(project: Project, run: str, query: ApiQuery) -> Any:
-    choice = Choice(query.text("step"), query.number("attempt"), query.flag("failed"))
-    logs = logs_of(project, Caller(), run, choice)
+def _logs(project: Project, asked: ScreenRequest) -> Any:
+    is_failed = asked.query.get("failed") in ("1", "true", "yes")
+    choice = Choice(asked.text("step"), asked.number("attempt", 1), is_failed)
+    logs = logs_of(project, asked.caller, asked.run, choice)
     return {"run_id": logs.run_id, "logs": [log_document(project, log) for log in logs.find().logs]}
 
 
-def _verify(project: Project, run: str, query: ApiQuery) -> Any:
-    found = target(project, Caller(), query.ref(run))
-    return judge(project, Caller(), ResumeRequest(found, resumes=False)).to_json()
+def _verify(project: Project, asked: ScreenRequest) -> Any:
+    found = target(project, asked.caller, asked.ref)
+    return judge(project, asked.caller, ResumeRequest(found, resumes=False)).to_json()
 
 
-def _brief(project: Project, run: str, query: ApiQuery) -> Any:
-    return brief_run(project, Caller(), query.ref(run))
+def _diff(project: Project, asked: ScreenRequest) -> Any:
+    old, new = asked.number("from"), asked.number("to")
+    refs = (f"{asked.run}@{old}" if old else asked.run, f"{asked.run}@{new}" if new else None)
+    return compare_versions(project, asked.caller, *refs).to_json()
 
 
-def _diff(project: Project, run: str, query: ApiQuery) -> Any:
-    old, new = query.number("from"), query.number("to")
-    return compare_versions(
-        project, Caller(), f"{run}@{old}" if old else run, f"{run}@{new}" if new else None
-    ).to_json()
-
-
-def _audit(project: Project, run: str, query: ApiQuery) -> Any:
-    found = run_records(project, Caller(), run, "audit")["audit"]
+def _audit(project: Project, asked: ScreenRequest) -> Any:
+    found = run_records(project, asked.caller, asked.run, "audit")["audit"]
     return {"audit": [found[key] for key in sorted(found)]}
 
 
-_Read = Callable[[Project, str, ApiQuery], Any]
+_Read = Callable[[Project, ScreenRequest], Any]
 _READS: dict[str, _Read] = {
     "/runs": _runs,
-    "/status": _status,
-    "/store": _store,
-    "/prune": _prune,
-    "/runs/{run}": _run,
-    "/runs/{run}/show": _show,
+    "/status": lambda project, asked: status(project, asked.caller).to_json(),
+    "/store": lambda project, asked: store_info(project).to_json(),
+    "/prune": lambda project, asked: prune_project(project, dry=True).to_json(),
+    "/runs/{run}": lambda p, asked: info_of(p, target(p, asked.caller, asked.run).row).to_json(),
+    "/runs/{run}/show": lambda project, asked: show(project, asked.caller, asked.ref),
     "/runs/{run}/steps": _steps,
-    "/runs/{run}/log": _log,
+    "/runs/{run}/log": lambda p, asked: history(p, asked.caller, asked.run, _limit(asked)).to_json(),
     "/runs/{run}/logs": _logs,
     "/runs/{run}/verify": _verify,
-    "/runs/{run}/brief": _brief,
+    "/runs/{run}/brief": lambda project, asked: brief_run(project, asked.caller, asked.ref),
     "/runs/{run}/diff": _diff,
     "/runs/{run}/audit": _audit,
 }
@@ -164,7 +103,7 @@ def _answer(found: Any, status: int = 200) -> Response:
 
 def _read(read: _Read, request: Request) -> Response:
     with served_by(request).open() as project:
-        return _answer(read(project, request.path_params.get("run", ""), ApiQuery(request)))
+        return _answer(read(project, screen_request(request)))
 
 
 def _list_projects(request: Request) -> Response:

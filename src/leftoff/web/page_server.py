@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,8 +29,6 @@ from leftoff.web.guard import middleware
 from leftoff.web.page_posts import Said
 from leftoff.web.served import PageLimits, PageOptions, Projects
 
-_KEY = "web.key"  # in the user's state folder; sessions are signed with it, so that they outlive a restart
-_KEY_BYTES = 32
 _END_S = 3
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="{fill}"/>'
@@ -99,35 +96,12 @@ def favicon(request: Request) -> Response:
 def secrets_of(caller: Caller, projects: Projects, *, read_only: bool) -> dict[str, Any]:
     """Return ``token`` (LEFTOFF_WEB_TOKEN, else a new one) and ``key`` for ``PageOptions``.
 
-    A session is valid again when the same projects are served again with the same token and no more rights.
+    With LEFTOFF_WEB_TOKEN, a session is valid again if the same projects are served with no more rights. Else it
+    ends with the server.
     """
-    fixed = caller.take_web_token()
+    token = caller.take_web_token() or secrets.token_urlsafe(24)
     served = sorted([one.folder, one.store or ""] for one in projects)
-    about = text([fixed, read_only, served]).encode()
-    key = hmac.digest(_session_key(caller), about, "sha256")
-    return {"token": fixed or secrets.token_urlsafe(24), "key": key}
-
-
-def _session_key(caller: Caller) -> bytes:
-    """Return the user's key, which is made once and is private."""
-    folder = caller.user_folder
-    path = os.path.join(folder, _KEY)
-    try:
-        os.makedirs(folder, 0o700, exist_ok=True)
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            with open(path, "rb") as kept:
-                key = kept.read(_KEY_BYTES + 1)
-            if len(key) == _KEY_BYTES:
-                return key
-            file = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
-        key = secrets.token_bytes(_KEY_BYTES)
-        with os.fdopen(file, "wb") as new:
-            new.write(key)
-        return key
-    except OSError:  # a home that cannot be written: sessions end with the server
-        return secrets.token_bytes(_KEY_BYTES)
+    return {"token": token, "key": hmac.digest(token.encode(), text([read_only, served]).encode(), "sha256")}
 
 
 def open_port(host: str, port: int) -> socket.socket:
@@ -190,29 +164,15 @@ class PageServer(uvicorn.Server):
                 limit_concurrency=limits.connections,
                 timeout_graceful_shutdown=_END_S,
                 h11_max_incomplete_event_size=1 << 16,
-                callback_notify=self._hang_up,
-                timeout_notify=1,
             )
         )
         self._ready = ready
         self._app = app
-        self._head_s = limits.head_s
-        self._idle: dict[Any, float] = {}  # connections without a request, and since when
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._ready()
-
-    async def _hang_up(self) -> None:
-        """Close connections that have sent no whole request for long, because their number is limited."""
-        now, before = time.monotonic(), self._idle
-        connections: set[Any] = self.server_state.connections
-        idle = [one for one in connections if one.cycle is None or one.cycle.response_complete]
-        self._idle = {one: before.get(one, now) for one in idle}
-        for one, since in self._idle.items():
-            if now - since > self._head_s:
-                one.transport.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.hub.close()

@@ -1,4 +1,4 @@
-"""Put values into words and lines for a page: durations, sizes, trees, terminal colours, Markdown, files.
+"""Put values into words and lines for a page: durations, sizes, trees, logs, files.
 
 Nothing here makes HTML: functions return plain texts and parts, which the templates escape.
 """
@@ -6,11 +6,11 @@ Nothing here makes HTML: functions return plain texts and parts, which the templ
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso
+from leftoff.engine.quoting import without_escapes
 from leftoff.model.ids import shown_step
 from leftoff.web.raw_files import media_type_of
 
@@ -34,14 +34,6 @@ def duration_words(seconds: float | None) -> str:
         if number or parts:
             parts.append(f"{number} {name}" if number else "")
     return " ".join(part for part in parts[:2] if part)
-
-
-def rough_duration(seconds: float) -> str:
-    """Return the largest unit, for estimates: ``15 min``."""
-    for name, size in (("h", 3600), ("min", 60)):
-        if seconds >= 1.5 * size or (name == "min" and seconds > 50):
-            return f"{max(1, round(seconds / size))} {name}"
-    return f"{max(1, round(seconds))} s"
 
 
 def size_words(number: float | None) -> str:
@@ -83,61 +75,18 @@ def _need_word(why: str | None) -> str:
     return _NEEDS.get(why or "", "")
 
 
-# -- what a terminal would have coloured
-
-_COLOUR = re.compile(r"\x1b\[([0-9;]{0,40})m")
-_CONTROL = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]"
-)
-_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+# -- what was printed for a terminal
 
 
-def coloured(text: str) -> list[tuple[str, str]]:
-    """Split text at its colour codes into (classes, text); all other control codes are left out."""
-    out: list[tuple[str, str]] = []
-    colour, bold, at = "", False, 0
-    for found in [*_COLOUR.finditer(text), None]:
-        piece = _plain(text[at : found.start() if found is not None else len(text)])
-        if piece:
-            names = [f"ansi-{colour}" if colour else "", "ansi-bold" if bold else ""]
-            out.append((" ".join(name for name in names if name), piece))
-        if found is not None:
-            colour, bold = _style_after(found[1], colour, bold)
-            at = found.end()
-    return out
-
-
-def _plain(text: str) -> str:
-    """Remove control codes. Of a line that was written over, the last text stays."""
-    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return _CONTROL.sub("", "\n".join(lines))
-
-
-def _style_after(codes: str, colour: str, bold: bool) -> tuple[str, bool]:
-    numbers = [int(code) for code in codes.split(";") if code] or [0]
-    if numbers[0] in (38, 48):  # one of 256 colours, or any: not shown
-        return colour, bold
-    for number in numbers:
-        if number == 0:
-            colour, bold = "", False
-        elif number in (1, 22):
-            bold = number == 1
-        elif number == 39:
-            colour = ""
-        elif 30 <= number <= 37 or 90 <= number <= 97:
-            colour = _COLOURS[number % 10]
-    return colour, bold
-
-
-def _unescaped(text: str) -> str:
-    """Remove what a terminal would obey."""
-    return "".join(part for _, part in coloured(text))
+def bare_text(text: str) -> str:
+    """Remove colours and whatever else a terminal obeys. Of a line that was written over, the last text stays."""
+    lines = (without_escapes(line).rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return "\n".join("".join(c for c in line if c.isprintable() or c == "\t") for line in lines)
 
 
 FILTERS = {
-    "unescaped": _unescaped,
+    "unescaped": bare_text,
     "duration": duration_words,
-    "roughly": rough_duration,
     "size": size_words,
     "moment": _moment,
     "clock": _clock,
@@ -227,16 +176,10 @@ def _compare(out: list[TreeLine], old: Any, new: Any, depth: int) -> None:
 MOST_SHOWN = 100_000  # bytes
 
 
-class PreviewedFile(Protocol):
-    """A file whose content can be read in pieces."""
-
-    def chunks(self) -> Iterable[bytes]: ...
-
-
-def file_preview(path: str, file: PreviewedFile, mask: Callable[[str], str]) -> dict[str, Any]:
+def file_preview(chunks: Iterable[bytes], mask: Callable[[str], str]) -> dict[str, Any]:
     """Return ``kind`` (text, picture, none) and what is shown; ``cut``: there is more."""
     data = b""
-    for chunk in file.chunks():
+    for chunk in chunks:
         data += chunk
         if len(data) > MOST_SHOWN:
             break
@@ -249,10 +192,4 @@ def file_preview(path: str, file: PreviewedFile, mask: Callable[[str], str]) -> 
         text = "\0"
     if "\0" in text:
         return {"kind": "none", "why": "It is no text."}
-    text = mask(text)
-    if path.lower().endswith(".json"):
-        try:
-            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            pass
-    return {"kind": "text", "text": text, "cut": cut}
+    return {"kind": "text", "text": mask(text), "cut": cut}

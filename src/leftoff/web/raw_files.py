@@ -7,7 +7,6 @@ Pictures of a kind that cannot hold anything else are shown. All else can only b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -15,11 +14,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from leftoff.engine.attempt_logs import Choice
-from leftoff.engine.caller import Caller
 from leftoff.errors import NotFound, Usage
 from leftoff.operations.run_files import file_at
 from leftoff.operations.watching import LogFile, logs_of, redacted_log
-from leftoff.web.served import served_by
+from leftoff.web.served import screen_request, served_by
 
 _POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 _PLAIN, _ANY = "text/plain; charset=utf-8", "application/octet-stream"
@@ -34,20 +32,18 @@ _MOST = 64 << 20  # bytes of a file that is sent
 
 def _raw(request: Request) -> Response:
     """Send the file ``?path=`` as the run has it, or as version ``?at=`` had it. ``?download``: as an attachment."""
-    query = request.query_params
-    ref, at, path = request.path_params["run"], query.get("at"), query.get("path", "")
-    if at and not (at.isascii() and at.isdigit()):
-        raise Usage(f"at is the number of a version, not {at!r}.", hint="Nothing was read.")
+    asked = screen_request(request)
+    path = asked.query.get("path", "")
     if not path:
         raise Usage("Which file?", hint="?path= says it.")
     data = bytearray()
     with served_by(request).open() as project:
-        for chunk in file_at(project, Caller(), f"{ref}@{at}" if at else ref, path).chunks():
+        for chunk in file_at(project, asked.caller, asked.ref, path).chunks():
             data += chunk
             if len(data) > _MOST:
                 hint = f"`leftoff cat REF:{path}` prints it."
                 raise Usage(f"{path} has more than {_MOST >> 20} MB.", hint=hint)
-    kind = _ANY if "download" in query else media_type_of(bytes(data))
+    kind = _ANY if "download" in asked.query else media_type_of(bytes(data))
     how = "attachment" if kind == _ANY else "inline"
     return Response(bytes(data), headers=_headers(how, path.rpartition("/")[2] or "file"), media_type=kind)
 
@@ -68,28 +64,23 @@ def media_type_of(data: bytes) -> str:
 
 def _log(request: Request) -> Response:
     """Send all that the attempt ``?attempt=`` of ``?step=`` printed, as plain text to download."""
-    query, run = request.query_params, request.path_params["run"]
-    attempt = query.get("attempt", "")
-    if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
-        raise Usage(f"attempt is a number, not {attempt!r}.", hint="Nothing was read.")
-    step = query.get("step") or None
+    asked = screen_request(request)
+    choice = Choice(asked.text("step"), asked.number("attempt", 1))
     with served_by(request).open() as project:
-        found = logs_of(project, Caller(), run, Choice(step, int(attempt) if attempt else None)).find()
-        if not found.logs:
-            raise NotFound(
-                f"There is no log of {step or run}.", hint="Only steps that leftoff runs have one."
-            )
+        found = logs_of(project, asked.caller, asked.run, choice).find()
         redactor = project.redactor
+    if not found.logs:
+        told = f"There is no log of {choice.step or asked.run}."
+        raise NotFound(told, hint="Only steps that leftoff runs have one.")
     last = found.logs[-1]
-    name = f"{run}-{last.step}.log".replace("/", "-")
-    text = _redacted(last.path or "", last.raised, redactor)
-    return StreamingResponse(text, media_type=_PLAIN, headers=_headers("attachment", name))
 
+    def text() -> Iterator[bytes]:
+        for block in LogFile(last.path or "").read(ended=True):
+            yield redacted_log(block, redactor)
+        yield last.raised.encode()
 
-def _redacted(path: str, end: str, redactor: Any) -> Iterator[bytes]:
-    for block in LogFile(path).read(ended=True):
-        yield redacted_log(block, redactor)
-    yield end.encode()
+    name = f"{asked.run}-{last.step}.log".replace("/", "-")
+    return StreamingResponse(text(), media_type=_PLAIN, headers=_headers("attachment", name))
 
 
 def _headers(how: str, name: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any, NamedTuple
+from typing import Any
 
 from leftoff.clock import millis
 from leftoff.engine.attempt_logs import Choice
@@ -18,7 +18,7 @@ from leftoff.operations.resuming import judge
 from leftoff.operations.run_files import file_at
 from leftoff.operations.runs import target
 from leftoff.operations.watching import LogFile, logs_of
-from leftoff.web.page_text import coloured, compared, file_preview, tree
+from leftoff.web.page_text import bare_text, compared, file_preview, tree
 from leftoff.web.served import ScreenRequest
 
 
@@ -139,7 +139,7 @@ def _log(project: Project, asked: ScreenRequest, path: str) -> dict[str, Any] | 
         "attempt": log.attempt.number,
         "attempts": range(1, log.attempt.current + 1),
         "exit_code": log.attempt.exit_code,
-        "parts": coloured(project.redactor.mask(text) + log.raised),
+        "text": bare_text(project.redactor.mask(text) + log.raised),
         "cut": cut > 0,
         "is_written": log.is_written,
         "there": log.there,
@@ -186,20 +186,12 @@ def _shown_file(project: Project, asked: ScreenRequest, path: str) -> dict[str, 
     if project.redactor.secret_file(path):
         return {"kind": "none", "why": "It is a secret file, and is not shown."}
     try:
-        return file_preview(path, file_at(project, asked.caller, asked.ref, path), project.redactor.mask)
+        return file_preview(file_at(project, asked.caller, asked.ref, path).chunks(), project.redactor.mask)
     except LeftoffError as error:
         return {"kind": "none", "why": f"{error.message} {error.hint}"}
 
 
 # -- two versions compared
-
-
-class Pair(NamedTuple):
-    """A line of a file before and after, ``None`` if there is none. ``kind``: same, changed, or part (a heading)."""
-
-    kind: str
-    old: str | None
-    new: str | None
 
 
 def compare_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
@@ -223,33 +215,16 @@ def compare_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
                 for path, each in changed.changed.items()
             ),
         ],
-        "files": [(path, each, side_by_side(each.text)) for path, each in found.contents.items()],
+        "files": [(path, each, _diff_lines(each.text)) for path, each in found.contents.items()],
     }
 
 
-def side_by_side(text: str) -> list[Pair]:
-    """Return a unified diff as pairs of lines: what was removed next to what replaced it."""
+def _diff_lines(text: str) -> list[tuple[str, str]]:
+    """Return the lines of a unified diff, each with its class."""
     if not text.startswith("--- "):
         return []
-    out: list[Pair] = []
-    gone: list[str] = []
-    come: list[str] = []
-    for line in [*text.split("\n")[2:], None]:
-        if line is not None and line.startswith("-"):
-            gone.append(line[1:])
-        elif line is not None and line.startswith("+"):
-            come.append(line[1:])
-        else:
-            for place in range(max(len(gone), len(come))):
-                old = gone[place] if place < len(gone) else None
-                new = come[place] if place < len(come) else None
-                out.append(Pair("changed", old, new))
-            gone, come = [], []
-            if line is not None:
-                kind = "part" if line.startswith(("@@", "…")) else "same"
-                shown = line if kind == "part" else line[1:]
-                out.append(Pair(kind, shown, shown))
-    return out
+    looks = {"+": "plus", "-": "minus", "@": "quiet"}
+    return [(looks.get(line[:1], ""), line) for line in text.rstrip("\n").split("\n")[2:]]
 
 
 # -- an agent's session

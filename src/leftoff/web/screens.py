@@ -24,7 +24,6 @@ from leftoff.engine.project import Project
 from leftoff.errors import LeftoffError
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations.page_actions import Overview, RunFilter, overview, plan_to_prune
-from leftoff.operations.project_trust import settings_in_force
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import list_trash, store_info
 from leftoff.protocols.project_retention import prune_project
@@ -106,7 +105,7 @@ def _known(found: list[tuple[Served, Overview]]) -> dict[str, list[str]]:
 
 
 def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
-    """The store, the largest runs, the settings. ``?preview=1``: with what retention would remove."""
+    """The store, the largest runs. ``?preview=1``: with what retention would remove."""
     about = store_info(project)
     found = list_project_runs(project, limit=_SIZED, sizes=True) if about.exists else None
     sizes = found.sizes if found is not None else {}
@@ -125,7 +124,6 @@ def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         "removed": pruned.removed[:_REMOVED] if pruned is not None else [],
         "plan": plan_to_prune(pruned) if pruned is not None else "",
         "trash": list_trash(project) if about.exists else [],
-        "settings": settings_in_force(project),
         "fsck": asked.query.get("fsck"),
     }
 

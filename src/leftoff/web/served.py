@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
-from leftoff.errors import NotFound
+from leftoff.errors import NotFound, Usage
 from leftoff.model.ids import slug
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -21,13 +21,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True)
 class PageLimits:
-    head_s: float = 20.0  # a connection may be open so long without a whole request
     body: int = 1 << 20  # bytes of a request
     body_s: float = 20.0  # until all of them must have come
     connections: int = 500
     streams: int = 200
     session_s: int = 30 * 24 * 3600  # a browser stays signed in so long
-    once_s: float = 60.0  # until the browser that we start must have come
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,6 @@ class PageOptions:
     hosts: tuple[str, ...] = ()  # names of the server, in addition to those of the loopback
     base: str = ""  # the path below which a proxy shows the page
     read_only: bool = False
-    once: str = ""  # signs in one browser, soon: other users see the words that it is started with
     limits: PageLimits = field(default_factory=PageLimits)
 
 
@@ -110,7 +107,7 @@ def serve_stores(folder: str, stores: Mapping[str, str]) -> Projects:
 
 @dataclass(frozen=True)
 class ScreenRequest:
-    """What a request asks of a screen. ``query``: the first value of each name. ``run``: of a screen that shows one.
+    """What a request asks of a screen or of the API. ``query``: one value of each name. ``run``: the one that is meant.
 
     ``url``: see ``urls``.
     """
@@ -126,9 +123,22 @@ class ScreenRequest:
         at = self.number("at")
         return f"{self.run}@{at}" if at is not None else self.run
 
-    def number(self, name: str) -> int | None:
-        text = self.query.get(name, "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+    def text(self, name: str) -> str | None:
+        return self.query.get(name) or None
+
+    def words(self, name: str) -> list[str]:
+        return [word.strip() for word in self.query.get(name, "").split(",") if word]
+
+    def number(self, name: str, least: int = 0, most: int = 10**12) -> int | None:
+        given = self.query.get(name)
+        if not given:
+            return None
+        if not (given.isascii() and given.isdigit() and len(given) < 16 and least <= int(given) <= most):
+            raise Usage(
+                f"{name} is a whole number from {least} to {most}, not {given[:40]!r}.",
+                hint=f"For example: {name}=20",
+            )
+        return int(given)
 
 
 def screen_request(request: Request) -> ScreenRequest:
