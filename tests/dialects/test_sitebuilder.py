@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leftoff.clock import SYSTEM, iso
-from leftoff.protocols.status_table import with_tasks
+from leftoff.protocols.sitebuilder import with_tasks
 from tests.cli.command import call, succeed
 from tests.dialects.examples import SITEBUILDER
 from tests.dialects.files import SITEBUILDER_FILE, put

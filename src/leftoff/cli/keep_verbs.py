@@ -29,8 +29,7 @@ from leftoff.operations.store_upkeep import (
     undelete_run,
     withdraw_files,
 )
-from leftoff.protocols.claude import phases, project_of, status_word, why_ask
-from leftoff.protocols.claude_compat import MAX_AGE_DAYS, Checkpoints
+from leftoff.protocols.claude import MAX_AGE_DAYS, Checkpoints, phases, project_of, status_word, why_ask
 from leftoff.protocols.document_text import dump_json
 from leftoff.protocols.project_retention import PruneReport, prune_project
 

@@ -34,7 +34,7 @@ def run_status(args: Args, ctx: Context) -> int:
         other = "--watch" if args.watch else "--json"
         raise args.spec.wrong(f"--markdown and {other} cannot be combined.")
     if args.markdown:
-        from leftoff.protocols.status_table import table as table_of
+        from leftoff.protocols.sitebuilder import table as table_of
 
         ctx.out(clean_lines(table_of(ctx.project.store, ctx.project.now, ctx.project.limits)))
         return 0

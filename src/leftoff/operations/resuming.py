@@ -35,7 +35,7 @@ from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
-from leftoff.protocols.protocol_checks import dialect_checks, dialect_of, state_of
+from leftoff.protocols.registry import dialect_checks, dialect_of, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from leftoff.model.words import FINISHED
 from leftoff.operations.run_reports import guard_of, session_of_caller, step_named, this_run, which_run
 from leftoff.operations.runs import info_of, run_and_step, say_active_again, target, whole_run
 from leftoff.operations.store_upkeep import prune_by_itself, say_outside
-from leftoff.protocols.protocol_checks import dialect_of, state_of
+from leftoff.protocols.registry import dialect_of, state_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow
 

@@ -217,7 +217,7 @@ def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep |
     from leftoff.engine.approvals import how
     from leftoff.engine.show import NextStep
     from leftoff.protocols.protocol import state_at
-    from leftoff.protocols.protocol_checks import dialect_of, unapproved
+    from leftoff.protocols.registry import dialect_of, unapproved
 
     dialect = dialect_of(row, project.folder, project.settings)
     state = state_at(project.store, view, row, dialect) if dialect is not None else None

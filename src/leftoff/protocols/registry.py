@@ -1,4 +1,4 @@
-"""Which protocols there are.
+"""Which protocols there are, which one a project and a run follow, and what it adds to the verdict on a run.
 
 Protocols themselves are loaded late: this module is also loaded to see that a project has no files of any.
 """
@@ -9,12 +9,24 @@ from importlib import import_module
 from os.path import join, lexists
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.findings import STOP, UNAPPROVED, Finding
+from leftoff.engine.judge import CheckProvider
+from leftoff.engine.opening import find
 from leftoff.engine.settings import FILE, Settings
 from leftoff.errors import Conflict, Invalid, LeftoffError, Usage
+from leftoff.model.words import STEP_ENDED
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from leftoff.engine.find import Target
     from leftoff.engine.project import Project
+    from leftoff.engine.resume_answers import Selection
+    from leftoff.engine.run_facts import World
+    from leftoff.protocols.document_draft import State
     from leftoff.protocols.protocol import Dialect
+    from leftoff.store.base import Store
+    from leftoff.store.rows import RunRow
 
 BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
 #: of each protocol: if any of its files exist, one of these paths does
@@ -81,11 +93,6 @@ def _named(section: dict[str, Any]) -> Dialect:
     return found
 
 
-def phases_to_approve(settings: Settings) -> list[str]:
-    """Return the phases that a person must approve before the next one begins."""
-    return list(settings.section("mirror").get("approvals", []))
-
-
 def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
     """Write to leftoff.toml that the project follows a protocol. Return the files that were written."""
     from leftoff.engine.project_files import ProjectFiles, mode_at, replace_at
@@ -126,3 +133,93 @@ def point_out(project: Project) -> None:
                 f"`leftoff import . --dialect {name}` takes them in; "
                 f"after `leftoff init --dialect {name}`, both stay in step."
             )
+
+
+# -- the protocol of a run, and the verdict on it
+
+
+def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
+    """Return the protocol that the project follows, if the run belongs to it; else the one it was imported from."""
+    followed = mirrored(project, settings)
+    if followed is not None and followed.includes(row):
+        return followed
+    origin = row.card.get("imported")
+    name = origin.get("dialect") if isinstance(origin, dict) else None
+    return dialect(name) if name in BUILT_IN else None
+
+
+def state_of(store: Store, target: Target, dialect: Dialect) -> State:
+    """Return a run at the version that is meant, as its protocol sees it."""
+    from leftoff.protocols.protocol import state_at
+
+    seq = target.version.seq if target.version is not None else None
+    run_id = target.row.run_id
+    return store.read(lambda view: state_at(store, view, find(view, run_id), dialect, seq))
+
+
+def unapproved(state: State, settings: Settings) -> list[str]:
+    """Return the phases that a person must approve before the next one begins, and has not approved yet."""
+    steps, said = state.of("step"), state.of("approval")
+    return [
+        phase
+        for phase in settings.section("mirror").get("approvals", [])
+        if isinstance(steps.get(phase), dict) and steps[phase].get("status") in STEP_ENDED
+        if not isinstance(said.get(phase), dict) or said[phase].get("status") != "approved"
+    ]
+
+
+class DialectChecks(CheckProvider):
+    """What a protocol checks of a run, and what the outputs of steps say of them."""
+
+    def __init__(self, dialect: Dialect, state: State, project: Project, target: Target) -> None:
+        self._dialect = dialect
+        self._settled = dialect.settled(state, project.folder) if target.version is None else {}
+        self._unapproved = unapproved(state, project.settings)
+        follower = project.store.follower
+        self._deleted = follower.deleted(target.row.run_id) if follower is not None else None
+        self.checks = (self._approvals, lambda world: dialect.findings(state, project.folder, world.now))
+        if dialect.errors_block and not state.of("error"):
+            self.dismisses = ("blocked.errors",)
+
+    def findings(self, world: World, selection: Selection) -> Iterable[Finding]:
+        if self._deleted is not None:
+            yield Finding(
+                "mirror.deleted",
+                f"Somebody deleted {self._deleted}, the file of this run.",
+                f"`leftoff finish --run {world.run_id} --status abandoned` gives it up; "
+                "--accept mirror.deleted resumes and writes it again.",
+                self._deleted,
+            )
+
+    def _approvals(self, world: World) -> Iterable[Finding]:
+        for phase in self._unapproved:
+            yield Finding(
+                UNAPPROVED,
+                f"{phase} is complete, and nobody has approved it.",
+                f"`leftoff approve {world.run_id} {phase}` approves it; --accept {UNAPPROVED} continues without.",
+                phase,
+                choices=("approve", STOP),
+            )
+
+    def question(self, codes: Collection[str]) -> str | None:
+        return self._dialect.doubt(codes)
+
+    def known(self, world: World, selection: Selection) -> Mapping[str, tuple[str, str]]:
+        return {
+            path: ("run", "its output says that it failed")
+            if record["status"] == "failed"
+            else ("adopt", f"its output says that it is {record['status']}")
+            for path, record in self._settled.items()
+        }
+
+
+def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
+    """Return the checks of the run's protocol; ``None`` if it follows none, or cannot be read."""
+    dialect = dialect_of(target.row, project.folder, project.settings)
+    if dialect is None:
+        return None
+    try:
+        state = state_of(project.store, target, dialect)
+    except LeftoffError:  # the verdict says what is wrong with it
+        return None
+    return DialectChecks(dialect, state, project, target)

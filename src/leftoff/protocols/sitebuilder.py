@@ -6,20 +6,24 @@ Next to it are a message to the orchestrator for each new percentage, and the ta
 from __future__ import annotations
 
 import os
+import re
 from glob import glob
 from typing import Any
 
-from leftoff.clock import compact, iso, millis
+from leftoff.clock import DAY_MS, ago, compact, iso, millis
 from leftoff.engine.git import DIRTY
+from leftoff.engine.run_info import LIMITS, RunInfo, list_info
 from leftoff.engine.run_reader import DEFINITION
 from leftoff.engine.tracking import BEFORE, MARK
 from leftoff.model.ids import slug, unquote_part
+from leftoff.model.words import STEP_STATUS, UNFINISHED
 from leftoff.protocols.document_draft import (
     DONE,
     NUMBER,
     STEP_FIELDS,
     Draft,
     State,
+    cell,
     inline,
     is_int,
     one_line,
@@ -27,8 +31,8 @@ from leftoff.protocols.document_draft import (
 )
 from leftoff.protocols.loose_values import Rejected, run_words, shown, step_words
 from leftoff.protocols.protocol import Dialect, same
-from leftoff.protocols.status_table import with_tasks
 from leftoff.protocols.sync import Sync
+from leftoff.store.base import Store
 from leftoff.store.rows import RunRow
 
 KEYS = tuple(
@@ -386,3 +390,103 @@ def _resume_instructions(state: State) -> str | None:
 
 
 DIALECT = Sitebuilder()
+
+
+# -- the table "Active Checkpoints" as Markdown: for `status --markdown`, and in the page STATUS.md. People write that
+# page, and only the rows of known tasks in the table are leftoff's
+
+TITLE = "## Active Checkpoints"
+HEAD = [
+    "| Agent | Task | Progress | Last Update | Status |",
+    "|-------|------|----------|-------------|--------|",
+]
+_COLUMNS = {"agent", "task"}
+_BAR = re.compile(r"(?<!\\)\|")
+_FENCES = ("```", "~~~")
+_WORDS = {"running": "in_progress", "completed": "complete"}
+
+
+def table(store: Store, now: int, limits: tuple[int, int] = LIMITS) -> str:
+    """Return the table as Markdown: unfinished runs, and those completed within a day."""
+    runs = list_info(store, now, limits, status=UNFINISHED)
+    done = list_info(store, now, limits, status=("completed",), limit=50)
+    runs += [run for run in done if now - run.row.updated_at < DAY_MS]
+    rows = [f"| {' | '.join(cell(value) or '—' for value in _run_row(run, now))} |" for run in runs]
+    return "\n".join([*HEAD, *rows])
+
+
+def _run_row(run: RunInfo, now: int) -> tuple[str, str, str, str, str]:
+    """Return agent, task, progress, last update and status, in the protocol's words."""
+    card, task = run.row.card, run.row.card.get("task")
+    counts = {word: run.steps[word] for word in STEP_STATUS if run.steps[word]}
+    begun = run.status != "running" or (bool(counts.keys() - {"pending"}) if counts else run.row.seq > 1)
+    return (
+        str(run.workflow if task else card.get("agent") or run.workflow),
+        str(task or (f"#{run.row.issue}" if run.row.issue else None) or run.title or run.run_id),
+        f"{run.percent}%",
+        ago(run.row.updated_at, now) if begun else "—",
+        _WORDS.get(run.status, run.status) if begun else "not started",
+    )
+
+
+# -- the table in a page
+
+
+def with_tasks(page: bytes, known: list[dict[str, Any]], now: int) -> bytes:
+    """Return the page with a row for each of these tasks. Rows of other tasks, and further columns, stay."""
+    lines = page.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+    end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    first, last = _find_table(lines, end)
+    head = lines[first:last][:2] or [row + end for row in HEAD]
+    names = [name.lower() for name in _cells(head[0])]
+    there: dict[str, tuple[str, str]] = {}
+    for line in lines[first + 2 : last]:
+        said = dict(zip(names, _cells(line), strict=False))
+        there[line] = said.get("agent", ""), said.get("task", "")
+    ours = {(cell(about["agent"]), cell(about["task"])): about for about in known}
+    for key, about in sorted(ours.items()):
+        old = next((_cells(line) for line, other in there.items() if other == key), [])
+        then = millis(about["at"])
+        values = {
+            **dict(zip(names, old, strict=False)),
+            "agent": key[0],
+            "task": key[1],
+            "progress": f"{about['percent']}%",
+            "last update": ago(then, now) if then is not None else "—",
+            "status": cell(about["status"]),
+        }
+        cells = [*(values.get(name, "") for name in names), *old[len(names) :]]
+        head.append(f"| {' | '.join(cells)} |{end}")
+    others = [line for line, key in there.items() if key not in ours]
+    return "".join([*lines[:first], *head, *others, *lines[last:]]).encode("utf-8", "surrogateescape")
+
+
+def _find_table(lines: list[str], end: str) -> tuple[int, int]:
+    """Return where the section's first table of tasks is. If there is none, make place for it in ``lines``."""
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += end
+    seen, fence = [], ""
+    for line in lines:  # code is not looked at
+        mark = line.lstrip()[:3]
+        seen.append("" if fence or mark in _FENCES else line.strip())
+        if mark in _FENCES and fence in ("", mark):
+            fence = "" if fence else mark
+    title = next((n for n, line in enumerate(seen) if line.rstrip("# ").lower() == TITLE.lower()), None)
+    if title is None:
+        lines += [end, TITLE + end] if lines and lines[-1].strip() else [TITLE + end]
+        title = len(lines) - 1
+    stop = next((n for n in range(title + 1, len(seen)) if seen[n].startswith("#")), len(lines))
+    for first in range(title + 1, min(stop, len(seen))):
+        if _COLUMNS <= {name.lower() for name in _cells(seen[first])}:
+            others = (n for n in range(first, stop) if not seen[n].startswith("|"))
+            return first, next(others, stop)
+    place = stop
+    while not lines[place - 1].strip():
+        place -= 1
+    lines[place:stop] = [end, end] if stop < len(lines) else [end]
+    return place + 1, place + 1
+
+
+def _cells(line: str) -> list[str]:
+    inside = _BAR.split(line.strip())
+    return [text.strip() for text in inside[1:-1]] if len(inside) > 2 else []
