@@ -17,8 +17,8 @@ from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.run_info import RunInfo, info, list_info, run_info
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.settings import SuperviseSettings
 from leftoff.engine.show import timing
-from leftoff.errors import Invalid
 from leftoff.files import open_plain, write_private
 from leftoff.hints import Any, Iterator, NamedTuple
 from leftoff.host import GONE
@@ -135,7 +135,6 @@ def _last_words(store: Store, reader: Reader) -> str:
 
 MEMORY_FILE = "supervise.json"
 _NEWEST = 1000  # runs that are looked at although they may be finished: what ended since the last look is among them
-KEYS = ("command", "url", "every", "restart", "limit", "backoff")
 _SAYS = {
     "quiet": "has shown no sign of life for a while",
     "stalled": "has shown no sign of life for long",
@@ -235,44 +234,7 @@ def _changes(about: RunInfo, told: dict[str, Any], known: dict[str, Any], now: i
         yield RunChange(event, run, f"{about.run_id} {in_words(known['status'])}.", now)
 
 
-class WatchSettings:
-    """`[supervise]` of leftoff.toml."""
-
-    def __init__(self, section: dict[str, Any]) -> None:
-        unknown = [key for key in section if key not in KEYS]
-        if unknown:
-            raise Invalid(
-                f"[supervise] has no {unknown[0]!r}.", path=unknown[0], hint=f"It has: {', '.join(KEYS)}."
-            )
-        self.command = _text(section, "command")
-        self.url = _text(section, "url")
-        if self.url and not self.url.startswith(("http://", "https://")):
-            raise Invalid(
-                f"[supervise] url is not a URL: {self.url[:80]!r}.", path="url", hint="http://… or https://…"
-            )
-        self.every = _number(section, "every", 5.0)
-        self.restart = section.get("restart", False)
-        if not isinstance(self.restart, bool):
-            raise Invalid("[supervise] restart must be true or false.", path="restart", hint="restart = true")
-        self.limit = int(_number(section, "limit", 5))
-        self.backoff = _number(section, "backoff", 30.0)
-
-
-def _text(section: dict[str, Any], key: str) -> str | None:
-    value = section.get(key)
-    if value is not None and not isinstance(value, str):
-        raise Invalid(f"[supervise] {key} must be text.", path=key, hint=f'{key} = "…"')
-    return value
-
-
-def _number(section: dict[str, Any], key: str, default: float) -> float:
-    value = section.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
-        raise Invalid(f"[supervise] {key} must be a number above 0.", path=key, hint=f"{key} = {default:g}")
-    return float(value)
-
-
-def may_restart(told: dict[str, Any], known: RunInfo, settings: WatchSettings, now: int) -> bool:
+def may_restart(told: dict[str, Any], known: RunInfo, settings: SuperviseSettings, now: int) -> bool:
     """Return whether a dead run may be resumed again now: not too often, unless it got further in between."""
     done = known.steps["completed"] + known.steps["skipped"]
     if done > told.get("done_at_restart", -1):
@@ -282,7 +244,7 @@ def may_restart(told: dict[str, Any], known: RunInfo, settings: WatchSettings, n
     return bool(now >= told.get("restart_after", 0))
 
 
-def remember_restart(told: dict[str, Any], known: RunInfo, settings: WatchSettings, now: int) -> None:
+def remember_restart(told: dict[str, Any], known: RunInfo, settings: SuperviseSettings, now: int) -> None:
     """Remember a restart, and when the next one may be."""
     number = told.get("restarts", 0) + 1
     wait = min(settings.backoff * 2 ** (number - 1), 3600.0)

@@ -11,7 +11,6 @@ import re
 from leftoff.clock import iso
 from leftoff.engine.caller import CALLER
 from leftoff.engine.settings import Settings, outside
-from leftoff.errors import Invalid
 from leftoff.files import open_plain
 from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet
@@ -19,8 +18,6 @@ from leftoff.model.words import ISSUE
 
 STATE_LABEL = "current_state_label"  # a key of `context`: the workflow's state, as the issue's labels say it
 COMMAND = "gh issue view {issue} --json title,body,labels,assignees,state"
-SECONDS = 15.0
-_KEYS = ("command", "file", "timeout", "update")
 _STATE = "state:"
 _MOST = 1 << 24  # characters of a file
 
@@ -30,23 +27,14 @@ class Offline(Exception):
 
 
 class Issues:
-    """`[issues]` of leftoff.toml: where issues are found."""
+    """Where the issues of a project are found."""
 
-    def __init__(self, section: dict[str, Any]) -> None:
-        for key, value in section.items():
-            if key not in _KEYS:
-                raise Invalid(f"[issues] has no {key!r}.", path=key, hint=f"It has: {', '.join(_KEYS)}.")
-            wanted: Any = (int, float) if key == "timeout" else str
-            if not isinstance(value, wanted) or isinstance(value, bool):
-                raise Invalid(f"[issues] {key} is wrong: {value!r}.", path=key, hint=f'command = "{COMMAND}"')
-        self.file: str | None = section.get("file")
-        self.command: str | None = section.get("command")
+    def __init__(self, settings: Settings) -> None:
+        self.command, self.file, self.timeout, self.update = settings.issues
         if self.command is None and not self.file:
             from shutil import which
 
             self.command = COMMAND if which("gh") else None
-        self.update: str | None = section.get("update")
-        self.timeout = float(section.get("timeout", SECONDS))
 
     @property
     def known(self) -> bool:
@@ -150,7 +138,7 @@ def take_issue(
     settings: Settings, project: str, issue: str | None, branch: str | None, at: int
 ) -> dict[str, Any]:
     """Return the snapshot as `context` records; empty if there is no issue, no tracker, or no answer."""
-    issues = settings.parsed("issues", Issues) if issue else None
+    issues = Issues(settings) if issue else None
     if not issue or issues is None or not issues.known:
         return {}
     try:
@@ -169,7 +157,7 @@ def put_issue(changes: ChangeSet, taken: dict[str, Any]) -> None:
 def set_state(settings: Settings, project: str, issue: str, wanted: str) -> str | None:
     """Give an issue the state label that the work has come to, if `[issues] update` says how. Return the label that it
     had; ``None`` if nothing was changed. Raise ``Offline`` if the tracker did not answer."""
-    issues = settings.parsed("issues", Issues)
+    issues = Issues(settings)
     if not issues.known or issues.update is None:
         return None
     labels = _names(issues.fetch(project, issue).get("labels"))

@@ -2,7 +2,7 @@
 
 Every verb reads the settings, so a project without the file costs one ``stat``, and one with it is parsed once for each
 version of the file. A wrong word is an error that names the file, the line and the nearest right word. Sections that a
-higher layer interprets (retention, mirror, verify, agents, status) are kept as they are written.
+higher layer interprets (retention, mirror, verify, agents) are kept as they are written.
 
 A setting that would run a command or lead outside of the project is left out until the user has seen it and said yes.
 That is stored in the user's own folder, one file per setting, named by the hash of the project's folder and of what the
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Keys = tuple[str, ...]
 
 FILE = "leftoff.toml"
-OPAQUE = ("agents", "issues", "mirror", "retention", "supervise", "verify")
+OPAQUE = ("agents", "mirror", "retention", "verify")
 
 LOCK_TIMEOUT = 30.0  # seconds that a write waits for other processes
 
@@ -78,6 +78,28 @@ class RunTimes(NamedTuple):
     grace: float = 10
 
 
+class IssueSettings(NamedTuple):
+    """Where the issue of a run is looked up, by a command or in a file, in how many seconds; and the command that
+    changes its labels."""
+
+    command: str | None = None
+    file: str | None = None
+    timeout: float = 15
+    update: str | None = None
+
+
+class SuperviseSettings(NamedTuple):
+    """What a supervisor does: who is told of changes (a command, a URL), how many seconds it waits between two looks,
+    and whether, how often and after how many seconds it resumes a dead run."""
+
+    command: str | None = None
+    url: str | None = None
+    every: float = 5
+    restart: bool = False
+    limit: int = 5
+    backoff: float = 30
+
+
 class TrustItem(NamedTuple):
     """Something that needs trust: its key, what it says, and what that does. ``target``: where it leads."""
 
@@ -110,6 +132,8 @@ class Settings:
         self.capture = Capture(**given("capture", {}))
         self.redaction = Redaction(**given("redaction", {}))
         self.run = RunTimes(**given("run", {}))
+        self.issues = IssueSettings(**given("issues", {}))
+        self.supervise = SuperviseSettings(**given("supervise", {}))
 
     def redactor(self, exact: tuple[str, ...] = ()) -> Redactor:
         """Return the project's redactor, which knows the secrets of the caller's workflow, and ``exact``."""
@@ -295,6 +319,18 @@ def _text(source: _Source, keys: Keys, value: object) -> str:
     return value
 
 
+def _url(source: _Source, keys: Keys, value: object) -> str:
+    if not isinstance(value, str) or not value.startswith(("http://", "https://")):
+        raise _must_be(source, keys, value, "a URL", "http://… or https://…")
+    return value
+
+
+def _count(source: _Source, keys: Keys, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise _must_be(source, keys, value, "a number above 0", "For example: 5")
+    return value
+
+
 def _flag(source: _Source, keys: Keys, value: object) -> bool:
     if not isinstance(value, bool):
         raise _must_be(source, keys, value, "true or false", "Without quotes: true")
@@ -351,8 +387,17 @@ def _amount(source: _Source, keys: Keys, value: object, units: dict[str, int], h
 _CHECKS: dict[str, dict[str, Callable[[_Source, Keys, object], object]]] = {
     "capture": {"git": _flag, "max_file": _size, "max_total": _size},
     "heartbeat": {"interval": _duration, "quiet": _duration, "stalled": _duration},
+    "issues": {"command": _text, "file": _text, "timeout": _duration, "update": _text},
     "redaction": {"enabled": _flag, "allow": _texts, "names": _texts, "patterns": _patterns},
     "run": {"grace": _duration},
+    "supervise": {
+        "command": _text,
+        "url": _url,
+        "every": _duration,
+        "restart": _flag,
+        "limit": _count,
+        "backoff": _duration,
+    },
 }
 
 

@@ -359,7 +359,7 @@ def issue(world: World) -> Iterator[Finding]:
         return
     from leftoff.engine.issue_tracker import Issues, Offline, snapshot
 
-    issues = world.settings.parsed("issues", Issues)
+    issues = Issues(world.settings)
     if not issues.known:
         return
     name = f"#{number}"

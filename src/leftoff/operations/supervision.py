@@ -12,7 +12,6 @@ from typing import NamedTuple
 from leftoff.engine.attention import (
     Memory,
     RunChange,
-    WatchSettings,
     look_for_changes,
     may_restart,
     remember_restart,
@@ -37,7 +36,7 @@ class Supervision:
     def __init__(self, project: Project, caller: Caller) -> None:
         self._project = project
         self._caller = caller
-        self.settings = project.settings.parsed("supervise", WatchSettings)
+        self.settings = project.settings.supervise
         self.folder = project.store_folder
         self._memory = Memory(self.folder)
 
