@@ -95,24 +95,24 @@ def started(pid: int) -> str:
 def start_of(pid: int) -> str | None:
     """Its raw start time; empty where there is no such live process, ``None`` where that cannot be told: there is one,
     and the system does not say since when (no /proc of ours, or one that hides others, or no file can be opened)."""
-    fields = _since_mac(pid) if sys.platform == "darwin" else _since_linux(pid)
-    if fields is None:
-        return None if _exists(pid) else ""
-    state, when = fields
-    return "" if state[:1] in "ZX" else when
-
-
-def _since_linux(pid: int) -> tuple[str, str] | None:
-    if not shown():
+    state = when = ""
+    if sys.platform == "darwin":
+        state, _, when = _ps(pid, "stat=,lstart=").partition(" ")
+    elif shown():
+        # The name in parentheses may hold anything, spaces and parentheses too: fields count from the last one.
+        fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        state, when = (fields[0], fields[19]) if len(fields) > 19 else ("", "")
+    if when:
+        return "" if state[:1] in "ZX" else when.strip()
+    try:
+        if pid > 0:
+            os.kill(pid, 0)
+            return None
+    except PermissionError:
         return None
-    # The name in parentheses may hold anything, spaces and parentheses too: fields count from the last one.
-    fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return (fields[0], fields[19]) if len(fields) > 19 else None
-
-
-def _since_mac(pid: int) -> tuple[str, str] | None:
-    state, _, when = _ps(pid, "stat=,lstart=").partition(" ")
-    return (state, when.strip()) if when else None
+    except (ProcessLookupError, OverflowError):
+        pass
+    return ""
 
 
 def _ps(pid: int, what: str) -> str:
@@ -124,19 +124,6 @@ def _ps(pid: int, what: str) -> str:
     except OSError:
         return ""
     return out.stdout.strip()
-
-
-def _exists(pid: int) -> bool:
-    """Whether a process, or its zombie, has a pid, whoever's it is."""
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        pass
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
 
 
 class Process:
@@ -167,18 +154,15 @@ class Process:
     def state(self) -> str:
         """``alive``, ``gone`` or ``unknown``."""
         if self.scope == scope():
-            return self._state_here()
+            now = start_of(self.pid)
+            if now is None or (now and not self.started):
+                return UNKNOWN
+            return ALIVE if now and now == self.started else GONE
         machine, boot, _ = (self.scope + "//").split("/")[:3]
         here_machine, here_boot, _ = (scope() + "//").split("/")[:3]
         if machine == here_machine and boot and here_boot and boot != here_boot:
             return GONE
         return UNKNOWN
-
-    def _state_here(self) -> str:
-        now = start_of(self.pid)
-        if now is None or (now and not self.started):
-            return UNKNOWN
-        return ALIVE if now and now == self.started else GONE
 
 
 def this_process() -> Process:

@@ -16,8 +16,8 @@ from leftoff.engine.step_lifecycle import StepReport
 from leftoff.operations.page_actions import Overview, RunFilter, at_a_glance, overview, run_records
 from leftoff.operations.run_reports import report_step
 from leftoff.operations.runs import target
-from tests.cli.command import call, succeed
-from tests.cli.runs import release, started
+from tests.cli.command import call
+from tests.cli.runs import release
 from tests.web.client import serving
 from tests.web.night import MINUTE, Night, a_night
 
@@ -214,4 +214,3 @@ def test_how_to_go_on_is_ready_to_copy(tmp_path: Path, monkeypatch: pytest.Monke
         without = page.get(path).text
         assert 'id="brief"' not in without and f'href="{path}?brief=1"' in without
         assert 'id="brief"' in page.get(f"{path}?brief=1").text
-

@@ -12,7 +12,7 @@ from leftoff.engine.commit import Terms, report_in
 from leftoff.engine.file_state import look_at_files
 from leftoff.engine.find import OPEN_TURN, SESSION, has_open_step, is_spent
 from leftoff.engine.git import uncommitted
-from leftoff.engine.lease import NOBODY
+from leftoff.engine.lease import epoch_of
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import status_changes
 from leftoff.engine.run_reader import Reader
@@ -233,9 +233,9 @@ def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
 
     report_in(store, tx, there, receive, Terms(at), ChangeSet())
     report_in(store, tx, row, leave, Terms(at), ChangeSet())
-    lease, other = tx.lease(row.run), tx.lease(run) or NOBODY
-    if lease is not None and lease.held and not getattr(other, "held", False):
-        tx.put_lease(run, other.epoch + 1, Holder("session", lease.process, lease.session, lease.who, at))
+    lease, other = tx.lease(row.run), tx.lease(run)
+    if lease is not None and lease.held and not (other is not None and other.held):
+        tx.put_lease(run, epoch_of(other) + 1, Holder("session", lease.process, lease.session, lease.who, at))
         tx.put_lease(row.run, lease.epoch + 1)
 
 

@@ -15,7 +15,6 @@ the same step.
 from __future__ import annotations
 
 import os
-from itertools import count
 
 from leftoff.clock import SYSTEM, iso
 from leftoff.engine.find import need_store
@@ -137,21 +136,9 @@ class Guard:
 NO_GUARD = Guard()
 
 
-class _Tokens:
-    """Tokens that no other process makes: random bytes of this process (new ones after a fork), then a count."""
-
-    def __init__(self) -> None:
-        self.renew()
-        os.register_at_fork(after_in_child=self.renew)
-
-    def renew(self) -> None:
-        self._own, self._count = os.urandom(10), count()
-
-    def next(self) -> bytes:
-        return self._own + next(self._count).to_bytes(6, "big")
-
-
-new_token = _Tokens().next  # identifies a commit when it is tried again
+def new_token() -> bytes:
+    """Return what identifies a commit when it is tried again."""
+    return os.urandom(16)
 
 
 class Terms:
@@ -267,26 +254,15 @@ def commit_apart(
     changes, rows = save_blobs(store, changes)
     if rows:
         terms.blobs = [*rows, *terms.blobs]
-    stood = _stood(head, terms) if store.shared else None
+    (seq, digest), stood = head.at, None
+    if store.shared and seq and head.counts:  # where this process takes the run to stand
+        known = (seq, digest.to_bytes(32, "big"), head.counts)
+        stood = Stood(head.run, head.run_id, *known, terms.guard.epoch, terms.token)
     done = store.commit(lambda tx: commit_in(tx, head, changes, terms), stood, durable=durable)
     if done is None:
-        return None, _nothing
+        return None, lambda: None
     version, since, apply = done
     return version, lambda: head.adopt(since, version.seq, apply.digest, apply)
-
-
-def _stood(head: Head, terms: Terms) -> Stood | None:
-    """Return where this process takes the run to stand, if it knows enough of it."""
-    seq, digest = head.at
-    if not (seq and head.counts):
-        return None
-    return Stood(
-        head.run, head.run_id, seq, digest.to_bytes(32, "big"), head.counts, terms.guard.epoch, terms.token
-    )
-
-
-def _nothing() -> None:
-    """Nothing was learned."""
 
 
 def commit_in(tx: Tx, head: Head, changes: ChangeSet, terms: Terms) -> tuple[Version, int, Apply] | None:

@@ -19,9 +19,6 @@ from leftoff.model.typed import readable
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Attempt, RunRow
 
-_BACK_TO = "back to "  # how the note of a rollback starts, as ``continue_run`` writes it
-
-
 # -- checkpoints
 
 
@@ -55,20 +52,6 @@ def latest_checkpoint(store: Store, target: Target) -> dict[str, Any] | None:
     """Return the newest checkpoint of a run as JSON."""
     newest = store.read(lambda view: view.versions(target.row.run, sealed=True, limit=1))
     return {**newest[0].to_json(), "can_resume": not refused(store, target, newest)} if newest else None
-
-
-def went_back_to(version: Version, by_id: dict[str | None, int]) -> int | None:
-    """Return the seq that a rollback's note names, by a checkpoint's id or as ``version N``."""
-    note = version.note or ""
-    if not note.startswith(_BACK_TO):
-        return None
-    word, _, rest = note[len(_BACK_TO) :].partition(" ")
-    if word == "version":
-        number = rest.partition(" ")[0]
-        seq = int(number) if number.isascii() and number.isdigit() and len(number) < 16 else None
-    else:
-        seq = by_id.get(word)
-    return seq if seq is not None and seq < version.seq else None
 
 
 def nearest_seq(seqs: list[int], seq: int) -> int | None:
@@ -300,7 +283,11 @@ def find_lives(store: Store, target: Target, epoch: int | None, most: int) -> Li
         attempts = view.latest_attempts(run, since, until, most)
         tried = [_of_attempt(each) for each in attempts]
         with_rows = {each.step for each in tried}
-        others = _waits(Reader(store, view, run, target.row.run_id))
+        others = [
+            Tried(step, 1, began, millis(about.get("decided_at")), WAITING)
+            for step, about in Reader(store, view, run, target.row.run_id).plain("approval").items()
+            if isinstance(about, dict) and (began := millis(about.get("asked_at"))) is not None
+        ]
         others += _of_records(store, target, with_rows, most)
         others += _failed_before(view, run, with_rows)
         tried += [each for each in others if since <= each.began < until]
@@ -317,15 +304,6 @@ def _of_attempt(attempt: Attempt) -> Tried:
         runs = attempt.process is not None and attempt.process.state() == ALIVE
         became = RUNNING if runs else CUT_OFF
     return Tried(attempt.step, attempt.number, attempt.started_at, attempt.ended_at, became)
-
-
-def _waits(reader: Reader) -> list[Tried]:
-    out = []
-    for step, about in reader.plain("approval").items():
-        began = millis(about.get("asked_at")) if isinstance(about, dict) else None
-        if began is not None:
-            out.append(Tried(step, 1, began, millis(about.get("decided_at")), WAITING))
-    return out
 
 
 def _of_records(store: Store, target: Target, with_rows: set[str], most: int) -> list[Tried]:

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 ELSEWHERE = "whoever drove it elsewhere"
 
 
-class _Nobody:
-    epoch = 0
-
-
-NOBODY = _Nobody()  # a run that nobody has ever driven
+def epoch_of(lease: Lease | None) -> int:
+    """Return the epoch of a lease; 0 for a run that was never driven."""
+    return lease.epoch if lease is not None else 0
 
 
 def gone(run_id: str) -> NotFound:
@@ -72,7 +70,7 @@ def take(
     lease = need_free(tx, run, run_id, process, now, take_over=take_over)
     if lease is not None and lease.held and lease.process == process:
         return int(lease.epoch)
-    epoch = (lease.epoch if lease is not None else 0) + 1
+    epoch = epoch_of(lease) + 1
     debug("%s drives %s, epoch %d", who, run_id, epoch)
     tx.put_lease(run, epoch, Holder("process", process, None, who, now))
     return epoch
@@ -103,7 +101,7 @@ def take_session(tx: Tx, run: int, run_id: str, now: int, holder: Holder) -> int
     if lease is not None and lease.kind == "session" and lease.session == holder.session:
         tx.beat(run, lease.epoch, now)
         return int(lease.epoch)
-    epoch = (tx.lease(run) or NOBODY).epoch + 1
+    epoch = epoch_of(tx.lease(run)) + 1
     debug("session %s drives %s, epoch %d", holder.session, run_id, epoch)
     tx.put_lease(run, epoch, holder)
     return epoch
@@ -125,15 +123,12 @@ def refuse_driven(view: View, run: int, run_id: str, now: int, session: str | No
 
 def stands_in_the_way(lease: Lease, now: int, session: str | None) -> bool:
     """Whether whoever holds a lease is at work, and is somebody else."""
-    if lease.kind == "session" and _ours(lease, session):
-        return False
+    if lease.kind == "session":
+        if session and lease.session == session:
+            return False
+        if not session and (lease.process is None or inside(lease.process)):
+            return False
     return state(lease, now) in (ALIVE, "unknown")
-
-
-def _ours(lease: Lease, session: str | None) -> bool:
-    if session:
-        return bool(lease.session == session)
-    return lease.process is None or inside(lease.process)
 
 
 def release(tx: Tx, run: int, lease: Lease | None) -> None:
@@ -150,7 +145,7 @@ def let_go(tx: Tx, run: int, lease: Lease | None, session: str | None) -> None:
 
 def sign_of_life(tx: Tx, run: int, now: int) -> None:
     """Somebody works on the run, lease or no lease."""
-    epoch = (tx.lease(run) or NOBODY).epoch
+    epoch = epoch_of(tx.lease(run))
     if not tx.beat(run, epoch, now):
         tx.put_lease(run, epoch, Holder(since=now))
 

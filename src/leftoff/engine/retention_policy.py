@@ -7,6 +7,7 @@ archives by number. Whatever a rule says, a run in progress stays, and so does t
 from __future__ import annotations
 
 from leftoff.clock import DAY_MS
+from leftoff.engine.settings import BYTE_UNITS, SECOND_UNITS, amount
 from leftoff.errors import Invalid
 from leftoff.hints import Any, Callable, Mapping, NamedTuple
 from leftoff.model.changes import Version
@@ -17,8 +18,6 @@ from leftoff.store.rows import RunRow
 ALL = -1
 ARCHIVE, REMOVE = "archive", "remove"
 IN_PROGRESS = ("running", "paused", "blocked")
-_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
-_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _KEYS = ("auto", "keep", "archives", "max_size", "trash")
 TRASH_MS = 30 * DAY_MS
 
@@ -102,7 +101,10 @@ def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = Fals
     if not isinstance(is_auto, bool):
         raise _wrong("auto", f"auto must be true or false, not {is_auto!r}", "Without quotes: auto = true")
     archives = _count(section["archives"], "archives") if "archives" in section else base.archives
-    size = _bytes(section["max_size"]) if "max_size" in section else base.max_bytes
+    size = int(amount(section["max_size"], BYTE_UNITS)) if "max_size" in section else base.max_bytes
+    if size is not None and size < 0:
+        told = f"max_size must be a size, not {section['max_size']!r}"
+        raise _wrong("max_size", told, 'For example: "500 MB".')
     trash = trash_age(section)
     return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=is_auto, trash=trash)
 
@@ -125,19 +127,10 @@ def _count(value: Any, name: str) -> int:
 def _age(value: Any, name: str) -> int | None:
     if value in ("never", -1):
         return None
-    text = str(value).strip()
-    if isinstance(value, str) and text[-1:] in _UNITS and text[:-1].strip().isdecimal():
-        return int(text[:-1]) * _UNITS[text[-1]]
+    seconds = amount(value, SECOND_UNITS) if str(value).strip()[-1:].isalpha() else -1
+    if seconds >= 0:
+        return int(seconds * 1000)
     raise _wrong(name, f"{name} must be an age, not {value!r}", 'For example: "7d", "12h", or "never".')
-
-
-def _bytes(value: Any) -> int:
-    text = str(value).strip().lower()
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    factor = _SIZES.get(text[len(number) :])
-    if isinstance(value, bool) or factor is None or not number.strip().isdecimal():
-        raise _wrong("max_size", f"max_size must be a size, not {value!r}", 'For example: "500 MB".')
-    return int(number) * factor
 
 
 # -- what follows

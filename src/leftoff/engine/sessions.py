@@ -11,7 +11,7 @@ from leftoff.engine.agent_turns import drop_talk
 from leftoff.engine.commit import Reported, Seal, Terms, report_in
 from leftoff.engine.continue_run import cut_turn, put_back
 from leftoff.engine.find import SESSION, Moved, is_own, is_spent, need_unmoved, twins
-from leftoff.engine.lease import NOBODY, idle, refuse_driven
+from leftoff.engine.lease import epoch_of, idle, refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.run_reader import Reader
@@ -111,7 +111,7 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
         if lease.process == who.process or is_orphan or _lives_elsewhere(lease, who):
             tx.beat(row.run, lease.epoch, at)
             return True
-    epoch = (tx.lease(row.run) or NOBODY).epoch + 1
+    epoch = epoch_of(tx.lease(row.run)) + 1
     debug("session %s drives %s, epoch %d", who.session, row.run_id, epoch)
     tx.put_lease(row.run, epoch, Holder("session", who.process, who.session, who.agent, at))
     return True

@@ -38,10 +38,10 @@ OPAQUE = ("agents", "mirror", "retention", "verify")
 
 LOCK_TIMEOUT = 30.0  # seconds that a write waits for other processes
 
-_SECOND_UNITS = {
+SECOND_UNITS = {
     "": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800,
 }  # fmt: skip
-_BYTE_UNITS = {
+BYTE_UNITS = {
     "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30,
 }  # fmt: skip
 
@@ -362,24 +362,28 @@ def _patterns(source: _Source, keys: Keys, value: object) -> tuple[str, ...]:
 
 
 def _duration(source: _Source, keys: Keys, value: object) -> float:
-    return _amount(source, keys, value, _SECOND_UNITS, 'Seconds, or "30s", "10m", "12h", "7d".')
+    return _amount(source, keys, value, SECOND_UNITS, 'Seconds, or "30s", "10m", "12h", "7d".')
 
 
 def _size(source: _Source, keys: Keys, value: object) -> int:
-    return int(_amount(source, keys, value, _BYTE_UNITS, 'Bytes, or "500 KB", "1 MiB", "2 GiB".'))
+    return int(_amount(source, keys, value, BYTE_UNITS, 'Bytes, or "500 KB", "1 MiB", "2 GiB".'))
 
 
-def _amount(source: _Source, keys: Keys, value: object, units: dict[str, int], hint: str) -> float:
-    """Return a number, or a number with a unit. Only a size may be zero."""
-    found: float = -1
+def amount(value: object, units: dict[str, int]) -> float:
+    """Return the amount that a number, or a number with a unit, says; -1 for anything else."""
     if isinstance(value, str):
         number = value.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
         factor = units.get(value.strip()[len(number) :].lower())
-        if factor and number.strip().replace(".", "", 1).isdecimal():
-            found = float(number) * factor
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        found = value
-    if not 0 <= found < float("inf") or (found == 0 and units is _SECOND_UNITS):
+        return float(number) * factor if factor and number.strip().replace(".", "", 1).isdecimal() else -1
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf"):
+        return value
+    return -1
+
+
+def _amount(source: _Source, keys: Keys, value: object, units: dict[str, int], hint: str) -> float:
+    """Return an amount. Only a size may be zero."""
+    found = amount(value, units)
+    if found < 0 or (found == 0 and units is SECOND_UNITS):
         raise _must_be(source, keys, value, "an amount", hint)
     return found
 

@@ -276,7 +276,12 @@ def timing(store: Store, row: RunRow, now: int) -> dict[str, float | None]:
     used, known = 0.0, []
     for path, record in steps.items():
         if path not in inner:
-            took, estimate = _used(record, now), record.get("estimate")
+            took, estimate = 0.0, record.get("estimate")
+            began, ended = millis(record.get("started_at")), millis(record.get("completed_at"))
+            if record.get("status") == "running" and ended is None:
+                ended = now
+            if began is not None and ended is not None and record.get("status") != "pending":
+                took = max(0.0, ended - began) / 1000
             used += took
             if isinstance(estimate, (int, float)) and not isinstance(estimate, bool):
                 known.append((float(estimate), took, record.get("status") in ("completed", "skipped")))
@@ -284,15 +289,6 @@ def timing(store: Store, row: RunRow, now: int) -> dict[str, float | None]:
         return {"used": used, "estimated": None, "left": None}
     left = sum(max(0.0, estimate - took) for estimate, took, done in known if not done)
     return {"used": used, "estimated": sum(estimate for estimate, _, _ in known), "left": left}
-
-
-def _used(record: Mapping[str, Any], now: int) -> float:
-    began, ended = millis(record.get("started_at")), millis(record.get("completed_at"))
-    if began is None or record.get("status") == "pending":
-        return 0.0
-    if ended is None and record.get("status") != "running":
-        return 0.0
-    return max(0.0, (ended if ended is not None else now) - began) / 1000
 
 
 _SHOWN = 3
@@ -331,12 +327,11 @@ def next_step(store: Store, view: View, row: RunRow) -> NextStep:
     else:
         reader = Reader(store, view, row.run, row.run_id)
         leaves = view.leaves(row.run, "waiting", _LOOKED_AT)
-        manual = next((path for path in leaves if _record(reader, path).get("kind") == "manual"), None)
+        manual = next((path for path in leaves if reader.record("step", path).get("kind") == "manual"), None)
         path = manual or _pending(reader, view, row)
         found = NextStep(row, _why(reader, view, row, path, manual is not None), path)
         if path is not None:
-            record, left = _record(reader, path), reader.value("error", path)
-            error = left.plain if left is not None and isinstance(left.plain, dict) else {}
+            record, error = reader.record("step", path), reader.record("error", path)
             told = (record.get("instructions"), error.get("resume_with"))
             instructions = "\n".join(text for text in told if isinstance(text, str))
             found = NextStep(row, found.why, path, record.get("title"), instructions)
@@ -344,16 +339,11 @@ def next_step(store: Store, view: View, row: RunRow) -> NextStep:
     return found
 
 
-def _record(reader: Reader, path: str) -> dict[str, Any]:
-    found = reader.value("step", path)
-    return dict(found.plain) if found is not None else {}
-
-
 def _pending(reader: Reader, view: View, row: RunRow) -> str | None:
     """Return the first step to be done that is not the runner's."""
 
     def is_runners(path: str) -> bool:
-        record = _record(reader, path)
+        record = reader.record("step", path)
         return record.get("kind") in _RUNNERS or "item" in record
 
     first = next_leaf(view, row)
@@ -371,7 +361,7 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
         said = [f"{progress}, and the run is waiting for this one."]
         said.append(f"`leftoff step done {named(step_word(path))}` reports it done.")
     elif path is not None:
-        failed = _record(reader, path).get("status") == "failed"
+        failed = reader.record("step", path).get("status") == "failed"
         what = "this one failed, and runs again first" if failed else "this is the first that is pending"
         said = [f"{progress}, and {what}."]
     elif total == 0:
@@ -398,7 +388,7 @@ def _held(reader: Reader, view: View, row: RunRow, status: str, offered: str | N
     out = []
     for path in paths[:_SHOWN]:
         asked = _asked(reader, row.run_id, path) if status == "waiting" else ""
-        error = _record(reader, path).get("error")
+        error = reader.record("step", path).get("error")
         message = error.get("message") if isinstance(error, dict) else None
         said = f"{word(shown_step(path))} {in_words(_TOLD[status])}"
         out.append(asked or (f"{said}: {quoted(str(message))}." if message else f"{said}."))
@@ -407,10 +397,9 @@ def _held(reader: Reader, view: View, row: RunRow, status: str, offered: str | N
 
 def _asked(reader: Reader, run_id: str, path: str) -> str:
     """Say what a step wants to have decided, and by which command."""
-    found = reader.value("approval", path)
-    if found is None or not isinstance(found.plain, dict):
+    about = reader.record("approval", path)
+    if not about:
         return ""
-    about = found.plain
     ask = f": {quoted(about['ask'])}" if isinstance(about.get("ask"), str) else ""
     until = f" until {word(about['deadline'])}" if about.get("deadline") else ""
     options = about.get("options")

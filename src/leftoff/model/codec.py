@@ -27,6 +27,7 @@ the interpreter's own. Code that has much to hash calls ``long_sha256``, which i
 from __future__ import annotations
 
 import sys
+from _json import encode_basestring, make_encoder, make_scanner
 from _operator import itemgetter
 
 from leftoff.errors import Corrupt, Frozen, Invalid, Redacted
@@ -321,29 +322,19 @@ class _Context:
     memo: dict[str, str] = {}
 
 
-def _parts() -> tuple[
-    Callable[[Any], str], list[Callable[[Any, int], Iterable[str]]], Callable[[str, int], Any]
-]:
-    """Return functions that quote a text, encode a value (keys as they are, keys sorted), and scan one."""
-    try:
-        from _json import encode_basestring, make_encoder, make_scanner
-    except ImportError:
-        from json import JSONDecoder, JSONEncoder
-        from json.encoder import encode_basestring as quote
+_quote: Callable[[Any], str] = encode_basestring
 
-        options: Any = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
-        encoders: Any = [JSONEncoder(sort_keys=sort, **options).iterencode for sort in (False, True)]
-        decoder: Any = JSONDecoder(parse_constant=_constant)
-        return quote, encoders, decoder.scan_once
+
+def _encoder(sort: bool) -> Callable[[Any, int], Iterable[str]]:
     make: Any = make_encoder
-    context: Any = _Context()
-    encoders = [
-        make(None, _unknown, encode_basestring, None, ":", ",", sort, False, False) for sort in (False, True)
-    ]
-    return encode_basestring, encoders, make_scanner(context)
+    found: Callable[[Any, int], Iterable[str]] = make(
+        None, _unknown, _quote, None, ":", ",", sort, False, False
+    )
+    return found
 
 
-_quote, (_iterencode_as_is, _iterencode), _scan = _parts()
+_iterencode_as_is, _iterencode = _encoder(sort=False), _encoder(sort=True)
+_scan: Callable[[str, int], Any] = make_scanner(_Context())  # type: ignore[arg-type]
 
 
 def _is_json(value: object, depth: int) -> bool:
@@ -458,17 +449,9 @@ def key_twice(source: str) -> str | None:
         if len(set(keys)) < len(keys):
             found.append(next(key for key in keys if keys.count(key) > 1))
 
-    try:
-        from _json import make_scanner
-    except ImportError:
-        from json import JSONDecoder
-
-        JSONDecoder(object_pairs_hook=look).raw_decode(source, _skip(source, 0))
-    else:
-        context: Any = _Context()
-        context.object_pairs_hook = look
-        scan: Any = make_scanner(context)
-        scan(source, _skip(source, 0))
+    context: Any = _Context()
+    context.object_pairs_hook = look
+    make_scanner(context)(source, _skip(source, 0))
     return found[0] if found else None
 
 
