@@ -233,17 +233,14 @@ def test_show_tells_what_was_raised(project: Path) -> None:
     assert "IndexError" == errors["map/7"]["type"] and "[][item]" in errors["map/7"]["traceback"]
 
 
-@pytest.mark.parametrize("link", ["r", "r/steps", "r/steps/a", "r/steps/a/1"])
-def test_no_line_is_written_through_a_link(project: Path, tmp_path: Path, link: str) -> None:
-    """A store's folder may have come along with a repository: nothing that is outside gets a line of it."""
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "victim").touch()
-    place = project / ".leftoff" / "attempts" / link
+def test_no_line_is_written_through_a_link(project: Path, tmp_path: Path) -> None:
+    """A log that is a link to another file is left alone."""
+    victim = tmp_path / "victim"
+    victim.touch()
+    place = project / ".leftoff" / "attempts" / "r" / "steps" / "a" / "1"
     place.parent.mkdir(parents=True)
-    place.symlink_to(outside / "victim" if link.endswith("1") else outside)
+    place.symlink_to(victim)
     with leftoff.open(".leftoff") as store, store.start("w", run_id="r") as run:
         run.do("a", lambda: log.info("a line"))
-    assert [outside / "victim"] == list(outside.iterdir())
-    assert "" == (outside / "victim").read_text()
+    assert "" == victim.read_text()
     place.unlink()

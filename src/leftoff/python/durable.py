@@ -135,15 +135,11 @@ class Durable(Generic[P, C]):
         if self._fixed_key is not None:
             return self._fixed_key
         key = self.settings.key
-        if key is None:
-            return None
-        found = key(*args, **named) if callable(key) else bound.get(key)
-        return _key(found, self.name)
+        return self.named_by(key, bound, args, named) if key is not None else None
 
-    def key_by(self, key: Any, args: tuple[Any, ...]) -> str:
-        if callable(key):
-            return _key(key(*args), self.name)
-        return _key(self.signature.bind(args, {}).get(key), self.name)
+    def named_by(self, key: Any, bound: dict[str, Any], args: tuple[Any, ...], named: dict[str, Any]) -> str:
+        """Return the key that a parameter, or a function of the arguments, gives a call."""
+        return _key(key(*args, **named) if callable(key) else bound.get(key), self.name)
 
     def keyed(self, key: str) -> Any:
         """The same, for one call that is known by this key instead of its number."""

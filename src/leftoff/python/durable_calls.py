@@ -18,7 +18,6 @@ from leftoff.model.ids import ancestors
 from leftoff.model.words import ONCE_MORE
 from leftoff.python.arguments import call_facts, differing
 from leftoff.python.replay import Scope, needs_key
-from leftoff.python.run_steps import PythonLog, listen
 from leftoff.python.values import encode_value
 
 if TYPE_CHECKING:
@@ -67,6 +66,10 @@ class Call:
     @property
     def begun(self) -> bool:
         return bool(self._record)
+
+    @property
+    def attempt(self) -> int:
+        return int(self._record["attempt"])
 
     # -- replay
 
@@ -155,13 +158,6 @@ class Call:
         with flow.recording():
             flow.buffer.start_step(self.path, record, ancestors(self.path), durable=durable)
 
-    def open_log(self) -> PythonLog:
-        """Return the log of this attempt, opened: lines are written to it while the function runs."""
-        listen()
-        log = PythonLog(self.scope.flow.buffer, self.path, self._record["attempt"])
-        log.enter()
-        return log
-
     def _release(self) -> None:
         if self._claimed:
             self.scope.flow.live.pop(self.path, None)
@@ -174,23 +170,20 @@ class Call:
 
     def succeed(self, value: Any) -> Any:
         """Record what the function returned. Return the value as every later call gets it."""
+        flow = self.scope.flow
         try:
-            return self._succeed(value)
+            result = encode_value(value, f"the result of {self.function.name}")
+            record = lifecycle.complete(self._record, flow.buffer.now(), result, typed=result is not value)
+            record.pop("in_doubt", None)
+            record.pop("retried", None)
+            self._must_be_wanted()
+            took = monotonic() - self._began
+            self._release()
+            with flow.recording():
+                flow.buffer.complete_step(self.path, record, took)
         except Invalid as error:  # it cannot be recorded
             self.fail(error, lost=value)
             raise
-
-    def _succeed(self, value: Any) -> Any:
-        result = encode_value(value, f"the result of {self.function.name}")
-        flow = self.scope.flow
-        record = lifecycle.complete(self._record, flow.buffer.now(), result, typed=result is not value)
-        record.pop("in_doubt", None)
-        record.pop("retried", None)
-        self._must_be_wanted()
-        took = monotonic() - self._began
-        self._release()
-        with flow.recording():
-            flow.buffer.complete_step(self.path, record, took)
         return flow.steps.result(self.path)
 
     def pause_after(self, error: BaseException) -> float:
@@ -218,7 +211,9 @@ class Call:
         record = {**lifecycle.retry(self._record), "error": flow.steps.describe(error, named, lost)}
         in_doubt = isinstance(error, StepTimeout) and not settings.idempotent
         most = 0 if self.has_below else settings.retries.max
-        if self._failed <= most and not in_doubt and not _is_final(error):
+        # Another attempt would change nothing after most of leftoff's own errors.
+        final = isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
+        if self._failed <= most and not in_doubt and not final:
             record["retried"] = self._failed
             record.pop("in_doubt", None)
             with flow.recording():
@@ -228,11 +223,6 @@ class Call:
         if not in_doubt:
             record.pop("in_doubt", None)
         record.pop("retried", None)
-        self._fail_for_good(record, error)
-        return None
-
-    def _fail_for_good(self, record: dict[str, Any], error: Exception) -> None:
-        flow = self.scope.flow
         if self.map is not None:
             self.map.stopped = True
         record = lifecycle.fail(record, flow.buffer.now(), record["error"])
@@ -254,6 +244,7 @@ class Call:
             flow.breaks(problem)
             if not isinstance(error, LeftoffError):
                 raise
+        return None
 
     def reached(self) -> None:
         """Record that a deferred failure reaches the workflow only now."""
@@ -296,11 +287,6 @@ class Call:
 
     def _interrupted(self) -> dict[str, Any]:
         return lifecycle.put_back(self._record, self.scope.flow.buffer.now())
-
-
-def _is_final(error: Exception) -> bool:
-    """Return whether another attempt would change nothing, as for most of leftoff's own errors."""
-    return isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
 
 
 def _shown(argument: Any) -> str:

@@ -29,6 +29,7 @@ from leftoff.python.durable_runs import (
 from leftoff.python.durable_runs import Finished, Request, open_durable_run
 from leftoff.python.item_steps import free_path
 from leftoff.python.replay import IN_STEP, Scope, current, leave, needs_key
+from leftoff.python.run_steps import PythonLog
 from leftoff.python.values import decode_value, encode_value
 from leftoff.workflow.durations import text as duration_text
 
@@ -100,7 +101,8 @@ async def _invoke(call: Call) -> Any:
     """Call the function. The calls that it makes in turn are part of the step."""
     flow, function, timeout = call.scope.flow, call.function, call.function.settings.timeout
     blocks = not function.is_async and not flow.busy and flow.root.thread == get_ident()
-    token, log = current.set(IN_STEP), call.open_log()
+    token, log = current.set(IN_STEP), PythonLog(flow.buffer, call.path, call.attempt)
+    log.enter()
     flow.busy = flow.busy or blocks
     try:
         if timeout is None:
@@ -460,7 +462,8 @@ class Map(PlainMap):
             return None
         taken: dict[str, None] = {}
         for item in self._items:
-            taken[free_path(self.name, self._function.key_by(key, item), taken)] = None
+            bound = self._function.signature.bind(item, {})
+            taken[free_path(self.name, self._function.named_by(key, bound, item, {}), taken)] = None
         return list(taken)
 
     def _path(self, index: int) -> str:

@@ -111,33 +111,25 @@ class Each(Iterator[T], Generic[T]):
         return self
 
     def __next__(self) -> T:
+        buffer, batch = self._steps.buffer, self._path
         done, self._step = self._step, None
         if done is not None:
             self._steps.complete(done)
         for item, below, given in self._items:
-            if self._again or not self._steps.finished(below, given, self._path):
-                self._step, self._ran = self._enter(below, given), True
+            if self._again or not self._steps.finished(below, given, batch):
+                record, self._ran = buffer.step_or_new(batch), True
+                if record.get("status") != "running":
+                    buffer.move_step(batch, lifecycle.enter({**record, EACH: True}, buffer.now()))
+                # Whether the item is finished was asked already.
+                self._step = Step(self._steps, below, batch=batch, again=True, given=given).__enter__()
                 return item
-        self._complete_batch()
-        raise StopIteration
-
-    def _enter(self, path: str, given: Given | None) -> Step:
-        """Enter the step of an item, and its batch if that is not running yet."""
-        buffer, batch = self._steps.buffer, self._path
+        # All items are finished. Nothing is written if the batch was complete before.
         record = buffer.step_or_new(batch)
-        if record.get("status") != "running":
-            buffer.move_step(batch, lifecycle.enter({**record, EACH: True}, buffer.now()))
-        # The loop has asked already whether the item is finished.
-        return Step(self._steps, path, batch=batch, again=True, given=given).__enter__()
-
-    def _complete_batch(self) -> None:
-        """Complete a batch whose items are all finished. Nothing is written if it was complete before."""
-        buffer = self._steps.buffer
-        record = buffer.step_or_new(self._path)
         if self._ran or record.get("status") != "completed":
-            buffer.move_step(self._path, lifecycle.complete(record, buffer.now()))
-            buffer.commit(Seal("step_complete", self._path))
+            buffer.move_step(batch, lifecycle.complete(record, buffer.now()))
+            buffer.commit(Seal("step_complete", batch))
         self._ran = False
+        raise StopIteration
 
     def close(self) -> None:
         """Leave the loop. The next use of the run, or its end, settles the item."""

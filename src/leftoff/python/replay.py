@@ -90,7 +90,9 @@ class Scope:
         self.flow = flow
         self.prefix = prefix  # of the paths of its steps: empty, or ends in a slash
         self.count = 0  # calls so far
-        self.last = flow.last_recorded(prefix)  # the number of the last call that an earlier process recorded
+        self.last = max(
+            flow.index.get(prefix, ()), default=0
+        )  # the number of the last call that an earlier process recorded
         self.thread = get_ident()
         self.others: set[Any] = set()  # a future for each call that another task makes
         self.handles: list[Any] = []  # of deferred calls
@@ -184,7 +186,7 @@ class Flow:
         self._broken: LeftoffError | None = None
         self._failures: list[tuple[BaseException, Call]] = []
         self._parents: set[str] = set()  # recorded steps that have others below them
-        self._index: dict[str, dict[int, str]] = {}  # the paths of recorded calls, by prefix and number
+        self.index: dict[str, dict[int, str]] = {}  # the paths of recorded calls, by prefix and number
         if run.resumed:
             self._index_records()
         self.live: dict[str, Call] = {}  # calls that are being made, by path
@@ -220,10 +222,7 @@ class Flow:
                     self._parents.add(path[: at - 1])
                 number, dash, _ = path[at:].partition("-")
                 if dash and number.isascii() and number.isdigit():
-                    self._index.setdefault(path[:at], {})[int(number)] = path
-
-    def last_recorded(self, prefix: str) -> int:
-        return max(self._index.get(prefix, ()), default=0)
+                    self.index.setdefault(path[:at], {})[int(number)] = path
 
     def check(self) -> None:
         """Raise the error that broke the workflow, if there was one."""
@@ -251,7 +250,7 @@ class Flow:
 
     def follow(self, call: Call) -> None:
         """Check that a call is the one that was recorded under its number, if any was."""
-        there = self._index.get(call.scope.prefix, {}).get(call.number)
+        there = self.index.get(call.scope.prefix, {}).get(call.number)
         if there is None or there == call.path:
             return
         found = self.buffer.step(there)
@@ -302,7 +301,7 @@ class Flow:
     def ended(self, scope: Scope) -> None:
         """Check that a sequence of calls that ended is not shorter than the one that was recorded."""
         for number in range(scope.count + 1, scope.last + 1):
-            path = self._index.get(scope.prefix, {}).get(number)
+            path = self.index.get(scope.prefix, {}).get(number)
             found = self.buffer.step(path) if path is not None else None
             if found is None:
                 continue
@@ -316,7 +315,7 @@ class Flow:
 
     def _drop_calls(self, prefix: str, numbers: list[int]) -> None:
         """Remove calls that are not made any more, with all steps below them."""
-        index = self._index.get(prefix, {})
+        index = self.index.get(prefix, {})
         self.drop([path for number in numbers if (path := index.pop(number, None)) is not None])
 
     def drop(self, gone: list[str]) -> None:
@@ -351,7 +350,7 @@ class Flow:
         if raised.get("apart"):
             self.revise(self.revision)
             return
-        index = self._index.get(prefix, {})
+        index = self.index.get(prefix, {})
         self._drop_calls(prefix, [n for n in index if n >= number])
         call.scope.last = min(call.scope.last, number - 1)
 

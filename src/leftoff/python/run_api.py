@@ -534,7 +534,7 @@ class Run(StepVerbs, RunView):
             return
         self._steps.close_all(None)
         if self._buffer.settle(status, seal, self._masked(summary)):
-            self._owner._drove(self)
+            self._owner._runs.discard(self)
 
     @contextmanager
     def _or_release(self) -> Iterator[None]:

@@ -329,17 +329,14 @@ class RunBuffer:
 
     def _loaded(self) -> dict[str, Any]:
         if self._cells is None:
-            self._cells = self.at_head(self._read_cells)
+            records = self.at_head(lambda view, seq: self._reader(view, seq).raw("variable"))
+            self._cells = {}
+            for name, record in records.items():
+                if record.stored in (LIST, DICT) or record.stored[:1] in (BLOB, REDACTED):
+                    self._cells[name] = Cell(make=partial(self._load, name), listed=record.stored == LIST)
+                else:
+                    self._cells[name] = cell_of_bytes(name, record.stored)
         return self._cells
-
-    def _read_cells(self, view: View, seq: int | None) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for name, record in self._reader(view, seq).raw("variable").items():
-            if record.stored in (LIST, DICT) or record.stored[:1] in (BLOB, REDACTED):
-                out[name] = Cell(make=partial(self._load, name), listed=record.stored == LIST)
-            else:
-                out[name] = cell_of_bytes(name, record.stored)
-        return out
 
     def _load(self, name: str) -> Any:
         def work(view: View, seq: int | None) -> Any:
@@ -716,18 +713,19 @@ class RunBuffer:
 
     def refresh(self) -> None:
         """Pick up what others have committed, without committing anything."""
+
+        def known_row(view: View) -> RunRow:
+            row = self.row(view)
+            need_known(view, self.head, row.seq, row.digest)
+            return row
+
         with self.lock:
-            row = self.store.read(self._known_row)
+            row = self.store.read(known_row)
             if row.seq != self.head.seq:
                 self.head.adopt(-1, row.seq, int.from_bytes(row.digest, "big"), None)
             self._folded = row.seq
             self._cells = None
             self.forget_steps()
-
-    def _known_row(self, view: View) -> RunRow:
-        row = self.row(view)
-        need_known(view, self.head, row.seq, row.digest)
-        return row
 
     # -- its end
 

@@ -20,6 +20,7 @@ from traceback import extract_tb, format_list
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
+from leftoff.engine.show import in_order
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.hints import Any, Callable, Mapping, TypeVar
 from leftoff.model.changes import NOTHING
@@ -119,8 +120,8 @@ class RunSteps:
         self.close_left_open()
         with self.buffer.lock:
             there = self.buffer.step_records()
-            ranked = sorted(there, key=partial(_rank, there))
-            return {path: freeze_holed(*there[path], f"step/{path}") for path in ranked}
+            ordered = in_order({path: record for path, (record, _) in there.items()})
+            return {path: freeze_holed(*there[path], f"step/{path}") for path in ordered}
 
     def done(self, path: str) -> bool:
         found = self._named(path)
@@ -197,7 +198,6 @@ class RunSteps:
         step.began, step.handled = monotonic(), sys.exc_info()[1]
         buffer.start_step(path, record, [step.batch] if step.batch else ())
         self._stack().append(step)
-        listen()
         step._log = PythonLog(buffer, path, record["attempt"])
         step._log.enter()
 
@@ -374,18 +374,6 @@ class StepVerbs:
         return logger
 
 
-def _rank(there: dict[str, Entry], path: str) -> list[tuple[int, str]]:
-    """Return the sort key of a step: the order of each part of its path."""
-    out, at = [], -1
-    while True:
-        at = path.find("/", at + 1)
-        part = path if at < 0 else path[:at]
-        order = there[part][0].get("order") if part in there else None
-        out.append((order if isinstance(order, int) else 1 << 40, part))
-        if at < 0:
-            return out
-
-
 # -- the log of a step: the lines that Python code logs inside it. ``leftoff logs`` shows them.
 #
 # A factory of log records sees every record that the program's loggers and levels let through. It is not a handler: the
@@ -408,6 +396,10 @@ class PythonLog:
         self._file: int | None = None
 
     def enter(self) -> None:
+        """Take the lines that are logged from now on."""
+        factory = logging.getLogRecordFactory()
+        if type(factory) is not _Factory:  # the first time, or the program has replaced it
+            logging.setLogRecordFactory(_Factory(factory))
         self._before = _current.get()
         _current.set(self)
         _open[id(self)] = self
@@ -443,11 +435,7 @@ class PythonLog:
         from leftoff.engine.attempt_logs import python_log
 
         file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
-        folder = os.path.dirname(file)
-        steps = os.path.dirname(folder)
-        if any(map(os.path.islink, (folder, steps, os.path.dirname(steps)))):
-            raise OSError(f"{folder} is behind a link, which may have come along with a repository.")
-        os.makedirs(folder, 0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(file), 0o700, exist_ok=True)
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -457,29 +445,19 @@ _lock = threading.RLock()  # reentrant: a signal handler may log, too
 
 
 def log_now() -> PythonLog | None:
-    """Return the log of the step that the caller is part of."""
-    return _current.get() or _innermost([log for log in list(_open.values()) if log.driven])
-
-
-def _innermost(logs: list[PythonLog]) -> PythonLog | None:
-    """Return the one that is inside all others, or ``None`` if two are parallel."""
-    if len(logs) < 2:
-        return logs[0] if logs else None
-    logs.sort(key=lambda log: len(log.path))
+    """Return the log of the step that the caller is part of. In an unknown thread that is the innermost open step, if
+    no two of them are parallel."""
+    known = _current.get()
+    if known is not None:
+        return known
+    logs = sorted((log for log in list(_open.values()) if log.driven), key=lambda log: len(log.path))
     nested = all(inner.path.startswith(f"{outer.path}/") for outer, inner in pairwise(logs))
-    return logs[-1] if nested else None
+    return logs[-1] if logs and nested else None
 
 
-class _Lines(logging.Formatter):
-    """``2026-01-02T03:04:05Z INFO name: message``, then the traceback, if there is one."""
-
-    converter = time.gmtime  # type: ignore[assignment]
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%SZ")
-
-
-_lines = _Lines()
+# `2026-01-02T03:04:05Z INFO name: message`, then the traceback, if there is one.
+_lines = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+_lines.converter = time.gmtime
 
 
 def _write(record: logging.LogRecord) -> None:
@@ -509,10 +487,3 @@ class _Factory:
         record: logging.LogRecord = self._before(*args, **named)
         _write(record)
         return record
-
-
-def listen() -> None:
-    """Install the factory, again if the program has replaced it."""
-    factory = logging.getLogRecordFactory()
-    if type(factory) is not _Factory:
-        logging.setLogRecordFactory(_Factory(factory))

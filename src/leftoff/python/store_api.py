@@ -219,10 +219,6 @@ class Store:
             atexit.register(self._at_exit)
         self._runs.add(run)
 
-    def _drove(self, run: Run) -> None:
-        """Forget a run that is no longer driven."""
-        self._runs.discard(run)
-
     def _look(self) -> None:
         """Read the changes to the files of a protocol first, if the project follows one."""
         self._project.take_in_edits()
