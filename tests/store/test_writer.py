@@ -19,7 +19,7 @@ import pytest
 
 from leftoff.store.base import Tx
 from leftoff.store.sqlite import SqliteStore
-from leftoff.store.write_queue import Ticket, WriteQueue
+from leftoff.store.write_queue import Ticket
 from tests.seams import SEAMS
 from tests.store.processes import child
 
@@ -90,25 +90,29 @@ class Crowd:
         self.start("holder", work, durable=False)  # so the one after it has to switch syncs on again
         assert self.held.wait(PATIENCE)
 
+    def waiting(self) -> list[Ticket]:
+        queue = self.store.queue
+        return [ticket for ticket in [*queue._queue] if ticket is not queue._leader and not ticket.done]
+
     def wait_for_queue(self, length: int) -> None:
         end = time.monotonic() + PATIENCE
-        while len(self.store.queue._queue) < length:
+        while len(self.waiting()) < length:
             assert time.monotonic() < end, "nobody queued up"
             time.sleep(0.0005)
 
     def wait_for(self, name: str, length: int) -> None:
         """Until this one waits too, or has ended already."""
         end = time.monotonic() + PATIENCE
-        while name not in self.ended and len(self.store.queue._queue) < length:
+        while name not in self.ended and len(self.waiting()) < length:
             assert time.monotonic() < end, f"{name} does not get there"
             time.sleep(0.0005)
 
     def queue(self, *waiting: str) -> None:
         """These wait in this order. One that was there before may leave the queue meanwhile."""
         for name in waiting:
-            before, end = [*self.store.queue._queue], time.monotonic() + PATIENCE
+            before, end = self.waiting(), time.monotonic() + PATIENCE
             self.start(name)
-            while all(ticket in before for ticket in [*self.store.queue._queue]):
+            while all(ticket in before for ticket in self.waiting()):
                 assert time.monotonic() < end, f"{name} did not queue up"
                 time.sleep(0.0005)
 
@@ -364,20 +368,6 @@ def test_interrupt_while_waiting(store: SqliteStore) -> None:
     crowd.join()
     assert {"behind"} == names(store)
     everyone_can_write(store, "after")
-
-
-def test_work_of_a_thread_that_left_is_not_led_by_it() -> None:
-    """A leader that is struck leaves the rest of its batch to the others, but never to one that waits no longer."""
-    queue = WriteQueue(lambda batch: None)
-    leader, gone, waiting = Ticket(len, True), Ticket(len, True), Ticket(len, True)
-    for ticket in (gone, waiting):
-        ticket.gate = threading.Lock()
-        ticket.gate.acquire()
-    gone.gone = True
-    queue._leader = leader
-    queue._settle([leader, gone, waiting])
-    assert waiting is queue._leader
-    assert (True, False) == (gone.gate.locked(), waiting.gate.locked())
 
 
 BOMBARDED = """

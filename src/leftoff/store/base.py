@@ -756,12 +756,20 @@ class Store:
 
         Works in batches, each under 50 ms; returns the bytes given back. Cut short, it leaves nothing wrong.
         """
-        raise NotImplementedError
+        from leftoff.store.upkeep import prune
+
+        return prune(self, run, drop) + self.vacuum()
 
     def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
         """Forget a whole run; return the bytes given back. ``allowed`` is called first, in the very transaction that
         takes the run out of sight: if it raises, nothing is changed."""
-        raise NotImplementedError
+        from leftoff.store.upkeep import remove
+
+        return remove(self, run, allowed) + self.vacuum()
+
+    def vacuum(self) -> int:
+        """Give free pages back to the file system, if this process can; return their bytes."""
+        return 0
 
     def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
         """Drop what a crash left behind: values, blobs, temporary files, hidden runs, removed blobs past their grace.

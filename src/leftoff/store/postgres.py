@@ -829,16 +829,6 @@ class PostgresStore(Store):
 
     # -- upkeep, in modules of their own
 
-    def prune(self, run: int, drop: Iterable[int]) -> int:
-        from leftoff.store.upkeep import prune
-
-        return prune(self, run, drop)
-
-    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
-        from leftoff.store.upkeep import remove
-
-        return remove(self, run, allowed)
-
     def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
         from leftoff.store.upkeep import sweep, until_none
 

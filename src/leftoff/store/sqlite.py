@@ -462,16 +462,6 @@ class SqliteStore(Store):
 
     # -- upkeep, in modules of their own
 
-    def prune(self, run: int, drop: Iterable[int]) -> int:
-        from leftoff.store.upkeep import prune
-
-        return self._typed(lambda: prune(self, run, drop) + self.vacuum())
-
-    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
-        from leftoff.store.upkeep import remove
-
-        return self._typed(lambda: remove(self, run, allowed) + self.vacuum())
-
     def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
         from leftoff.store.upkeep import sweep, sweep_folder
 

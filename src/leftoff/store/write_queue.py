@@ -13,7 +13,7 @@ import fcntl
 import os
 import time
 from _thread import allocate_lock
-from itertools import takewhile
+from itertools import islice
 
 from leftoff import host
 from leftoff.errors import StoreUnavailable
@@ -29,8 +29,7 @@ class Ticket:
     result: Any = None
     error: BaseException | None = None
     done = False  # durable, or refused for good
-    gone = False  # its thread waits no longer
-    gate: Any = None  # held until the work is done or the lead is passed on
+    gate: Any = None  # held until the work is done or this thread must lead
 
     def __init__(self, fn: Any, durable: bool) -> None:
         self.fn = fn  # of the transaction; None: only to lead
@@ -40,9 +39,8 @@ class Ticket:
 class WriteQueue:
     """Threads of one process, led one batch at a time.
 
-    Ctrl-C may strike the main thread after any call. Whoever leads must hand over, whoever waits must leave the
-    queue, and work that is durable must not be done again. So the lead is one variable, passed on by one assignment,
-    and what follows from it can be done twice.
+    A ticket is in the queue until its own thread takes it out. Ctrl-C may strike the main thread after any call. So the
+    lead is one variable, passed on by one assignment, and what follows from it can be done twice.
     """
 
     def __init__(self, lead: Callable[[list[Ticket]], None]) -> None:
@@ -57,26 +55,17 @@ class WriteQueue:
 
     def run(self, fn: Callable[[Any], Any], durable: bool = True) -> Any:
         ticket = Ticket(fn, durable)
-        batch = [ticket]
         try:
-            with self._mutex:
-                if self._leader is None:
-                    self._leader = ticket
-                else:
-                    ticket.gate = allocate_lock()
-                    ticket.gate.acquire()
-                    self._queue.append(ticket)
+            self._join(ticket)
             if ticket.gate is not None:
-                ticket.gate.acquire()  # until the work is done, or this thread must lead
+                ticket.gate.acquire()
             if self._leader is ticket:
-                if self._queue:
-                    self._take(batch)
-                self._lead(batch)
+                self._lead(self._take(ticket))
         finally:
             try:
-                self._settle(batch)
+                self._settle(ticket)
             except BaseException:
-                self._settle(batch)
+                self._settle(ticket)
                 raise
         if ticket.error is not None:
             raise ticket.error
@@ -85,52 +74,43 @@ class WriteQueue:
     def hold(self, timeout: float) -> Ticket | None:
         """Lead and do nothing, so that nobody writes until ``release``. ``None`` where that takes too long."""
         ticket = Ticket(None, False)
-        with self._mutex:
-            if self._leader is None:
-                self._leader = ticket
-                return ticket
-            ticket.gate = allocate_lock()
-            ticket.gate.acquire()
-            self._queue.append(ticket)
-        ticket.gate.acquire(timeout=timeout)
+        self._join(ticket)
+        if ticket.gate is not None:
+            ticket.gate.acquire(timeout=timeout)
         if self._leader is ticket:
             return ticket
-        self._settle([ticket])
+        self._settle(ticket)
         return None
 
     def release(self, ticket: Ticket) -> None:
-        self._settle([ticket])
+        self._settle(ticket)
 
-    def _take(self, batch: list[Ticket]) -> None:
+    def _join(self, ticket: Ticket) -> None:
+        """Queue up, and lead if nobody does."""
         with self._mutex:
-            batch += takewhile(_has_work, self._queue[: MOST - 1])
-            del self._queue[: len(batch) - 1]
+            self._queue.append(ticket)
+            if self._leader is None:
+                self._leader = ticket
+            else:
+                ticket.gate = allocate_lock()
+                ticket.gate.acquire()
 
-    def _settle(self, batch: list[Ticket]) -> None:
-        """Wake those whose work is done; let the next one lead. May be cut short, and called again."""
-        ticket = batch[0]
-        if ticket.done and self._leader is not ticket:
-            return
+    def _take(self, leader: Ticket) -> list[Ticket]:
+        """Return what the leader does in one transaction: its own work, and that of others in their order."""
         with self._mutex:
-            ticket.gone = True
+            others = (t for t in self._queue if t is not leader and t.fn is not None and not t.done)
+            return [leader, *islice(others, MOST - 1)]
+
+    def _settle(self, ticket: Ticket) -> None:
+        """Leave the queue. Pass the lead on, and wake those whose work is done. May be cut short, and called again."""
+        with self._mutex:
             if ticket in self._queue:
                 self._queue.remove(ticket)
             if self._leader is ticket:
-                for other in batch[:0:-1]:
-                    if other.done:
-                        _open(other.gate)
-                    elif not other.gone and other not in self._queue:  # the leader was struck: they try again
-                        self._queue.insert(0, other)
-                self._leader = self._queue[0] if self._queue else None
-            leader = self._leader
-            if leader is not None and leader.gate is not None:
-                if leader in self._queue:
-                    self._queue.remove(leader)
-                _open(leader.gate)  # where it leads already, nobody waits there
-
-
-def _has_work(ticket: Ticket) -> bool:
-    return ticket.fn is not None
+                self._leader = next((other for other in self._queue if not other.done), None)
+            for other in self._queue:
+                if other.gate is not None and (other.done or other is self._leader):
+                    _open(other.gate)
 
 
 def _open(gate: Any) -> None:
