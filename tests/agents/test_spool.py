@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import subprocess
 import sys
 import time
@@ -203,15 +202,6 @@ def test_a_file_that_a_power_cut_damaged(
     assert "no rule" in json.dumps(shown(project))
     assert [] == waiting(project) and 1 == len(list((project / ".leftoff/spool").glob("damaged-*")))
     assert "damaged" in (project / ".leftoff/hook.log").read_text()
-
-
-def test_what_a_killed_hook_left_half_written(session: Session, project: Path) -> None:
-    old, young = (project / ".leftoff/spool" / name for name in (".1.old", ".1.young"))
-    for path in (old, young):
-        path.touch()
-    os.utime(old, (1, 1))
-    session.fire("Stop")
-    assert (False, True) == (old.exists(), young.exists())
 
 
 # -- order, and who drains

@@ -1,4 +1,4 @@
-"""Steps that are seen to be settled without being decoded."""
+"""LazySteps that are seen to be settled without being decoded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.engine.run_facts import Steps
+from leftoff.engine.run_checks import LazySteps
 from leftoff.model.codec import payload, store
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ records = st.fixed_dictionaries(
 )
 
 
-def steps_of(found: dict[str, dict[str, Any]]) -> Steps:
+def steps_of(found: dict[str, dict[str, Any]]) -> LazySteps:
     def decode(rows: Sequence[Row]) -> dict[str, Any]:
         return {key: payload(stored, key) for key, _, stored in rows}
 
     rows = [(key, b"", store(record)) for key, record in found.items()]
-    return Steps(rows, decode, NOW)
+    return LazySteps(rows, decode, NOW)
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "a/b"]), records))

@@ -42,7 +42,7 @@ from leftoff.model.codec import store as encoded
 from leftoff.model.words import FINISHED, RESTORING, STEP_ENDED, STEP_STATUS, UNFINISHED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
-from leftoff.store.rows import Holder, Lease, Record, RunRow
+from leftoff.store.rows import Holder, Record, RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,14 +52,6 @@ if TYPE_CHECKING:
 
 _RUNNING, _PAUSED = encoded("running"), encoded("paused")
 _SHOWN = 5
-
-
-class SessionDriver(NamedTuple):
-    """An agent's session that takes the run's lease; its process, if that is known."""
-
-    id: str
-    who: str
-    process: Process | None = None
 
 
 class Started(NamedTuple):
@@ -78,10 +70,10 @@ def start_run(
     *,
     scrubber: Scrubber | None,
     resume: Callable[[View, RunRow], None] | None = None,
-    session: SessionDriver | None = None,
+    session: Holder | None = None,
 ) -> Started:
     """Start a new run. With ``resume``, continue the unfinished one of that id, or of that workflow, branch, title and
-    issue, unless ``resume`` raises, which is called in the transaction."""
+    issue, unless ``resume`` raises, which is called in the transaction. ``session``: takes the run's lease."""
     changes, blobs = save_blobs(store, opening_changes(opening, at, scrubber))
     moved: list[RunRow] = []
 
@@ -99,8 +91,7 @@ def start_run(
             head, _, _ = start_in(tx, opening, changes, blobs, at, None)
             started = Started(head.run, head.run_id, resumed=False, twin=twin)
         if session is not None:
-            holder = Holder("session", session.process, session.id, session.who, at)
-            take_session(tx, started.run, started.run_id, at, holder)
+            take_session(tx, started.run, started.run_id, at, session)
         bound = opening.facts.get("session_id")
         moved[:] = move_turn(store, tx, bound, started.run, at) if bound else []
         return started
@@ -265,11 +256,6 @@ def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
     row = reader.view.run_row(reader.run)
     if row is not None and row.card.get(OPEN_TURN):
         AgentTurn(reader, row, changes, at).end(INTERRUPTED)
-
-
-def driver_of(store: Store, target: Target, now: int, session: str | None) -> Lease | None:
-    """Raise where somebody else drives the run; the lease of one who cannot be seen is returned."""
-    return store.read(lambda view: refuse_driven(view, target.row.run, target.row.run_id, now, session))
 
 
 def continue_run(

@@ -6,6 +6,8 @@ cannot continue.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from leftoff.errors import Invalid, NeedsPerson, Usage
 from leftoff.hints import Any, Iterable, Mapping
 
@@ -72,6 +74,7 @@ NEVER_YES = (
 )
 
 
+@dataclass(eq=False)
 class Finding:
     """One thing that a check found.
 
@@ -80,25 +83,20 @@ class Finding:
     that an answer is about. ``secrets``: the names of values that were not stored, and that a person can type.
     """
 
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        hint: str = "",
-        subject: str | None = None,
-        *,
-        level: str = "",
-        diff: str | None = None,
-        choices: tuple[str, ...] = (),
-        paths: tuple[str, ...] = (),
-        clears: tuple[str, ...] = (),
-        digest: str = "",
-        secrets: tuple[str, ...] = (),
-    ) -> None:
-        self.code, self.message, self.hint, self.subject = code, message, hint, subject
-        self.level = level or CODES[code]
-        self.diff, self.choices, self.paths = diff, choices, paths
-        self.clears, self.digest, self.secrets = clears, digest, secrets
+    code: str
+    message: str
+    hint: str = ""
+    subject: str | None = None
+    level: str = ""
+    diff: str | None = None
+    choices: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
+    digest: str = ""
+    secrets: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.level = self.level or CODES[self.code]
 
     @property
     def asked(self) -> tuple[str, str | None, str, str]:
@@ -120,9 +118,6 @@ class Finding:
         if self.digest:
             found["digest"] = self.digest
         return found
-
-    def __repr__(self) -> str:
-        return f"<{self.level} {self.code}: {self.message}>"
 
 
 def some(words: list[str], most: int = 5, between: str = "; ") -> str:

@@ -21,31 +21,21 @@ from leftoff.engine.findings import (
     levels_of,
 )
 from leftoff.engine.resume_answers import DONE, select
-from leftoff.engine.run_facts import World
+from leftoff.engine.run_checks import World
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.errors import CannotResume
-from leftoff.hints import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from leftoff.hints import Any, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import parent_of, with_item
 from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
-
     from leftoff.engine.project import Project
     from leftoff.engine.resume_answers import ResumeRequest, Selection
     from leftoff.errors import LeftoffError
 
     Check = Callable[[World], Iterable[Finding]]
-
-    class Layout(Protocol):
-        """A run's steps, and those that something is done with, in order."""
-
-        @property
-        def steps(self) -> Mapping[str, Mapping[str, Any]]: ...
-
-        def leaves(self) -> list[str]: ...
 
 
 _CHECKS = (
@@ -97,8 +87,8 @@ class CheckProvider:
         """Return the question that comes first if these findings need a person. Yes means: start fresh."""
         return None
 
-    def layout(self, world: World) -> Layout | None:
-        """Return the run's steps as the definition has them by now, if it is not what the records say."""
+    def layout(self, world: World) -> Any:
+        """Return the run's steps (``steps``, ``leaves()``) as the definition has them by now; ``None``: as recorded."""
         return None
 
     def runs_once(self, path: str) -> bool:
@@ -270,7 +260,7 @@ def judge_run(
 
 
 def make_plan(
-    layout: Layout,
+    layout: Any,
     findings: Iterable[Finding],
     known: Mapping[str, tuple[str, str]],
     selection: Selection,

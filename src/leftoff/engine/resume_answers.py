@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leftoff.engine.findings import Finding
     from leftoff.engine.judge import Verdict
     from leftoff.engine.project import Project
-    from leftoff.engine.run_facts import World
+    from leftoff.engine.run_checks import World
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow

@@ -19,7 +19,6 @@ from leftoff.model.codec import decode, text
 
 FOLDER = "spool"
 _LOCK, _RECORDED = "lock", "recorded"
-_ABANDONED_S = 60.0  # age after which a temporary file is the rest of a hook that was killed
 _REMEMBERED = 64  # events whose second delivery is recognised
 
 
@@ -119,16 +118,6 @@ class Spool:
             known = [*known[1 - _REMEMBERED :], [name, about["hooks"], about["digest"], ""]]
         write_private(path, [text(known).encode()], durable=False)
         return any(name == one[3] for one in known)
-
-    def tidy(self) -> None:
-        """Delete the temporary files of hooks that were killed while they wrote; the holder of the lock calls it."""
-        for name in os.listdir(self.folder):
-            path = os.path.join(self.folder, name)
-            try:
-                if name.startswith(".") and time.time() - os.stat(path).st_mtime > _ABANDONED_S:
-                    os.unlink(path)
-            except FileNotFoundError:
-                continue
 
     def forget(self) -> None:
         """Delete an empty spool and the store's folder around it, if no store was made there."""

@@ -40,7 +40,7 @@ from leftoff.engine.project_files import (
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import Capture
-from leftoff.errors import Invalid, LeftoffError, NotFound, StoreUnavailable, Usage
+from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Usage
 from leftoff.hints import Any, Callable, Collection, Iterable, Mapping, NamedTuple
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import long_sha256 as sha256
@@ -193,52 +193,37 @@ class FileTracker:
             at = place(self.project, path)
         except NotADirectoryError:
             at = None
-        st, fd = None, -1
+        st = None
         if at is not None:
             with at:
                 st = at.lstat()
                 if st is not None and bits.S_ISLNK(st.st_mode):
-                    return self._link(path, os.readlink(at.name, dir_fd=at.folder), given)
+                    link = link_to(os.readlink(at.name, dir_fd=at.folder))
+                    about = {"target": link.target, "hash": link.hash, "size": link.size, "captured": True}
+                    return self._made(path, {**given, **about})
                 if st is not None and not bits.S_ISDIR(st.st_mode):
-                    got = self._unread_again(path, st, given)
-                    if got is not None:
-                        return got
+                    row = self._copied_before(path, st)
+                    if row is not None:
+                        same = {name: self.known[path][name] for name in ("hash", "size", "captured", "seen")}
+                        return self._made(path, {**given, **same, "mode": shown_mode(st.st_mode)}, row)
+                    copied = not self.workspace.redactor.secret_file(path) and self._allows(st.st_size)
                     fd = open_regular(at.name, folder=at.folder)
+                    about, row = _contents(path, fd, self.save if copied else None)
+                    return self._made(path, {**given, **about}, row)
         if st is None:
             hint = "Nothing was recorded. Write the file before you record it."
             raise NotFound(f"There is no file {path}.", hint=hint)
-        if fd < 0:
-            hint = "Nothing was recorded. Name the files in it."
-            raise NotFound(f"{path} is a folder, not a file.", hint=hint)
-        return self._file(path, fd, st.st_size, given)
+        hint = "Nothing was recorded. Name the files in it."
+        raise NotFound(f"{path} is a folder, not a file.", hint=hint)
 
-    def _link(self, path: str, target: str, given: dict[str, Any]) -> Captured:
-        link = link_to(target)
-        try:
-            target.encode()
-        except UnicodeEncodeError:
-            message = f"{path} points to a name that is not UTF-8."
-            raise Invalid(message, hint="Nothing was recorded.") from None
-        about = {"target": target, "hash": link.hash, "size": link.size, "captured": True}
-        return self._made(path, {**given, **about})
-
-    def _unread_again(self, path: str, st: os.stat_result, given: dict[str, Any]) -> Captured | None:
-        """Return a file that is as its record says, and that the store has; ``None`` if it must be read."""
+    def _copied_before(self, path: str, st: os.stat_result) -> BlobRow | None:
+        """Return the copy of a file that is as its record says, and that the store has; ``None`` if it must be read."""
         known = self.known.get(path)
         if known is None or not known.get("captured") or not unchanged(known, st):
             return None
         hash = bytes.fromhex(known["hash"].partition(":")[2])
         row = self.workspace.store.read(lambda view: view.blob(hash))
-        if row is None or not self._allows(row.size):
-            return None
-        same = {name: known[name] for name in ("hash", "size", "captured", "seen")}
-        return self._made(path, {**given, **same, "mode": shown_mode(st.st_mode)}, row)
-
-    def _file(self, path: str, fd: int, size: int, given: dict[str, Any]) -> Captured:
-        redactor = self.workspace.redactor
-        copied = not redactor.secret_file(path) and self._allows(size)
-        about, row = _contents(path, fd, self.save if copied else None)
-        return self._made(path, {**given, **about}, row)
+        return row if row is not None and self._allows(row.size) else None
 
     def deleted(self, path: str, **given: Any) -> Captured:
         """Record that a file is not there any more, and whether the run had created it."""

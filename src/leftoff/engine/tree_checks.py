@@ -17,7 +17,7 @@ from leftoff.model.words import ISSUE, RESTORING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.run_facts import World
+    from leftoff.engine.run_checks import World
     from leftoff.model.codec import Row
     from leftoff.store.base import View
 

@@ -21,7 +21,7 @@ from leftoff.engine.approvals import (
 )
 from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Audit, Seal, Terms, report
-from leftoff.engine.continue_run import EndedWork, Ending, SessionDriver, end_work, start_run
+from leftoff.engine.continue_run import EndedWork, Ending, end_work, start_run
 from leftoff.engine.find import Deciding, Fit, Target, unmoved_run, until_unmoved
 from leftoff.engine.lease import refuse_driven
 from leftoff.engine.lease import state as lease_state
@@ -41,7 +41,7 @@ from leftoff.operations.runs import info_of, run_and_step, say_active_again, tar
 from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.protocols.registry import dialect_of, state_of
 from leftoff.store.base import Tx, View
-from leftoff.store.rows import RunRow
+from leftoff.store.rows import Holder, RunRow
 
 if TYPE_CHECKING:
     from leftoff.engine.judge import Verdict
@@ -103,8 +103,8 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
         return StartedRun(None, report=judged.verdict)
     need = judged.need if judged is not None else None
     named = wanted.session
-    session = SessionDriver(named, wanted.agent or f"session {named}") if named else None
     scrubber, now = project.redactor, project.now
+    session = Holder("session", None, named, wanted.agent or f"session {named}", now) if named else None
     done = usage_errors(
         lambda: start_run(store, opening, now, scrubber=scrubber, resume=need, session=session)
     )

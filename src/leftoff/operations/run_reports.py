@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from leftoff.engine.commit import NO_GUARD, Guard, Reported, Seal, Terms, beat, report
 from leftoff.engine.find import OPEN_TURN, REPORTS, Which, need_run, need_store, refuse_archived
-from leftoff.engine.lease import gone
+from leftoff.engine.lease import gone, refuse_driven
 from leftoff.engine.step_lifecycle import (
     StepReport,
     add_output,
@@ -79,9 +79,8 @@ def session_of_caller(project: Project, caller: Caller) -> str | None:
 
 def check_free(project: Project, caller: Caller, target: Target) -> None:
     """Raise if another process or session drives the run."""
-    from leftoff.engine.continue_run import driver_of
-
-    driver_of(project.store, target, project.now, session_of_caller(project, caller))
+    row, session = target.row, session_of_caller(project, caller)
+    project.store.read(lambda view: refuse_driven(view, row.run, row.run_id, project.now, session))
 
 
 def guard_of(caller: Caller) -> Guard:

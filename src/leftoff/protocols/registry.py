@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.project import Project
     from leftoff.engine.resume_answers import Selection
-    from leftoff.engine.run_facts import World
+    from leftoff.engine.run_checks import World
     from leftoff.protocols.document_draft import State
     from leftoff.protocols.protocol import Dialect
     from leftoff.store.base import Store

@@ -20,7 +20,7 @@ from leftoff.engine.judge import CheckProvider, make_plan
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import source_of
 from leftoff.engine.resume_answers import DONE, Selection
-from leftoff.engine.run_facts import World
+from leftoff.engine.run_checks import World
 from leftoff.engine.run_reader import definition_of, read
 from leftoff.engine.settings import outside
 from leftoff.errors import LeftoffError
@@ -39,7 +39,7 @@ from leftoff.workflow.template_check import mentioned
 from leftoff.workflow.templates import Templates
 
 if TYPE_CHECKING:
-    from leftoff.engine.judge import Layout
+    pass
 
 RUN, ADOPT, REATTACH, ASK, FORGET = "run", "adopt", "reattach", "ask", "forget"
 TAKEN = (ADOPT, REATTACH)  # what an earlier driver's attempt did, or does, is this one's
@@ -316,7 +316,7 @@ class WorkflowChecks(CheckProvider):
         held = (path for path in left if stops or path in behind or path.rpartition("/")[0] in behind)
         return {path: ("skip", why) for path in held if path != rejected}
 
-    def layout(self, world: World) -> Layout:
+    def layout(self, world: World) -> DefinedSteps | World:
         return DefinedSteps(self.new, world.steps) if self.new is not None else world
 
 
