@@ -25,7 +25,7 @@ from leftoff.engine.restoring import RestorePlan
 from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest, take_answers
 from leftoff.engine.run_info import info
 from leftoff.engine.run_reader import Reader, need_version
-from leftoff.engine.show import as_of, step_record
+from leftoff.engine.show import as_of
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson, NotFound, Usage
 from leftoff.host import GONE
 from leftoff.model.codec import text as canonical
@@ -64,8 +64,10 @@ class RunFilter(NamedTuple):
     most: int = 50
 
     def fits(self, row: RunRow) -> bool:
-        """Return whether a run is looked for, as far as the store does not select it."""
-        if self.agent and row.card.get("agent") != self.agent:
+        """Return whether a run is looked for."""
+        known = (row.status, row.workflow, row.branch, row.card.get("agent"))
+        asked = (self.status, self.workflow, self.branch, self.agent)
+        if any(wanted not in ("", has) for wanted, has in zip(asked, known, strict=True)):
             return False
         told = (row.run_id, row.title, row.workflow, row.branch, f"#{row.issue}" if row.issue else None)
         wanted = self.text.casefold()
@@ -88,47 +90,33 @@ class Overview(NamedTuple):
 
 def overview(project: Project, filters: RunFilter) -> Overview:
     """Return the runs of a project that are looked for; none if there is no store."""
-    if not project.store.exists():
-        return Overview()
-    return project.store.read(lambda view: _overview(project, view, filters))
-
-
-def _overview(project: Project, view: View, filters: RunFilter) -> Overview:
     store, now, limits = project.store, project.now, project.limits
-    every = unfinished_runs(view, now, {})
-    found = [
-        (row, why)
-        for row, why in every
-        if filters.workflow in ("", row.workflow)
-        and filters.branch in ("", row.branch)
-        and filters.status in ("", row.status)
-        and filters.fits(row)
-    ]
-    needs = [(row, why) for row, why in found if why is not None]
-    needs.sort(key=lambda need: URGENT.index(need[1]))
-    works = [(row, None) for row, why in found if why is None]
-    first = filters.first if filters.before is None else 0
-    rest, then = _rest(view, filters)
-    return Overview(
-        [glance(store, view, row, why, now, limits) for row, why in needs[:first]],
-        [glance(store, view, row, why, now, limits) for row, why in works[:first]],
-        [Glance(info(view, row, now, limits)) for row in rest],
-        len(needs),
-        len(works),
-        sum(why is not None for _, why in every),
-        then,
-    )
-
-
-def _rest(view: View, filters: RunFilter) -> tuple[list[RunRow], int | None]:
-    """Return a page of the finished runs, and where the next one begins."""
+    if not store.exists():
+        return Overview()
     status = FINISHED if not filters.status else [filters.status] if filters.status in FINISHED else []
     where = {"workflow": filters.workflow or None, "branch": filters.branch or None, "status": status}
     plain = not (filters.text or filters.agent)
-    rows = view.list_runs({**where, "before": filters.before}, filters.most + 1 if plain else None)
-    found = rows if plain else [row for row in rows if filters.fits(row)]
-    then = found[filters.most - 1].n if len(found) > filters.most else None
-    return found[: filters.most], then
+    first = filters.first if filters.before is None else 0
+
+    def look(view: View) -> Overview:
+        every = unfinished_runs(view, now, {})
+        found = [(row, why) for row, why in every if filters.fits(row)]
+        needs = [(row, why) for row, why in found if why is not None]
+        needs.sort(key=lambda need: URGENT.index(need[1]))
+        works = [(row, None) for row, why in found if why is None]
+        rest = view.list_runs({**where, "before": filters.before}, filters.most + 1 if plain else None)
+        rest = [row for row in rest if filters.fits(row)]
+        return Overview(
+            [glance(store, view, row, why, now, limits) for row, why in needs[:first]],
+            [glance(store, view, row, why, now, limits) for row, why in works[:first]],
+            [Glance(info(view, row, now, limits)) for row in rest[: filters.most]],
+            len(needs),
+            len(works),
+            sum(why is not None for _, why in every),
+            rest[filters.most - 1].n if len(rest) > filters.most else None,
+        )
+
+    return store.read(look)
 
 
 # -- one run
@@ -154,25 +142,13 @@ def at_a_glance(project: Project, caller: Caller, ref: str) -> tuple[Target, Gla
 def run_records(project: Project, caller: Caller, ref: str, *collections: str) -> dict[str, dict[str, Any]]:
     """Return the records that a run, or a version of it, has in some collections, by key."""
     found = target(project, caller, ref)
+    seq = found.version.seq if found.version is not None else None
 
     def look(view: View) -> dict[str, dict[str, Any]]:
-        reader = _reader(project, view, found)
+        reader = Reader(project.store, view, found.row.run, found.row.run_id, seq)
         return {name: reader.plain(name) for name in collections}
 
     return project.store.read(look)
-
-
-def step_of_run(project: Project, caller: Caller, ref: str, path: str) -> dict[str, Any]:
-    """Return one step, as documents have it."""
-    found = target(project, caller, ref)
-    known = step_named(project, found.row, path)
-    value = project.store.read(lambda view: _reader(project, view, found).value("step", known))
-    return step_record(known, dict(value.plain) if value is not None else {})
-
-
-def _reader(project: Project, view: View, found: Target) -> Reader:
-    seq = found.version.seq if found.version is not None else None
-    return Reader(project.store, view, found.row.run, found.row.run_id, seq)
 
 
 # -- actions
@@ -182,7 +158,6 @@ PAGE = "page"  # the face on which a person decides in a browser
 UNTRUSTED = "definition.untrusted"
 LOG = "detached.log"
 _WITHOUT = "step.waiting"  # the finding that a run continues without a step that waits for a person
-_LONGEST_SEQ = 18  # digits of a version's number
 # The kinds of fields.
 TEXT, FLAG, WORDS, MAP = "text", "true or false", "a list of texts", "an object of texts"
 
@@ -254,15 +229,15 @@ class PageAction(NamedTuple):
 
 def act(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Acted:
     """Do it, and record who did."""
-    return known(name).do(ActionOrder(project, caller, ref, name, _checked(name, given)))
+    return _known(name).do(ActionOrder(project, caller, ref, name, _checked(name, given)))
 
 
 def dry_run(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Preview:
     """Say what it would do. Nothing is changed."""
-    return known(name).dry_run(ActionOrder(project, caller, ref, name, _checked(name, given)))
+    return _known(name).dry_run(ActionOrder(project, caller, ref, name, _checked(name, given)))
 
 
-def known(name: str) -> PageAction:
+def _known(name: str) -> PageAction:
     if name not in ACTIONS:
         raise NotFound(f"There is no action {name!r}.", hint=f"There are {', '.join(ACTIONS)}.")
     return ACTIONS[name]
@@ -275,21 +250,13 @@ def _checked(name: str, given: Given) -> dict[str, Any]:
         kind = fields.get(field)
         if kind is None:
             raise Usage(f"{name} has no field {field!r}.", hint=f"It has: {', '.join(fields) or 'none'}.")
-        fits = {
-            TEXT: value is None or isinstance(value, str),
-            FLAG: isinstance(value, bool),
-            WORDS: isinstance(value, list) and _all_text(value),
-            MAP: isinstance(value, dict) and _all_text([*value, *value.values()]),
-        }
-        if not fits[kind]:
+        kinds: dict[str, Any] = {TEXT: (str, type(None)), FLAG: bool, WORDS: list, MAP: dict}
+        inner = [*value, *value.values()] if isinstance(value, dict) else value if kind == WORDS else ()
+        if not isinstance(value, kinds[kind]) or not all(isinstance(each, str) for each in inner):
             raise Usage(f"The field {field!r} of {name} is {kind}.", hint="Nothing was changed.")
         if value not in ("", None, [], {}, False):
             out[field] = value
     return out
-
-
-def _all_text(values: list[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
 
 
 # -- approve, reject
@@ -323,7 +290,7 @@ def _after_decision(project: Project, caller: Caller, done: DecidedStep) -> str:
         found = judge(project, caller, request)
         if found.verdict in (ASK, REFUSE):
             raise _not_now(found)
-        _drive_apart(project, caller, request.target.row, [])
+        _drive_apart(project, caller, request.target.row, {})
     except Conflict:  # another process drives it by now
         return done._replace(driven=True).advice
     except (LeftoffError, OSError) as error:
@@ -354,25 +321,45 @@ def _preview_decide(order: ActionOrder) -> Preview:
 
 
 def _unblock(order: ActionOrder) -> Acted:
-    seen = order.said.get("plan", "")
-    if seen and not (seen.isdecimal() and len(seen) <= _LONGEST_SEQ):
+    seen = order.said.get("plan")
+    if seen is not None and not (seen.isdecimal() and len(seen) < 19):
         raise _another_plan()
-    version, audit = int(seen) if seen else None, order.audit()
-    done = unblock_run(order.project, order.caller, order.ref, order.said.get("step"), version, audit)
+    version, step = int(seen) if seen is not None else None, order.said.get("step")
+    done = unblock_run(order.project, order.caller, order.ref, step, version, order.audit())
     told = "What blocked it is resolved." if done.changed else "Nothing blocks it."
     if done.changed and done.info.row.status == "blocked":
         told = "That is resolved. Something else blocks the run."
     return Acted(done.info.run_id, told, done.to_json())
 
 
-def _preview_unblock(order: ActionOrder) -> Preview:
+def _preview(order: ActionOrder) -> Preview:
+    """Say what an action would do that needs no plan and no answers."""
     row = order.row()
-    what = shown_step(order.said["step"]) if "step" in order.said else "What blocks the run"
-    says = [
-        f"{what} counts as resolved, and is to be done again.",
-        "Nothing starts by itself: resume continues.",
-    ]
-    return Preview(row.run_id, says, plan=str(row.seq))
+    match order.name:
+        case "unblock":
+            what = shown_step(order.said["step"]) if "step" in order.said else "What blocks the run"
+            says = [
+                f"{what} counts as resolved, and is to be done again.",
+                "Nothing starts by itself: resume continues.",
+            ]
+        case "stop":
+            says = [
+                f"Run {row.run_id} {in_words(row.status)}.",
+                "Whoever drives the run saves a checkpoint, and the processes of its steps are ended.",
+                "Steps that were running will run again when it is resumed.",
+            ]
+        case "fork":
+            seq = target(order.project, order.caller, _version(order, "at")).seq
+            says = [
+                f"A new run begins with what {row.run_id} was at version {seq}. It is paused until it is resumed.",
+                f"{row.run_id} stays as it is.",
+            ]
+        case _:
+            says = [
+                "The run is not listed any more.",
+                "Its name still opens it, and resuming brings it back.",
+            ]
+    return Preview(row.run_id, says, plan=str(row.seq) if order.name == "unblock" else "")
 
 
 def _stop(order: ActionOrder) -> Acted:
@@ -383,31 +370,12 @@ def _stop(order: ActionOrder) -> Acted:
     return Acted(done.run_id, f"Run {done.run_id} is stopped.", done.run.to_json())
 
 
-def _preview_stop(order: ActionOrder) -> Preview:
-    row = order.row()
-    says = [
-        f"Run {row.run_id} {in_words(row.status)}.",
-        "Whoever drives the run saves a checkpoint, and the processes of its steps are ended.",
-        "Steps that were running will run again when it is resumed.",
-    ]
-    return Preview(row.run_id, says)
-
-
 def _fork(order: ActionOrder) -> Acted:
     said, ref = order.said, _version(order, "at")
     branch, run_id = said.get("branch"), said.get("run_id")
     made, source = fork_run(order.project, order.caller, ref, branch, run_id, audit=order.audit())
     told = f"Run {made.run_id} was made from {source.row.run_id}@{source.seq}. It is paused."
     return Acted(made.run_id, told, made.to_json())
-
-
-def _preview_fork(order: ActionOrder) -> Preview:
-    found = target(order.project, order.caller, _version(order, "at"))
-    run_id = found.row.run_id
-    says = (
-        f"A new run begins with what {run_id} was at version {found.seq}. It is paused until it is resumed."
-    )
-    return Preview(run_id, [says, f"{run_id} stays as it is."])
 
 
 def _version(order: ActionOrder, field: str) -> str:
@@ -427,14 +395,6 @@ def _archive(order: ActionOrder) -> Acted:
     return Acted(run.run_id, f"Run {run.run_id} {how}. Its name still opens it.", run.to_json())
 
 
-def _preview_archive(order: ActionOrder) -> Preview:
-    says = [
-        "The run is not listed any more.",
-        "Its name still opens it, and resuming brings it back.",
-    ]
-    return Preview(order.row().run_id, says)
-
-
 # -- rollback
 
 
@@ -442,7 +402,7 @@ def _rollback(order: ActionOrder) -> Acted:
     project, caller, said = order.project, order.caller, order.said
     wanted, seen = _way_back(order), said.get("plan")
     if seen is not None or not said.get("yes"):
-        plan = _plan_of(plan_rollback(project, caller, wanted))
+        plan = _stamp(plan_rollback(project, caller, wanted))
         if seen is None:
             raise NeedsPerson(
                 "Going back is done once its plan was seen.", hint="Look at the plan first, then agree to it."
@@ -466,7 +426,7 @@ def _rollback(order: ActionOrder) -> Acted:
 
 def _preview_rollback(order: ActionOrder) -> Preview:
     found = plan_rollback(order.project, order.caller, _way_back(order))
-    run_id, plan = found.target.row.run_id, _plan_of(found)
+    run_id, plan = found.target.row.run_id, _stamp(found)
     says = [f"Run {run_id} goes back to version {found.target.seq}, as a new checkpoint. Nothing is erased."]
     if found.running:
         ended = ", ".join(map(shown_step, found.running))
@@ -490,7 +450,7 @@ def _way_back(order: ActionOrder) -> Rollback:
     return Rollback(_version(order, "to"), good=bool(said.get("good")), files=bool(said.get("files")))
 
 
-def _plan_of(found: RollbackPlan) -> str:
+def _stamp(found: RollbackPlan) -> str:
     files = found.files.to_json() if found.files is not None else None
     return _digest(files, []) if files is not None else _digest(found.target.seq, sorted(found.running))
 
@@ -512,7 +472,7 @@ def _resume(order: ActionOrder) -> Acted:
         if untrusted:  # the driver runs the definition that was shown, and none that came since
             agree_to_run(project.store, row, untrusted)
             said = {**said, "accept": [code for code in said.get("accept", ()) if code != UNTRUSTED]}
-        _drive_apart(project, caller, row, _options(said))
+        _drive_apart(project, caller, row, said)
         told = f"Run {row.run_id} continues."
     else:
         done = resume_unasked(project, caller, request)
@@ -560,19 +520,15 @@ def _request(order: ActionOrder) -> ResumeRequest:
     )
 
 
-def _options(said: Given) -> list[str]:
-    """Return the fields as words of the command."""
+def _drive_apart(project: Project, caller: Caller, row: RunRow, said: Given) -> None:
+    """Continue a workflow's run in a process of its own. Return when that process drives the run."""
     words = ["--failed"] if said.get("failed") else []
     words += ["--yes"] if said.get("yes") else []
     words += [f"--from-step={said['from_step']}"] if "from_step" in said else []
     words += [f"--only={step}" for step in said.get("only", ())]
     words += [f"--accept={code}" for code in said.get("accept", ())]
-    return words + [f"--answer={name}={choice}" for name, choice in said.get("answers", {}).items()]
-
-
-def _drive_apart(project: Project, caller: Caller, row: RunRow, options: list[str]) -> None:
-    """Continue a workflow's run in a process of its own. Return when that process drives the run."""
-    wait_until_driven(project, row, start_resume(project, caller, [row.run_id, *options], LOG))
+    words += [f"--answer={name}={choice}" for name, choice in said.get("answers", {}).items()]
+    wait_until_driven(project, row, start_resume(project, caller, [row.run_id, *words], LOG))
 
 
 def _not_now(report: Verdict) -> LeftoffError:
@@ -627,10 +583,10 @@ ACTIONS = {
         {"step": TEXT, "choice": TEXT, "note": TEXT, "plan": TEXT}, _decide, _preview_decide
     ),
     "reject": PageAction({"step": TEXT, "note": TEXT, "plan": TEXT}, _decide, _preview_decide),
-    "unblock": PageAction({"step": TEXT, "plan": TEXT}, _unblock, _preview_unblock),
+    "unblock": PageAction({"step": TEXT, "plan": TEXT}, _unblock, _preview),
     "resume": PageAction(_RESUME_FIELDS, _resume, _preview_resume),
-    "stop": PageAction({}, _stop, _preview_stop),
+    "stop": PageAction({}, _stop, _preview),
     "rollback": PageAction(_ROLLBACK_FIELDS, _rollback, _preview_rollback),
-    "fork": PageAction({"at": TEXT, "branch": TEXT, "run_id": TEXT}, _fork, _preview_fork),
-    "archive": PageAction({}, _archive, _preview_archive),
+    "fork": PageAction({"at": TEXT, "branch": TEXT, "run_id": TEXT}, _fork, _preview),
+    "archive": PageAction({}, _archive, _preview),
 }

@@ -103,11 +103,6 @@ class ResumeProcess(NamedTuple):
     log: str
     start: int
 
-    def printed(self) -> str:
-        with open(self.log, "rb") as file:
-            file.seek(max(self.start, os.fstat(file.fileno()).st_size - _TAIL))
-            return file.read().decode("utf-8", "replace")
-
 
 def start_resume(project: Project, caller: Caller, words: Sequence[str], log: str) -> ResumeProcess:
     """Start `leftoff resume WORDS` in a session of its own. ``log``: the file next to the store that it prints to."""
@@ -134,12 +129,10 @@ def wait_until_driven(project: Project, row: RunRow, process: ResumeProcess) -> 
 
     def drives(view: View) -> bool:
         lease, now = view.lease(row.run), view.run_row(row.run)
+        if code in _DROVE and now is not None and now.seq != row.seq:
+            return True  # it has done all that was left
         has = lease is not None and lease.process is not None and lease.process.pid == process.child.pid
         return has and now is not None and now.status == "running"
-
-    def moved(view: View) -> bool:
-        now = view.run_row(row.run)
-        return now is not None and now.seq != row.seq
 
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
@@ -147,9 +140,9 @@ def wait_until_driven(project: Project, row: RunRow, process: ResumeProcess) -> 
         if project.store.read(drives):
             return
         if code is not None:
-            if code in _DROVE and project.store.read(moved):
-                return  # it has done all that was left
-            lines = [line for line in process.printed().splitlines() if line.strip()]
+            with open(process.log, "rb") as file:
+                file.seek(max(process.start, os.fstat(file.fileno()).st_size - _TAIL))
+                lines = [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
             said = " ".join(lines[-4:])[:1000] or f"It ended with exit code {code}."
             raise _ERRORS.get(code, LeftoffError)(
                 f"Run {row.run_id} does not continue. {said}",

@@ -9,14 +9,15 @@ from leftoff.clock import millis
 from leftoff.engine.attempt_logs import Choice
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import ResumeRequest
-from leftoff.engine.show import StepsWanted, step_page
+from leftoff.engine.show import StepsWanted, step_page, step_record
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations.checkpoints import brief_run, compare_versions
-from leftoff.operations.page_actions import at_a_glance, run_records, step_of_run
+from leftoff.operations.page_actions import at_a_glance, run_records
 from leftoff.operations.resuming import judge
 from leftoff.operations.run_files import file_at
-from leftoff.operations.runs import target
+from leftoff.operations.run_reports import step_named
+from leftoff.operations.runs import get, target
 from leftoff.operations.watching import LogFile, logs_of
 from leftoff.web.page_text import bare_text, compared, file_preview, tree
 from leftoff.web.served import ScreenRequest
@@ -103,7 +104,8 @@ _SHOWN_APART = ("step", "title", "status", "attempt", "started_at", "completed_a
 
 def step_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """One step and its log. ``?step=``, ``?attempt=``."""
-    record = step_of_run(project, asked.caller, asked.ref, asked.query.get("step", ""))
+    path = step_named(project, target(project, asked.caller, asked.ref).row, asked.query.get("step", ""))
+    record = step_record(path, get(project, asked.caller, f"step/{path}", asked.ref, redacted=True))
     error = record.get("error")
     return {
         **heading(project, asked),
