@@ -326,13 +326,14 @@ def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
     started = start_or_continue(project, caller, wanted)
     if started.report is not None:
         raise _not_now(started.report)
+    assert started.info is not None
     twin = {"unfinished_twin": started.twin.run_id} if started.twin is not None else {}
-    return {**started.to_json(), **twin}
+    return {**started.info.to_json(), **twin}
 
 
 def _finish(project: Project, caller: Caller, status: str, summary: str | None) -> Answer:
     done = finish_run(project, caller, status, summary)
-    return {**done.to_json(), "left": done.left}
+    return {**done.info.to_json(), "left": done.left}
 
 
 def _checkpoint(project: Project, caller: Caller, ref: str) -> Answer:

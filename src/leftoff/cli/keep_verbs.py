@@ -183,8 +183,8 @@ def run_store(args: Args, ctx: Context) -> int:
         saved = back_up_store(ctx.project, places[0])
         return ctx.answer(saved, f"{saved['store']}: {saved['runs']} run(s) backed up to {saved['backup']}.")
     found = migrate_store(ctx.project) if what == "migrate" else store_info(ctx.project)
-    about = {"store": found.store, **found.about, "folder": found.folder}
-    if not found.exists:
+    about = {name: value for name, value in found.items() if name != "exists"}
+    if not found["exists"]:
         about["note"] = "there is nothing yet: the first write makes it"
     wide = max(map(len, about))
     lines = [f"{name:<{wide}}  {value}" for name, value in about.items() if value is not None]

@@ -42,7 +42,7 @@ def run_start(args: Args, ctx: Context) -> int:
         raise _refused(started.report)
     assert started.info is not None
     run_id, twin = started.info.run_id, started.twin
-    ctx.answer(started, run_id)
+    ctx.answer(started.info, run_id)
     if started.resumed:
         ctx.say(f"leftoff: continuing {run_id}. `leftoff brief` says where it is.")
     elif twin is not None:
@@ -96,7 +96,7 @@ def _not_empty(value: str | None, name: str) -> str | None:
 def run_pause(args: Args, ctx: Context) -> int:
     ctx.name_run()
     done = pause_run(ctx.project, ctx.caller, args.note)
-    ctx.answer(done)
+    ctx.answer(done.info)
     if done.changed:
         ctx.say(f"leftoff: {done.info.run_id} is paused. `leftoff resume` continues it.")
     else:
@@ -111,7 +111,7 @@ def run_finish(args: Args, ctx: Context) -> int:
     ctx.name_run()
     status = args.status or "completed"
     done = finish_run(ctx.project, ctx.caller, status, args.summary)
-    ctx.answer(done)
+    ctx.answer(done.info)
     if done.stopped:
         ctx.say(f"leftoff: ended: {', '.join(map(step_name, done.stopped))}.")
     said = f"leftoff: {done.info.run_id} {in_words(status)}{'' if done.changed else ' already'}"
@@ -160,7 +160,7 @@ def run_reject(args: Args, ctx: Context) -> int:
 def _decide(args: Args, ctx: Context, choice: str | None) -> int:
     """Record a decision, and report who continues."""
     done = decide_step(ctx.project, ctx.caller, args.rest, choice, args.note)
-    ctx.answer(done)
+    ctx.answer(done.info)
     word = "approved" if done.choice == "approve" else f"approved ({clean(done.choice)})"
     word = "rejected" if done.rejected else word
     said = f"is {word}. {done.advice}" if done.changed else f"is already {word}."
@@ -173,4 +173,4 @@ def run_unblock(args: Args, ctx: Context) -> int:
     done = unblock_run(ctx.project, ctx.caller, ref, step_path(step) if step is not None else None)
     steps = f": {', '.join(map(step_name, done.steps))}" if done.steps else ""
     said = f"Unblocked{steps}. `leftoff resume {done.info.run_id}` continues."
-    return ctx.answer(done, said=said if done.changed else f"Nothing blocks run {done.info.run_id}.")
+    return ctx.answer(done.info, said=said if done.changed else f"Nothing blocks run {done.info.run_id}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from leftoff.engine import history as versions_of
 from leftoff.engine.agent_turns import add_unreported
 from leftoff.engine.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
@@ -166,14 +168,12 @@ def fork_run(
     ``branch``: of the new run, by default the first fork-N that no run is on.
     """
     source = target(project, caller, ref, which_run(project, caller))
-    branch = project.store.read(_free_branch) if branch is None else branch
+    if branch is None:
+
+        def free(view: View) -> str:
+            return next(name for n in count(1) if not view.list_runs({"branch": (name := f"fork-{n}")}, 1))
+
+        branch = project.store.read(free)
     request = ForkRequest(branch, run_id, dict(variables or {}), scrubber=project.redactor, audit=audit)
     head = usage_errors(lambda: fork_paused(project.store, source, request, project.now))
     return info_of(project, head), source
-
-
-def _free_branch(view: View) -> str:
-    number = 1
-    while view.list_runs({"branch": f"fork-{number}"}, 1):
-        number += 1
-    return f"fork-{number}"

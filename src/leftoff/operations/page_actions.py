@@ -271,7 +271,7 @@ def _decide(order: ActionOrder) -> Acted:
     told = f"{shown_step(done.step)} is already {word}."
     if done.changed:
         told = f"{shown_step(done.step)} is {word}. {_after_decision(project, caller, done)}"
-    return Acted(done.info.run_id, told, done.to_json())
+    return Acted(done.info.run_id, told, done.info.to_json())
 
 
 def _after_decision(project: Project, caller: Caller, done: DecidedStep) -> str:
@@ -329,7 +329,7 @@ def _unblock(order: ActionOrder) -> Acted:
     told = "What blocked it is resolved." if done.changed else "Nothing blocks it."
     if done.changed and done.info.row.status == "blocked":
         told = "That is resolved. Something else blocks the run."
-    return Acted(done.info.run_id, told, done.to_json())
+    return Acted(done.info.run_id, told, done.info.to_json())
 
 
 def _preview(order: ActionOrder) -> Preview:

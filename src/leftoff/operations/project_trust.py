@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso
@@ -55,45 +56,38 @@ class Trust(NamedTuple):
 
 def look_at_trust(project: Project) -> Trust:
     """Return what in the project would run a command or lead outside of it."""
-    folder, tables = project.folder, tables_of(project.folder)
-    home, links = _store_items(folder, tables)
-    items = trust.items_of(folder, tables)
+    folder = project.folder
+    home, _, links = _store_items(folder)
+    items = trust.items_of(folder, tables_of(folder))
     of_store = [] if CALLER.trusts(folder) else trust.not_trusted(home, links)
     asked = [*trust.not_trusted(folder, items), *of_store]
-    runs = _untrusted_runs(project) if not of_store and not CALLER.trusts(folder) else []
+    runs = []
+    if not of_store and not CALLER.trusts(folder) and project.store.exists():
+        for row in project.store.read(lambda view: view.list_runs({"status": UNFINISHED}, None)):
+            definitions = definitions_of(project, Target(row, None))
+            new = definitions.new if definitions is not None else None
+            if definitions is not None and new is not None and not may_run(project.store, row, new.digest):
+                runs.append(UntrustedRun(row, definitions.path, new.text.splitlines(), new.digest))
     given = [item for item in (*items, *links) if item not in asked]
     return Trust(folder, given, asked, runs, home, of_store)
 
 
-def _store_place(folder: str, tables: dict[str, Any]) -> tuple[str, str]:
-    """Return the work tree that the store is in, and the store's folder in it."""
-    named = tables.get("store")
-    return store_home(folder, folder_of(named) if isinstance(named, str) else None)
-
-
-def _store_items(folder: str, tables: dict[str, Any]) -> tuple[str, list[TrustItem]]:
-    home, store = _store_place(folder, tables)
-    return home, trust.store_items(home, store)
-
-
-def _untrusted_runs(project: Project) -> list[UntrustedRun]:
-    """Return the imported runs of workflow files that the user has not agreed to."""
-    if not project.store.exists():
-        return []
-    found = []
-    for row in project.store.read(lambda view: view.list_runs({"status": UNFINISHED}, None)):
-        definitions = definitions_of(project, Target(row, None))
-        new = definitions.new if definitions is not None else None
-        if definitions is not None and new is not None and not may_run(project.store, row, new.digest):
-            found.append(UntrustedRun(row, definitions.path, new.text.splitlines(), new.digest))
-    return found
+def _store_items(folder: str) -> tuple[str, str, list[TrustItem]]:
+    """Return the work tree that the store is in, the store's folder in it, and what of it needs trust."""
+    named = tables_of(folder).get("store")
+    home, store = store_home(folder, folder_of(named) if isinstance(named, str) else None)
+    return home, store, trust.store_items(home, store)
 
 
 def give_trust(project: Project, asked: Trust) -> None:
     """Store that the user has seen it and said yes."""
     for item in asked.asked:
         if item.does == trust.UNKNOWN:
-            store_id = item.value or _name_store(item.target)
+            store_id = item.value
+            if not store_id:  # the file with its id is missing
+                with closing(open_store(item.target)) as store:
+                    store_id = str(store.about()["store_id"])
+                write_private(os.path.join(item.target, ID_FILE), [f"{store_id}\n".encode()])
             trust.know_store(os.path.dirname(item.target), store_id, trusted=True)
         else:
             trust.remember(asked.home if item in asked.of_store else project.folder, item, iso(project.now))
@@ -102,23 +96,24 @@ def give_trust(project: Project, asked: Trust) -> None:
         agree(project.store, run.row, run.content)
 
 
-def _name_store(folder: str) -> str:
-    """Return the id of a store that has no file with its id, and write that file."""
-    store = open_store(folder)
-    try:
-        store_id = str(store.about()["store_id"])
-    finally:
-        store.close()
-    write_private(os.path.join(folder, ID_FILE), [f"{store_id}\n".encode()])
-    return store_id
-
-
 def take_back_trust(project: Project) -> tuple[list[Remembered], list[str]]:
     """Trust nothing of this project any more: its store, its settings, imported runs. Damaged files are removed."""
-    runs = _distrust_runs(project)
-    folder, tables = project.folder, tables_of(project.folder)
-    home, store = _store_place(folder, tables)
-    links = trust.store_items(home, store)
+    folder = project.folder
+    home, store, links = _store_items(folder)
+    runs: list[RunRow] = []
+    if not trust.not_trusted(home, links) and project.store.exists():
+
+        def find(view: View) -> list[RunRow]:
+            unlisted = [*view.archived(), *(each.row for each in view.trashed())]
+            return [row for row in [*view.list_runs({}, None), *unlisted] if agreed(view, row) is not None]
+
+        def forget(tx: Tx) -> None:
+            for row in runs:
+                disagree(tx, row)
+
+        runs = project.store.read(find)
+        if runs:
+            project.store.write(forget)
     path = os.path.join(home, store)
     item = trust.TrustItem(store, trust.id_of(path), trust.UNKNOWN, path)
     gone = trust.forget_store(os.path.dirname(path), item.value)
@@ -129,24 +124,4 @@ def take_back_trust(project: Project) -> tuple[list[Remembered], list[str]]:
             found.append(known)
             trust.distrust(known)
     project.forget_settings()
-    return [*found, *([Remembered(gone[0], home, item)] if gone else [])], runs
-
-
-def _distrust_runs(project: Project) -> list[str]:
-    """Remove the user's agreements to run imported runs, also to archived and trashed ones."""
-    home, links = _store_items(project.folder, tables_of(project.folder))
-    if trust.not_trusted(home, links) or not project.store.exists():
-        return []
-
-    def find(view: View) -> list[RunRow]:
-        unlisted = [*view.archived(), *(each.row for each in view.trashed())]
-        return [row for row in [*view.list_runs({}, None), *unlisted] if agreed(view, row) is not None]
-
-    def forget(tx: Tx) -> None:
-        for row in theirs:
-            disagree(tx, row)
-
-    theirs = project.store.read(find)
-    if theirs:
-        project.store.write(forget)
-    return [row.run_id for row in theirs]
+    return [*found, *([Remembered(gone[0], home, item)] if gone else [])], [row.run_id for row in runs]

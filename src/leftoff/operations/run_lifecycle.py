@@ -81,10 +81,6 @@ class StartedRun(NamedTuple):
     twin: RunInfo | None = None
     report: Verdict | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        assert self.info is not None
-        return self.info.to_json()
-
 
 def start_or_continue(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     """Start a run, or continue the unfinished one. If that moves meanwhile, it is judged again."""
@@ -93,7 +89,27 @@ def start_or_continue(project: Project, caller: Caller, wanted: Start) -> Starte
 
 def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     store = project.store  # an error in the settings is no wrong usage
-    opening = usage_errors(lambda: _opening(project, caller, wanted))
+    git, issue = project.git_facts(), issue_id(wanted.issue)
+    facts = {
+        **git,
+        "issue": issue,
+        "task": wanted.task,
+        "agent": wanted.agent,
+        "session_id": wanted.session or session_of_caller(project, caller),
+        "total": wanted.total,
+    }
+    opening = usage_errors(
+        lambda: Opening(
+            wanted.workflow,
+            title=wanted.title,
+            branch=caller.branch,
+            run_id=wanted.run_id,
+            steps=wanted.steps,
+            variables=dict(wanted.variables or {}),
+            facts=facts,
+            context=project.surroundings(issue, git.get("git_branch")),
+        )
+    )
     judged = None
     if wanted.resume:
         from leftoff.operations.resuming import judge_twin
@@ -120,28 +136,6 @@ def _start(project: Project, caller: Caller, wanted: Start) -> StartedRun:
     return started
 
 
-def _opening(project: Project, caller: Caller, wanted: Start) -> Opening:
-    git, issue = project.git_facts(), issue_id(wanted.issue)
-    facts = {
-        **git,
-        "issue": issue,
-        "task": wanted.task,
-        "agent": wanted.agent,
-        "session_id": wanted.session or session_of_caller(project, caller),
-        "total": wanted.total,
-    }
-    return Opening(
-        wanted.workflow,
-        title=wanted.title,
-        branch=caller.branch,
-        run_id=wanted.run_id,
-        steps=wanted.steps,
-        variables=dict(wanted.variables or {}),
-        facts=facts,
-        context=project.surroundings(issue, git.get("git_branch")),
-    )
-
-
 # -- pause and finish
 
 ENDS = ("completed", "failed", "abandoned")
@@ -158,9 +152,6 @@ class EndedRun(NamedTuple):
     left: list[str]
     more: bool
     stopped: Sequence[str] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return self.info.to_json()
 
 
 def pause_run(project: Project, caller: Caller, note: str | None = None) -> EndedRun:
@@ -261,9 +252,6 @@ class DecidedStep(NamedTuple):
             return f"{resume} continues."
         return f"{resume} continues without it; {again} asks again." if self.left else f"{again} asks again."
 
-    def to_json(self) -> dict[str, Any]:
-        return self.info.to_json()
-
 
 def decide_step(
     project: Project,
@@ -326,16 +314,23 @@ def _questions(project: Project, row: RunRow) -> dict[str, PendingApproval]:
 
 
 def _meant(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Target, str | None]:
-    """Return the run and the step that are meant. One word may be either; if it could be both, it is not guessed."""
+    """Return the run and the step that are meant. One word may be either; if it could be both, it is not guessed.
+
+    A step is named by its whole path: a person who decides is not inside the step that LEFTOFF_STEP names.
+    """
+
+    def path_of(word: str) -> str:
+        return usage_errors(lambda: given_step(word.removeprefix("/")))
+
     word, named = run_and_step(project, caller, words)
     if named is not None or word is None or caller.named is not None:
-        step = _step_path(named) if named is not None else None
+        step = path_of(named) if named is not None else None
         return _waiting_run(project, caller, word, step), step
     try:
         found = _waiting_run(project, caller, word, None)
     except NotFound as error:
         try:
-            step = _step_path(word)
+            step = path_of(word)
             return _waiting_run(project, caller, None, step, strict=True), step
         except (NotFound, Usage) as other:
             raise (other if isinstance(other, Ambiguous) else error) from None
@@ -368,11 +363,6 @@ def _waiting_run(
             f"Nothing is called {shown_step(step or '')}: no run, and no step that is waiting for a decision."
         )
     return found
-
-
-def _step_path(word: str) -> str:
-    """Return the whole path: a person who decides is not inside the step that LEFTOFF_STEP names."""
-    return usage_errors(lambda: given_step(word.removeprefix("/")))
 
 
 def _only_step(caller: Caller, row: RunRow, questions: Mapping[str, PendingApproval]) -> str:
@@ -417,9 +407,6 @@ class UnblockedRun(NamedTuple):
     info: RunInfo
     changed: bool
     steps: list[str]
-
-    def to_json(self) -> dict[str, Any]:
-        return self.info.to_json()
 
 
 def unblock_run(

@@ -110,21 +110,20 @@ def report_run(
     ``make`` fills the change set in the transaction; ``changes`` are those that do not depend on what is stored.
     """
     project.need_store()
-    find = which_run(project, caller) if row is None else _found_before(row)
+    find: Find = which_run(project, caller)
+    if row is not None:
+        run, run_id = row.run, row.run_id
+
+        def find(view: View) -> RunRow:
+            now = need_run(view, run, run_id)
+            if now.is_gone:
+                raise gone(run_id)
+            refuse_archived(now)
+            return now
+
     at = project.now if at is None else at
     terms = Terms(at, guard_of(caller), blobs=blobs)
     return report(project.store, find, make, terms, project.redactor, changes)
-
-
-def _found_before(row: RunRow) -> Find:
-    def find(view: View) -> RunRow:
-        now = need_run(view, row.run, row.run_id)
-        if now.is_gone:
-            raise gone(row.run_id)
-        refuse_archived(now)
-        return now
-
-    return find
 
 
 # -- steps
@@ -271,7 +270,15 @@ def put_run_record(
     """Put any record, except leftoff's own and what only a person decides. ``new``: fail if there is one."""
     check_record(collection, key, value, person=caller.person)
     if collection == "step":
-        return _put_step(project, caller, key, value, new)
+        path, at = usage_errors(lambda: check_step(key)), project.now
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+            steps = steps_in(project.store, tx, row, changes, at)
+            if not caller.person or decides_step(value):
+                refuse_approval(steps, row.run_id, path)
+            usage_errors(lambda: put_step(steps, path, value, new=new))
+
+        return report_run(project, caller, make, at=at)
     changes = ChangeSet(project.redactor)
     usage_errors(lambda: changes.put(collection, key, value, expect=None if new else NOTHING))
     return _report_ready(project, caller, changes)
@@ -281,18 +288,6 @@ def _report_ready(project: Project, caller: Caller, changes: ChangeSet) -> Repor
     done = report_run(project, caller, changes=changes)
     done.redacted = changes.redacted
     return done
-
-
-def _put_step(project: Project, caller: Caller, key: str, value: Any, new: bool) -> Reported:
-    path, at = usage_errors(lambda: check_step(key)), project.now
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        steps = steps_in(project.store, tx, row, changes, at)
-        if not caller.person or decides_step(value):
-            refuse_approval(steps, row.run_id, path)
-        usage_errors(lambda: put_step(steps, path, value, new=new))
-
-    return report_run(project, caller, make, at=at)
 
 
 def add_note(

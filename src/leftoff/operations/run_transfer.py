@@ -65,26 +65,8 @@ def import_runs(project: Project, request: Import) -> Imported:
     """Import runs, each whole or not at all."""
     outcome = Imported()
     project.takes_in_edits = False  # files are imported as it is asked for here, and reported
-    bundles, others = _sorted(request, outcome)
-    for path in bundles:
-        try:
-            run_id, new = _import_bundle(project, path, request)
-        except StoreUnavailable:
-            raise  # it is not the file's fault
-        except LeftoffError as error:
-            outcome.reject(path, error)
-        else:
-            about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": [], "new": new}
-            outcome.imported.append(about)
-    if others:
-        _import_documents(project, request, others, outcome)
-    return outcome
-
-
-def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
-    """Return bundles, and all other files. All are looked at before the store is opened: one may be the store."""
     bundles, others = [], []
-    for path in request.paths:
+    for path in request.paths:  # all are looked at before the store is opened: one may be the store
         if request.dialect not in (None, BUNDLES) or not (request.dialect or may_be_bundle(path)):
             others.append(path)
             continue
@@ -93,27 +75,32 @@ def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
             bundles.append(path)
         except LeftoffError as error:
             outcome.reject(path, error)
-    return bundles, others
-
-
-def _import_documents(project: Project, request: Import, paths: list[str], outcome: Imported) -> None:
-    try:
-        wanted = dialect(request.dialect) if request.dialect is not None else None
-    except Usage as error:
-        raise Usage(f"--dialect cannot be {request.dialect!r}.", hint=error.hint) from None
-    importer = Importer(project.store, project.folder, project.redactor, project.now, outcome.reject)
-    read = importer.read(paths, wanted, strict=request.strict)
-    found = importer.plan(read) if request.dry else importer.write(read)
-    outcome.imported += [each.to_json() for each in found]
-
-
-def _import_bundle(project: Project, path: str, request: Import) -> tuple[str, bool]:
-    """Return the run's id, and whether it is (or would be) new here."""
-    with Bundle(path) as bundle:
-        if request.dry:
-            return bundle.run_id, would_import(project.store, bundle)
-        note = note_bundle(os.path.basename(path))
-        return bundle.run_id, import_bundle(project.store, bundle, project.now, note)
+    for path in bundles:
+        try:
+            with Bundle(path) as bundle:
+                if request.dry:
+                    new = would_import(project.store, bundle)
+                else:
+                    note = note_bundle(os.path.basename(path))
+                    new = import_bundle(project.store, bundle, project.now, note)
+                run_id = bundle.run_id
+        except StoreUnavailable:
+            raise  # it is not the file's fault
+        except LeftoffError as error:
+            outcome.reject(path, error)
+        else:
+            about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": [], "new": new}
+            outcome.imported.append(about)
+    if others:
+        try:
+            wanted = dialect(request.dialect) if request.dialect is not None else None
+        except Usage as error:
+            raise Usage(f"--dialect cannot be {request.dialect!r}.", hint=error.hint) from None
+        importer = Importer(project.store, project.folder, project.redactor, project.now, outcome.reject)
+        read = importer.read(others, wanted, strict=request.strict)
+        found = importer.plan(read) if request.dry else importer.write(read)
+        outcome.imported += [each.to_json() for each in found]
+    return outcome
 
 
 def list_dialects(project: Project) -> list[dict[str, Any]]:

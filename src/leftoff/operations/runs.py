@@ -268,6 +268,7 @@ def status(project: Project, caller: Caller) -> Status:
     """Return where the project stands."""
     from leftoff.engine.git import git_branch
     from leftoff.engine.history import latest_checkpoint
+    from leftoff.engine.restoring import find_half_restored
     from leftoff.engine.run_states import in_trash, removal_size
     from leftoff.engine.show import timing
     from leftoff.engine.spool import Spool
@@ -282,7 +283,7 @@ def status(project: Project, caller: Caller) -> Status:
             raise
         why_none = error.message
     timed = [current] if current is not None else runs[:_TIMED]
-    cut_short = {run.run_id: _half_restored(store, run.row) for run in runs if RESTORING in run.row.card}
+    cut_short = {run.run_id: find_half_restored(store, run.row) for run in runs if RESTORING in run.row.card}
     trashed = [each.row for each in in_trash(store)]
     return Status(
         project=project.folder,
@@ -302,12 +303,6 @@ def status(project: Project, caller: Caller) -> Status:
         trash=(len(trashed), removal_size(store, trashed)),
         waiting=len(Spool(project.store_folder).names()),
     )
-
-
-def _half_restored(store: Store, row: RunRow) -> HalfRestored | None:
-    from leftoff.engine.restoring import find_half_restored
-
-    return find_half_restored(store, row)
 
 
 # -- single records

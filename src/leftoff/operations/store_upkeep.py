@@ -28,7 +28,6 @@ from leftoff.store.rows import RunRow
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.protocols.project_retention import PruneReport
-    from leftoff.protocols.protocol import Dialect
 
 # -- init
 
@@ -50,7 +49,7 @@ class Initialized(NamedTuple):
 
 def init_project(project: Project, dialect: str | None = None, *, utilities: bool = False) -> Initialized:
     """Make the store. ``dialect``: record in leftoff.toml that the project follows this protocol. ``utilities``: write
-    the scripts that it names."""
+    the scripts that it names, except those that are there already."""
     if utilities and dialect is None:
         raise Usage("--utils is for the scripts of a protocol.", hint="Name it too: --dialect claude.")
     found = dialect_named(dialect) if dialect is not None else None
@@ -61,7 +60,12 @@ def init_project(project: Project, dialect: str | None = None, *, utilities: boo
         written = set_dialect(project.folder, project.settings, found.name)
         project.forget_settings()
         written += found.set_up(project.folder)
-        written += _write_scripts(project.folder, found) if utilities else []
+        files = ProjectFiles(project.folder)
+        for path, text in found.utilities().items() if utilities else ():
+            if files.stat(path) is None:
+                with files.open(path) as at:
+                    write_new(at, at.name, [text.encode()], 0o755)
+                written.append(path)
     created = not project.store.exists()
     project.store.write(lambda tx: None)  # makes the store, or migrates an older schema
     inside = os.path.relpath(project.store.folder, project.folder)
@@ -71,17 +75,6 @@ def init_project(project: Project, dialect: str | None = None, *, utilities: boo
     return Initialized(
         *made, found.starts, found.name, found.shows_all, written, found.ignored(project.folder)
     )
-
-
-def _write_scripts(folder: str, dialect: Dialect) -> list[str]:
-    """Write the scripts of a protocol. One that is there already stays as it is."""
-    files, written = ProjectFiles(folder), []
-    for path, text in dialect.utilities().items():
-        if files.stat(path) is None:
-            with files.open(path) as at:
-                write_new(at, at.name, [text.encode()], 0o755)
-            written.append(path)
-    return written
 
 
 def say_outside(project: Project, run_id: str) -> None:
@@ -96,25 +89,14 @@ def say_outside(project: Project, run_id: str) -> None:
 # -- the store: while it is looked at as a whole, edits of a protocol's files are not taken in
 
 
-class StoreInfo(NamedTuple):
-    """Where a store is, whether it exists, what is known of it, and the folder of this machine's files about it."""
-
-    store: str
-    exists: bool
-    about: dict[str, Any]
-    folder: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"store": self.store, "exists": self.exists, **self.about, "folder": self.folder}
-
-
-def store_info(project: Project) -> StoreInfo:
+def store_info(project: Project) -> dict[str, Any]:
+    """Return where the store is, whether it exists, what is known of it, and this machine's folder about it."""
     project.takes_in_edits = False
     store = project.store
     about = store.about()
     if about.get("created_at") is not None:
         about["created_at"] = iso(about["created_at"])
-    return StoreInfo(store.name, store.exists(), about, store.folder)
+    return {"store": store.name, "exists": store.exists(), **about, "folder": store.folder}
 
 
 def projects_beside(project: Project) -> dict[str, str]:
@@ -132,7 +114,7 @@ def check_store(project: Project, *, repair: bool = False) -> FsckReport:
     return found
 
 
-def migrate_store(project: Project) -> StoreInfo:
+def migrate_store(project: Project) -> dict[str, Any]:
     """Migrate the store to the current schema."""
     project.takes_in_edits = False
     if not project.store.exists():

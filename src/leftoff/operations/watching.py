@@ -37,6 +37,7 @@ class Changes:
         self._project = project
         self._watch = project.store.watch()
         self._running: list[RunRow] = []
+        self._behind = False
         self._leases: dict[str, Lease] = {}
         self._states: dict[str, str] = {}
         self._look()
@@ -47,16 +48,11 @@ class Changes:
         while True:
             left = EVERY_S if end is None else max(0.0, end - time.monotonic())
             news = self._watch.wait(min(EVERY_S, left))
-            if news:
-                self._behind = True
-                if (
-                    time.monotonic() - self._looked < EVERY_S
-                ):  # many commits a second are no reason for as many looks
-                    return news
-                return News({**dict.fromkeys(self._aged(), UNCHANGED), **news.runs}, news.others)
-            aged = self._aged()
-            if aged or (end is not None and time.monotonic() >= end):
-                return News(dict.fromkeys(aged, UNCHANGED))
+            self._behind = self._behind or bool(news)
+            # Many commits a second are no reason for as many looks.
+            aged = [] if news and time.monotonic() - self._looked < EVERY_S else self._aged()
+            if news or aged or (end is not None and time.monotonic() >= end):
+                return News({**dict.fromkeys(aged, UNCHANGED), **news.runs}, news.others)
 
     def follow(self) -> Iterator[News]:
         """Yield everything that happens; the first at once, for a caller that looks then."""

@@ -83,7 +83,7 @@ _Read = Callable[[Project, ScreenRequest], Any]
 _READS: dict[str, _Read] = {
     "/runs": _runs,
     "/status": lambda project, asked: status(project, asked.caller).to_json(),
-    "/store": lambda project, asked: store_info(project).to_json(),
+    "/store": lambda project, asked: store_info(project),
     "/prune": lambda project, asked: prune_project(project, dry=True).to_json(),
     "/runs/{run}": lambda p, asked: info_of(p, target(p, asked.caller, asked.run).row).to_json(),
     "/runs/{run}/show": lambda project, asked: show(project, asked.caller, asked.ref),

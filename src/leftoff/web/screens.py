@@ -48,6 +48,7 @@ _FIELDS = ("status", "workflow", "branch", "agent", "text")
 _LARGEST = 15
 _SIZED = 500  # runs whose size is asked for
 _REMOVED = 50
+_SHOWN_APART = ("store", "exists", "folder")
 
 
 def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) -> dict[str, Any]:
@@ -107,15 +108,14 @@ def _known(found: list[tuple[Served, Overview]]) -> dict[str, list[str]]:
 def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
     """The store, the largest runs. ``?preview=1``: with what retention would remove."""
     about = store_info(project)
-    found = list_project_runs(project, limit=_SIZED, sizes=True) if about.exists else None
+    found = list_project_runs(project, limit=_SIZED, sizes=True) if about["exists"] else None
     sizes = found.sizes if found is not None else {}
     runs = sorted(found.runs, key=lambda run: -sizes.get(run.run_id, 0)) if found is not None else []
     most = max(sizes.values(), default=0) or 1
-    pruned = prune_project(project, dry=True) if about.exists and asked.query.get("preview") else None
+    pruned = prune_project(project, dry=True) if about["exists"] and asked.query.get("preview") else None
     return {
-        "about": about.to_json(),
-        "facts": [(name.replace("_", " "), value) for name, value in about.about.items()],
-        "bytes": about.about.get("bytes"),
+        "about": about,
+        "facts": [(name.replace("_", " "), about[name]) for name in about if name not in _SHOWN_APART],
         "runs": [
             (run, sizes.get(run.run_id, 0), 100 * sizes.get(run.run_id, 0) // most) for run in runs[:_LARGEST]
         ],
@@ -123,7 +123,7 @@ def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         "pruned": pruned,
         "removed": pruned.removed[:_REMOVED] if pruned is not None else [],
         "plan": plan_to_prune(pruned) if pruned is not None else "",
-        "trash": list_trash(project) if about.exists else [],
+        "trash": list_trash(project) if about["exists"] else [],
         "fsck": asked.query.get("fsck"),
     }
 
