@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import os
 from _operator import attrgetter
+from _weakref import ref
 
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
@@ -689,6 +690,10 @@ def _sound(run: int, collection: str, rows: list[Row]) -> list[tuple[str, bytes,
 class Store:
     """Transactions, blobs and upkeep."""
 
+    def __init__(self) -> None:
+        key = id(self)
+        _stores[key] = ref(self, lambda _: _stores.pop(key, None))
+
     #: called with the id of a store that is created in a folder, before anyone can see it
     created: Callable[[str], None] | None = None
 
@@ -813,6 +818,34 @@ class Store:
         """Release everything; the store may be used again afterwards. ``soon``: another process will use it at once,
         so what only tidies up may wait."""
         raise NotImplementedError
+
+    # -- forks of this process
+
+    def before_fork(self) -> None:
+        """Prepare for a fork."""
+
+    def after_fork(self) -> None:
+        """Continue in the parent."""
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what is the parent's."""
+
+
+_stores: dict[int, ref[Store]] = {}
+
+
+def _each(call: str) -> None:
+    for entry in list(_stores.values()):
+        store = entry()
+        if store is not None:
+            getattr(store, call)()
+
+
+os.register_at_fork(
+    before=lambda: _each("before_fork"),
+    after_in_parent=lambda: _each("after_fork"),
+    after_in_child=lambda: _each("after_fork_in_child"),
+)
 
 
 class Stood:

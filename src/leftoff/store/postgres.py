@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from _weakref import ref
 
 import psycopg
 from psycopg.errors import InsufficientPrivilege, LockNotAvailable
@@ -489,6 +488,7 @@ class PostgresStore(Store):
     def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:
         from leftoff.clock import SYSTEM
 
+        super().__init__()
         self.place = Place(url)
         self._folders = folders
         self._folder = ""
@@ -502,8 +502,6 @@ class PostgresStore(Store):
         self._readable = False
         self._reached = False  # whether the server ever answered
         self._proved: set[int] = set()
-        key = id(self)
-        _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
     @property
     def location(self) -> str:  # type: ignore[override]
@@ -903,6 +901,9 @@ class PostgresStore(Store):
     def close(self, *, soon: bool = False) -> None:
         self.pool.close()
 
+    def after_fork_in_child(self) -> None:
+        self.pool.forget()
+
 
 def _status(link: Link, xid: str | None) -> Any:
     """Return what became of a transaction. One that the server lost all trace of, as it crashed, did not happen."""
@@ -910,17 +911,3 @@ def _status(link: Link, xid: str | None) -> Any:
         return link.ask([(Q.outcome, (xid,))])[0][0][0]
     except psycopg.errors.InvalidParameterValue:  # its number is "in the future": it will be given once more
         return "aborted"
-
-
-_stores: dict[int, ref[PostgresStore]] = {}
-
-
-def _forget_all() -> None:
-    """In a child: connections are the parent's."""
-    for entry in list(_stores.values()):
-        store = entry()
-        if store is not None:
-            store.pool.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)

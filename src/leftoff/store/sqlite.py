@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from _thread import allocate_lock
-from _weakref import ref
 
 from leftoff import files
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
@@ -158,6 +157,7 @@ class SqliteStore(Store):
     def __init__(self, folder: str, clock: Clock | None = None) -> None:
         from leftoff.clock import SYSTEM
 
+        super().__init__()
         self.folder = os.path.abspath(folder)
         self.name = self.location = self.folder
         self.path = self.where = os.path.join(self.folder, FILE)
@@ -176,8 +176,6 @@ class SqliteStore(Store):
         self._ready = False
         self._proved: set[int] = set()
         self._relaxed = 0  # the writer's last transactions that were not synced
-        key = id(self)
-        _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
     # -- connections
 
@@ -609,18 +607,3 @@ def share(tx: SqliteTx, batch: list[Ticket]) -> None:
 
 
 _leaked: list[apsw.Connection] = []
-_stores: dict[int, ref[SqliteStore]] = {}
-
-
-def _each(call: Callable[[SqliteStore], None]) -> None:
-    for entry in list(_stores.values()):
-        store = entry()
-        if store is not None:
-            call(store)
-
-
-os.register_at_fork(
-    before=lambda: _each(SqliteStore.before_fork),
-    after_in_parent=lambda: _each(SqliteStore.after_fork),
-    after_in_child=lambda: _each(SqliteStore.after_fork_in_child),
-)
