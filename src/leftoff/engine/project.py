@@ -158,21 +158,6 @@ def _machine_folder() -> str:
     return os.path.join(CALLER.user_folder, STORES)
 
 
-def open_followed(
-    project: str,
-    location: str,
-    settings: Settings,
-    clock: Clock = SYSTEM,
-    say: Callable[[str], None] = say,
-) -> Store:
-    """Return a project's store. If the project follows a protocol, the store keeps the protocol's files in step."""
-    store = open_store(location, clock)
-    if not settings.section("mirror"):
-        return store
-    followed: Store = seams.follow(store, project, settings, clock.now, say)
-    return followed
-
-
 # -- the project
 
 
@@ -236,7 +221,10 @@ class Project:
         if self._store is None:
             settings = self.settings
             location = store_location(self.folder, self._given, settings.store)
-            store = self._store = open_followed(self.folder, location, settings, self.clock, self.say)
+            store = open_store(location, self.clock)
+            if settings.section("mirror"):  # it keeps the protocol's files in step
+                store = seams.follow(store, self.folder, settings, self.clock.now, self.say)
+            self._store = store
             if self._given is None and CALLER.store is None and not CALLER.trusts(self.folder):
                 store.created = lambda store_id: know_store(os.path.dirname(location), store_id)
             if location == CALLER.store != store.location:

@@ -138,10 +138,6 @@ def harmless(text: str) -> bool:
     return False
 
 
-def _is_map(value: dict[str, object]) -> bool:
-    return _SCHEMA.isdisjoint(value) and all(isinstance(item, str) for item in value.values())
-
-
 def is_path(text: str) -> bool:
     return text.startswith(("/", "./", "../", "~/")) or text[1:3] in (":\\", ":/")
 
@@ -497,10 +493,13 @@ class Redactor:
             trail, entry, name = left.pop()
             if isinstance(entry, str):
                 text = self._judge(entry, name)
-                if text is not entry and (self._holds_exact(entry) or not self._allowed(key, trail)):
-                    yield trail, text
+                if text is not entry:
+                    is_known = any(secret in entry for secret in self._exact)
+                    if is_known or not self._allowed(key, trail):
+                        yield trail, text
             elif isinstance(entry, dict):
-                inherited = name if name in _MAPS and _is_map(entry) else ""
+                is_map = name in _MAPS and _SCHEMA.isdisjoint(entry)
+                inherited = name if is_map and all(isinstance(item, str) for item in entry.values()) else ""
                 for word, item in entry.items():
                     if isinstance(item, (str, list, dict)):
                         left.append(((trail, word), item, self._credential(word) or inherited))
@@ -526,9 +525,6 @@ class Redactor:
         masked = _blank(text, spans)
         rest = len(masked) - len(MASK) * masked.count(MASK)
         return masked if rest * 2 >= len(text) else None  # a key that is long is no report
-
-    def _holds_exact(self, text: str) -> bool:
-        return any(secret in text for secret in self._exact)
 
     def _credential(self, name: str) -> str:
         if not self._enabled:
@@ -565,15 +561,12 @@ class Redactor:
 
         return any(fnmatchcase(name, glob) for glob in self._globs)
 
-    def _exact_in(self, text: str) -> Iterator[Span]:
+    def _secrets_in(self, text: str) -> Iterator[Span]:
         for secret in self._exact:
             at = text.find(secret)
             while at >= 0:
                 yield at, at + len(secret)
                 at = text.find(secret, at + len(secret))
-
-    def _secrets_in(self, text: str) -> Iterator[Span]:
-        yield from self._exact_in(text)
         if not self._enabled:
             return
         yield from _shapes_in(text)

@@ -43,24 +43,14 @@ def refuse_active(view: View, run: int, run_id: str, now: int) -> None:
             )
 
 
-def put_in_archive(store: Store, row: RunRow, now: int) -> None:
-    """Archive a run. Raise ``Moved`` if it has changed since ``row`` was read, ``LeaseHeld`` if it is being driven."""
+def set_aside(store: Store, row: RunRow, now: int, *, trash: bool) -> None:
+    """Move a run to the trash, or archive it. Raise ``Moved`` if it has changed since ``row`` was read, ``LeaseHeld``
+    if it is being driven."""
 
     def work(tx: Tx) -> None:
         need_unmoved(tx, row)
         refuse_active(tx, row.run, row.run_id, now)
-        tx.archive(row.run)
-
-    store.write(work)
-
-
-def trash_run(store: Store, row: RunRow, now: int) -> None:
-    """Move a run to the trash, under the same conditions as ``put_in_archive``."""
-
-    def work(tx: Tx) -> None:
-        need_unmoved(tx, row)
-        refuse_active(tx, row.run, row.run_id, now)
-        tx.trash(row.run, now)
+        tx.trash(row.run, now) if trash else tx.archive(row.run)
 
     store.write(work)
 
@@ -166,7 +156,6 @@ def tidy_store(project: Project) -> None:
         debug("did not sweep: %s", error)
 
 
-BLOCK = 512  # the unit of `st_blocks`
 _HEX, _TOKEN = frozenset("0123456789abcdef"), 16  # the name of an attempt's folder, and how long it is
 
 
@@ -208,17 +197,15 @@ def fsck(store: Store, *, repair: bool = False) -> FsckReport:
 
 def disk_use(path: str) -> int:
     """Return the bytes that a file, or all files below a folder, occupy; 0 if there is none."""
-    total = _use(path)
+    total, paths = 0, [path]
     for parent, folders, names in os.walk(path):
-        total += sum(_use(os.path.join(parent, name)) for name in (*folders, *names))
+        paths += [os.path.join(parent, name) for name in (*folders, *names)]
+    for each in paths:
+        try:
+            total += os.lstat(each).st_blocks * 512
+        except OSError:  # gone
+            pass
     return total
-
-
-def _use(path: str) -> int:
-    try:
-        return os.lstat(path).st_blocks * BLOCK
-    except OSError:
-        return 0
 
 
 def store_size(store: Store) -> int:
@@ -268,16 +255,15 @@ def sweep_store(store: Store, *, thorough: bool = True, at_once: bool = False) -
     freed = store.sweep(thorough=thorough, at_once=at_once)
     # A process may have died after it removed a run, and before it deleted the folder of its attempts.
     folder = os.path.join(store.folder, ATTEMPTS)
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    names = [name for name in names if _is_of_attempts(os.path.join(folder, name))]
+    names = []
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        path = os.path.join(folder, name)
+        inside = os.listdir(path) if os.path.isdir(path) else [""]
+        # Others may use the store's folder, too: a folder with anything else in it stays.
+        if all(each == PYTHON_LOGS or (len(each) == _TOKEN and not set(each) - _HEX) for each in inside):
+            names.append(name)
     gone = store.read(lambda view: [name for name in names if view.find_run(name, hidden=True) is None])
     return freed + sum(remove_attempts(store, name) for name in gone)
-
-
-def _is_of_attempts(folder: str) -> bool:
-    """Return whether a folder has what attempts leave, and nothing else: others may use the store's folder, too."""
-    inside = os.listdir(folder) if os.path.isdir(folder) else [""]
-    return all(name == PYTHON_LOGS or (len(name) == _TOKEN and not set(name) - _HEX) for name in inside)
 
 
 def remove_attempts(store: Store, run_id: str) -> int:

@@ -603,12 +603,6 @@ def _remembered(path: str) -> Remembered:
     return Remembered(path, project, item if _path_of(project, item) == path else None)
 
 
-def distrust(known: Remembered) -> None:
-    """Remove a yes."""
-    if os.path.exists(known.path):
-        os.unlink(known.path)
-
-
 def _path_of(folder: str, item: TrustItem) -> str:
     about = repr((os.path.realpath(folder), item.key, item.value, item.target))
     name = sha256(about.encode("utf-8", "surrogateescape")).hexdigest()

@@ -638,8 +638,3 @@ def checkpoint_id(run_id: str, seq: int, digest: bytes) -> str:
     while made[:4].isdigit():
         made = sha256(made.encode()).hexdigest()
     return made
-
-
-def is_checkpoint_id(text: str | None, run_id: str, seq: int, digest: bytes) -> bool:
-    """Return whether an id follows from a version."""
-    return text == checkpoint_id(run_id, seq, digest)

@@ -144,7 +144,9 @@ def step_readings(text: str) -> list[str]:
     where what is no text is escaped)."""
     out = [text, *_bracketed("", text)]
     if "\\" in text:
-        plain = _unescaped(text)
+        plain = text  # as it was before a terminal would have obeyed it
+        for char, shown in (("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")):
+            plain = plain.replace(shown, char)
         out += [plain, *_bracketed("", plain)]
     return [*dict.fromkeys(out)]
 
@@ -162,13 +164,6 @@ def _bracketed(before: str, text: str) -> list[str]:
                 out += [path + tail] if " [" not in tail else _bracketed(path, tail)
         end = text.rfind("]", 0, end)
     return out
-
-
-def _unescaped(text: str) -> str:
-    """Text as it was before a terminal would have obeyed it."""
-    for char, shown in (("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")):
-        text = text.replace(shown, char)
-    return text
 
 
 def given_step(text: str) -> str:

@@ -113,7 +113,15 @@ def check_record(collection: str, key: str, value: Any, *, person: bool = True) 
 
     ``person``: whether one may be behind it. One may ask for a decision so, and never take it.
     """
-    _check_collection(collection)
+    if collection in _REFUSED:
+        raise Usage(f"Records of the collection {collection} are leftoff's own.", hint=_REFUSED[collection])
+    if collection not in COLLECTIONS:
+        from difflib import get_close_matches
+
+        known = [name for name in COLLECTIONS if name not in _REFUSED]
+        near = get_close_matches(collection, known, 1, 0.5)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise Usage(f"There is no collection {collection!r}.", hint=f"{hint}Collections: {', '.join(known)}.")
     refuse_decision(collection, key, value, person=person)
     if collection in ("file", "artifact") and not person:
         raise Usage(
@@ -124,7 +132,9 @@ def check_record(collection: str, key: str, value: Any, *, person: bool = True) 
 
 def refuse_decision(collection: str, key: str, value: Any, *, person: bool = True) -> None:
     """An error for a record that decides what is executed or approved, whoever puts it."""
-    if collection == "approval" and (not person or _is_decided(value)):
+    about = value if isinstance(value, dict) else {}
+    is_decided = about.get("status", "waiting") not in _OPEN or any(key in about for key in _DECIDES)
+    if collection == "approval" and (not person or is_decided):
         raise NeedsPerson(
             "Only a person decides an approval.",
             hint="Nothing was changed. `leftoff approve RUN STEP` decides one that is waiting.",
@@ -136,24 +146,7 @@ def refuse_decision(collection: str, key: str, value: Any, *, person: bool = Tru
         )
 
 
-def _is_decided(value: Any) -> bool:
-    about = value if isinstance(value, dict) else {}
-    return about.get("status", "waiting") not in _OPEN or any(key in about for key in _DECIDES)
-
-
 def decides_step(value: Any) -> bool:
     """Whether this record of a step that is an approval says how it was decided."""
     status = value.get("status") if isinstance(value, dict) else None
     return status in STEP_STATUS and status not in _OPEN
-
-
-def _check_collection(collection: str) -> None:
-    if collection in _REFUSED:
-        raise Usage(f"Records of the collection {collection} are leftoff's own.", hint=_REFUSED[collection])
-    if collection not in COLLECTIONS:
-        from difflib import get_close_matches
-
-        known = [name for name in COLLECTIONS if name not in _REFUSED]
-        near = get_close_matches(collection, known, 1, 0.5)
-        hint = f"Did you mean {near[0]}? " if near else ""
-        raise Usage(f"There is no collection {collection!r}.", hint=f"{hint}Collections: {', '.join(known)}.")

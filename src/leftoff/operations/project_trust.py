@@ -122,6 +122,7 @@ def take_back_trust(project: Project) -> tuple[list[Remembered], list[str]]:
     for known in trust.remembered():
         if known.item is None or known.project == here or (known.item in links and known.project == there):
             found.append(known)
-            trust.distrust(known)
+            if os.path.exists(known.path):
+                os.unlink(known.path)
     project.forget_settings()
     return [*found, *([Remembered(gone[0], home, item)] if gone else [])], [row.run_id for row in runs]

@@ -214,7 +214,7 @@ def archive_run(
         was_archived = row.is_archived  # another process may have been faster
         if not was_archived:
             _refuse_unfinished(row)
-            run_states.put_in_archive(project.store, row, project.now)
+            run_states.set_aside(project.store, row, project.now, trash=False)
         return info_of(project, row), was_archived
 
     return until_unmoved(work)
@@ -253,7 +253,7 @@ def remove_run(
 
 def discard_run(project: Project, row: RunRow) -> dict[str, Any]:
     """Move a run to the trash without a question. Its space is freed when the trash is emptied."""
-    run_states.trash_run(project.store, row, project.now)
+    run_states.set_aside(project.store, row, project.now, trash=True)
     return {"removed": [row.run_id], "bytes_freed": 0, "bytes_waiting": 0}
 
 

@@ -109,7 +109,7 @@ class Retention:
             done.freed += self.store.prune(run, seqs)
         for row in self._old_archives():
             try:
-                run_states.trash_run(self.store, row, self.now)
+                run_states.set_aside(self.store, row, self.now, trash=True)
             except LeftoffError:
                 continue  # another process uses it
             done.removed.append(self._old_archive(row))
@@ -118,9 +118,8 @@ class Retention:
 
     def _archive_or_trash(self, removal: Removal, done: PruneReport) -> bool:
         """Archive a whole run, or move it to the trash. A run that is driven, or has changed since, stays."""
-        move = run_states.put_in_archive if removal.action == ARCHIVE else run_states.trash_run
         try:
-            move(self.store, removal.row, self.now)
+            run_states.set_aside(self.store, removal.row, self.now, trash=removal.action != ARCHIVE)
         except NotFound:
             return False
         except LeftoffError as error:

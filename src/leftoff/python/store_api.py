@@ -287,10 +287,11 @@ class Store:
 
     def remove(self, run_id: str) -> None:
         """Move a run to the trash, from where ``undelete`` brings it back."""
-        from leftoff.engine.run_states import trash_run
+        from leftoff.engine.run_states import set_aside
 
         need_store(self._store, run_id)
-        trash_run(self._store, self._store.read(lambda view: find_run(view, run_id)), self._clock.now())
+        row = self._store.read(lambda view: find_run(view, run_id))
+        set_aside(self._store, row, self._clock.now(), trash=True)
 
     def trash(self) -> Sequence[dict[str, Any]]:
         """Return the runs that ``undelete`` brings back, the last one first."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.model.changes import Leaves, blob_of, card_of, step_of, up_to
-from leftoff.model.codec import BLOB, MASK, is_checkpoint_id, term, to_bytes
+from leftoff.model.codec import BLOB, MASK, checkpoint_id, term, to_bytes
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
 
@@ -274,7 +274,7 @@ class RunCheck:
             elif "" not in leaves.statuses.values() and leaves.packed() != version.counts:
                 self._problem("run", where, "Its counters are wrong.")
             known = version.checkpoint
-            if known is not None and not is_checkpoint_id(known, version.run_id, version.seq, version.digest):
+            if known is not None and known != checkpoint_id(version.run_id, version.seq, version.digest):
                 self._problem("checkpoint", where, "Its id does not follow from it.")
         if self.events and (not versions or self.events[-1][0] > versions[-1].seq):
             self._problem("digest", name, "It has records of a version behind its newest one.")

@@ -23,7 +23,7 @@ from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StoreUnavailable
 from leftoff.files import sync_file, sync_folder
 from leftoff.host import GONE, this_process
 from leftoff.model.changes import blob_of, card_of, columns_of, counts_at, step_or_pending, up_to
-from leftoff.model.codec import JSON, MASK, encode, is_checkpoint_id, sha256, term, text, to_bytes
+from leftoff.model.codec import JSON, MASK, checkpoint_id, encode, sha256, term, text, to_bytes
 from leftoff.model.ids import is_run_id
 from leftoff.model.words import REPAIRED, TRIGGERS, UNFINISHED
 from leftoff.store import sqlite_connection as connection
@@ -159,7 +159,7 @@ class RunRemains:
             total += sum(value for _, value in news)
             version = self.versions[seq]
             digest, known = version["digest"], version["checkpoint"]
-            named = known is None or is_checkpoint_id(known, self.run_id, seq, digest)
+            named = known is None or known == checkpoint_id(self.run_id, seq, digest)
             if to_bytes(total & MASK) == digest and named:
                 yield seq
 
