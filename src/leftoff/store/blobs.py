@@ -56,9 +56,6 @@ class Blobs:
     def trash_path(self, hash: bytes) -> str:
         return os.path.join(self._trash, hash.hex())
 
-    def batch(self) -> Batch:
-        return Batch(self)
-
     def write(self, chunks: Iterable[bytes]) -> tuple[str, BlobRow]:
         """A temporary file, not synced, and what it holds."""
         os.makedirs(self._temp, mode=0o700, exist_ok=True)
@@ -80,7 +77,16 @@ class Blobs:
         return packing.row
 
     def place(self, made: dict[str, BlobRow]) -> None:
-        """Put temporary files that are synced in their places, and sync the names."""
+        """Sync temporary files, put them in their places, and sync the names. The same content twice is one file.
+
+        Synced after the last one was written, many files take a disk little longer than one.
+        """
+        for temp in made:
+            fd = os.open(temp, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                sync(fd)
+            finally:
+                os.close(fd)
         paths = {temp: self.path(row.hash) for temp, row in made.items()}
         parents = dict.fromkeys(os.path.dirname(path) for path in paths.values())
         fresh = [parent for parent in parents if not os.path.isdir(parent)]
@@ -100,6 +106,11 @@ class Blobs:
                 ) from error
         for parent in parents:
             sync_folder(parent)
+
+    def drop(self, made: Iterable[str]) -> None:
+        """Delete temporary files that are not in their places."""
+        for temp in made:
+            _unlink(temp)
 
     def load(self, row: BlobRow, forgotten: Callable[[], bool] | None = None) -> Iterator[bytes]:
         """The content in pieces; the last one only once everything proved right.
@@ -244,38 +255,6 @@ def _packer(sample: bytes) -> Any:
     if len(library.compress(sample, LEVEL)) > 0.9 * len(sample):
         return None
     return library.ZstdCompressor(level=LEVEL)
-
-
-class Batch:
-    """Blobs that are saved together: synced behind the last one, as many take a disk little longer than one."""
-
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
-        self._made: dict[str, BlobRow] = {}
-
-    def save(self, chunks: Iterable[bytes]) -> BlobRow:
-        temp, row = self._blobs.write(chunks)
-        self._made[temp] = row
-        return row
-
-    def settle(self) -> None:
-        """All of them are durable when it returns. The same content twice is one file."""
-        try:
-            for temp in self._made:
-                fd = os.open(temp, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    sync(fd)
-                finally:
-                    os.close(fd)
-            self._blobs.place(self._made)
-        finally:
-            self.drop()
-
-    def drop(self) -> None:
-        """What is not in its place is forgotten."""
-        for temp in self._made:
-            _unlink(temp)
-        self._made.clear()
 
 
 def _content(file: BinaryIO, encoding: str) -> Iterator[bytes]:

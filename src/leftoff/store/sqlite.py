@@ -432,20 +432,21 @@ class SqliteStore(Store):
     # -- blobs
 
     def save_together(self, work: Callable[[Save], T]) -> T:
-        batch = self.blobs.batch()
+        made: dict[str, BlobRow] = {}
 
         def save(chunks: Iterable[bytes]) -> BlobRow:
             if not self._ready:
                 self.write(lambda tx: None)
-            return self._typed(lambda: batch.save(chunks))
+            temp, row = self._typed(lambda: self.blobs.write(chunks))
+            made[temp] = row
+            return row
 
         try:
             done = work(save)
-        except BaseException:
-            batch.drop()
-            raise
-        self._typed(batch.settle)
-        return done
+            self._typed(lambda: self.blobs.place(made))
+            return done
+        finally:
+            self.blobs.drop(made)
 
     def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         from leftoff.errors import NotFound
