@@ -19,7 +19,7 @@ from leftoff.engine.project import open_store
 from leftoff.engine.retention_policy import plan
 from leftoff.engine.settings import load
 from leftoff.model.changes import ChangeSet
-from leftoff.protocols.crunch_config import Config
+from leftoff.protocols.crunch import Config
 from leftoff.protocols.import_documents import Importer
 from leftoff.protocols.registry import dialect
 

@@ -16,18 +16,26 @@ from leftoff.clock import compact, iso
 from leftoff.engine.commit import Seal
 from leftoff.engine.issue_tracker import STATE_LABEL
 from leftoff.engine.project_files import ProjectFiles
-from leftoff.engine.retention_policy import Policy, dropped, policy
+from leftoff.engine.retention_policy import ALL, DEFAULT, Keep, Policy, dropped, policy
 from leftoff.engine.retention_policy import phase as phase_of_step
 from leftoff.engine.step_lifecycle import put as put_step
-from leftoff.errors import LeftoffError
+from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.changes import PUT, ChangeSet, Version
 from leftoff.model.codec import payload, sha256
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.words import ISSUE as SNAPSHOT
-from leftoff.model.words import UNFINISHED
-from leftoff.protocols.crunch_config import EXAMPLE, FILE, Config, load_config
-from leftoff.protocols.document_draft import DONE, NUMBER, STEP_FIELDS, Draft, State, about_file, without
-from leftoff.protocols.document_text import pack
+from leftoff.model.words import ROLLBACK_BEGIN, UNFINISHED
+from leftoff.protocols.document_draft import (
+    DONE,
+    NUMBER,
+    STEP_FIELDS,
+    Draft,
+    State,
+    about_file,
+    is_int,
+    without,
+)
+from leftoff.protocols.document_text import pack, read_bytes, read_document
 from leftoff.protocols.document_yaml import dump_yaml
 from leftoff.protocols.import_documents import Loaded
 from leftoff.protocols.loose_values import (
@@ -75,6 +83,111 @@ _BATCH = re.compile(r"batch-(\d{1,6})\Z")
 _NODE = re.compile(r"batch_(\d{1,6})_(.+)\Z", re.DOTALL)
 _STEP = STEP_FIELDS | {"total", "node"}
 _OUTPUT = ("completed_at", "output_summary", "output_location")
+
+
+# -- `.claude/checkpoint-config.yaml`: what is sealed, what is kept, and where the files go
+
+FILE = ".claude/checkpoint-config.yaml"
+LOCATION = ".claude/crunch/{issue}/checkpoints"
+#: the protocol's table, and our decision for the triggers that it leaves open (the last three)
+TABLE = {
+    "phase_transition": Keep(ALL),
+    "batch_complete": Keep(3, per_phase=True),
+    "agent_complete": Keep(1, per_phase=True),
+    "conflict_resolved": Keep(ALL),
+    "user_interrupt": Keep(1),
+    "manual": Keep(ALL),
+    "conflict_start": Keep(ALL),
+    "session_end": Keep(1),
+    "batch_start": Keep(3, per_phase=True),
+}
+#: the switch of `checkpoint_triggers` that a trigger has
+SWITCHES = {
+    "phase_transition": "phase_transition",
+    "batch_complete": "batch_complete",
+    "agent_complete": "agent_complete",
+    "conflict_start": "conflict_events",
+    "conflict_resolved": "conflict_events",
+}
+#: triggers that somebody asked for: sealed whatever is switched off
+ASKED = ("manual", "user_interrupt", "session_end", "rollback", ROLLBACK_BEGIN, "external")
+
+EXAMPLE: dict[str, Any] = {
+    "checkpoint": {
+        "enabled": True,
+        "auto_checkpoint": True,
+        "checkpoint_triggers": {
+            "phase_transition": True,
+            "batch_complete": True,
+            "agent_complete": False,
+            "conflict_events": True,
+        },
+        "retention": {trigger: keep.count for trigger, keep in list(TABLE.items())[:6]},
+        "storage": {"location": LOCATION, "compress": False, "max_size_mb": 50},
+    }
+}
+
+
+class Config:
+    """The settings of the file, with the protocol's own values for the rest."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        section = _setting(document, "checkpoint", {})
+        storage = _setting(section, "storage", {})
+        self.enabled = _setting(section, "enabled", True)
+        self.auto = _setting(section, "auto_checkpoint", True)
+        switches = _setting(section, "checkpoint_triggers", {})
+        self.off = {name for name in switches if not _setting(switches, name, True)}
+        self.compress = _setting(storage, "compress", False)
+        location = _setting(storage, "location", LOCATION)
+        parts = location.split("/")
+        if parts[0] == "" or ".." in parts or "{issue}" not in location or "\0" in location:
+            what = "storage.location must be a folder inside the project with {issue} in it"
+            raise _wrong(f"{what}, not {location!r}")
+        self.location = os.path.normpath(location)
+        size, keep = storage.get("max_size_mb"), {**DEFAULT.keep, **TABLE}
+        if size is not None and (not isinstance(size, (int, float)) or isinstance(size, bool) or size <= 0):
+            raise _wrong(f"max_size_mb must be a number, not {size!r}")
+        for trigger, count in _setting(section, "retention", {}).items():
+            if not is_int(count) or count < ALL:
+                raise _wrong(f"retention.{trigger} must be a number, -1 for all, not {count!r}")
+            keep[trigger] = Keep(count, per_phase=trigger in keep and keep[trigger].per_phase)
+        most = int(size * 10**6) if size is not None else None
+        self.policy = Policy(keep=keep, runs=DEFAULT.runs, max_bytes=most)
+
+    def seals(self, trigger: str) -> bool:
+        """Return whether a checkpoint of this trigger is sealed. Others are only committed."""
+        on = self.enabled and self.auto and SWITCHES.get(trigger) not in self.off
+        return bool(trigger in ASKED or on)
+
+
+def load_config(project: str) -> Config:
+    """Return the project's configuration."""
+    path = os.path.join(project, FILE)
+    if not os.path.lexists(path):
+        return Config({})
+    try:
+        return Config(read_document(read_bytes(path), path, Repairs()))
+    except Invalid as error:
+        raise Invalid(error.message, hint=f"Correct {FILE}, or remove it.") from None
+
+
+def _wrong(what: str) -> Invalid:
+    return Invalid(f"{FILE}: {what}.")
+
+
+def _setting(section: dict[str, Any], key: str, default: Any) -> Any:
+    """Return a setting of the same type as the default."""
+    found = section.get(key)
+    if found is None:
+        return default
+    if type(found) is not type(default):
+        wanted = {bool: "be true or false", dict: "have keys"}.get(type(default), "be text")
+        raise _wrong(f"{key} must {wanted}, not {found!r}")
+    return found
+
+
+# -- the protocol
 
 
 class Crunch(Dialect):
@@ -623,7 +736,7 @@ def _decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
     for agent, tasks in outputs.items():
         for task, about in tasks.items() if isinstance(tasks, dict) else ():
             if not isinstance(about, dict):
-                draft.as_written("agent_outputs", about, "is no output")
+                draft.as_written(f"agent_outputs.{agent}.{task}", about, "is no output")
                 continue
             own = f"{quote_part(agent)}/{quote_part(task)}"
             path, place = known.get(own, f"{phase}/{own}"), about.get("output_location")

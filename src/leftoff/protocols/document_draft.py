@@ -18,7 +18,7 @@ from leftoff.engine.tracking import DELETED, WAS
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id, quote_part
 from leftoff.model.words import is_own
-from leftoff.protocols.loose_values import Rejected, Repairs, Words, read_time, shown
+from leftoff.protocols.loose_values import Rejected, Repairs, Words, read_time, shown, shown_under
 
 Records = dict[tuple[str, str], Any]
 Leaves = Sequence[tuple[str, dict[str, Any]]]
@@ -348,7 +348,7 @@ class Draft:
 
     def as_written(self, what: str, value: Any, wrong: str) -> None:
         """Report a value that no record can hold. It stays in the document."""
-        self.repairs.add(f"{what}: {shown(value)} {wrong}; kept as it is written.")
+        self.repairs.add(f"{what}: {shown_under(what, value)} {wrong}; kept as it is written.")
 
     def _unusable(self, key: str, value: Any, wanted: str) -> None:
         if value is not None and value != "":

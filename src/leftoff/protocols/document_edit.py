@@ -16,7 +16,7 @@ from leftoff.clock import iso
 from leftoff.engine.commit import Reported, Seal, Terms, beat, report
 from leftoff.engine.file_state import hash_file
 from leftoff.engine.opening import redacted_records
-from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
+from leftoff.errors import NotFound, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import AS_WRITTEN, decides_step
 from leftoff.protocols.document_draft import Records, Source, State, text_of
@@ -24,7 +24,6 @@ from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import (
     IMPORTED,
     Dialect,
-    as_said,
     base_of,
     need_known,
     own_alias,
@@ -175,12 +174,14 @@ class DocumentEdit:
         head = state_at(self.store, tx, row, self.dialect)
         present = write(self.dialect, head)
         theirs = self._read(present, head)
-        if self.run_id is not None and theirs.run_id != self._said_id(present, head):
+        ours = read(self.dialect, present, self.source, Repairs(), head)
+        # several runs of one task have the same id in their documents
+        if self.run_id is not None and theirs.run_id != ours.run_id:
             raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
         self.beat = theirs.told
         theirs.records = masked(theirs.records, self.scrubber, self.repairs)
-        ours = as_said(self.dialect, head, self.source, head)
-        self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
+        before = self._before(tx, row, theirs, head)
+        self.edits = edits = merge(ours.records if before is None else before, ours.records, theirs.records)
         stored = head.records
         self._drop_unchanged(edits, stored)
         for path in undecided(edits, stored):
@@ -256,18 +257,8 @@ class DocumentEdit:
             theirs = read(self.dialect, document, self.source, Repairs(), head)
         return theirs
 
-    def _said_id(self, present: dict[str, Any], head: State) -> str:
-        """Return the id in a document of this run: several runs of one task have the same."""
-        for document in (self.base, present):
-            try:
-                if document is not None:
-                    return read(self.dialect, document, self.source, Repairs(), head).run_id
-            except LeftoffError:
-                continue
-        return head.run_id
-
-    def _before(self, tx: Tx, row: RunRow, theirs: State, head: State, ours: Records) -> Records:
-        """Return what the document was changed from: a version of ours, the base document, else the present."""
+    def _before(self, tx: Tx, row: RunRow, theirs: State, head: State) -> Records | None:
+        """Return what the document was changed from: a version of ours, else the base document."""
         base = None
         if self.base is not None:
             base = read(self.dialect, self.base, self.source, Repairs(), head)
@@ -277,8 +268,8 @@ class DocumentEdit:
                 return base.records  # a second edit of a file that has no new stamp of ours yet
         version = base_of(self.store, tx, row, self.dialect, theirs)
         if version is not None:
-            return as_said(self.dialect, version, self.source, head)
-        return base.records if base is not None else ours
+            return read(self.dialect, write(self.dialect, version), self.source, Repairs(), head).records
+        return base.records if base is not None else None
 
 
 def take_beat(store: Store, find: Find, at: int | None, now: int) -> None:

@@ -15,7 +15,7 @@ import zlib
 from typing import Any
 
 from leftoff.errors import NotFound, StoreUnavailable
-from leftoff.protocols.loose_values import Rejected, Repairs, shown
+from leftoff.protocols.loose_values import Rejected, Repairs, shown, shown_under
 
 MOST_BYTES = 50 * 10**6
 MOST_DEPTH = 100
@@ -177,7 +177,8 @@ def _load_json(text: str, repairs: Repairs, *, strict: bool) -> Any:
             seen: dict[str, Any] = {}
             for key, value in items:
                 if key in seen:
-                    repairs.add(f"{shown(key)} is there twice; the last one counts, not {shown(seen[key])}.")
+                    old = shown_under(key, seen[key])
+                    repairs.add(f"{shown(key)} is there twice; the last one counts, not {old}.")
                 seen[key] = value
         return out
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from leftoff.protocols.loose_values import Rejected, Repairs, shown
-from leftoff.workflow.yaml_source import Node, Tree
+from leftoff.protocols.loose_values import Rejected, Repairs, shown, shown_under
+from leftoff.workflow.yaml_source import BadDefinition, Node, Problems, Tree
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,4000})\Z")
 _FLOAT = re.compile(r"[-+]?(\d+\.\d*|\.\d+)([eE][-+]\d{1,4})?\Z")
@@ -20,22 +20,11 @@ _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None, "true":
 _WORDS.update({"TRUE": True, "false": False, "False": False, "FALSE": False})
 
 
-class _Rejecting:
-    """Makes an error of what the tree cannot read."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def fatal(self, line: int, column: int, message: str, hint: str = "") -> Rejected:
-        return Rejected(f"{self.path}:{line}:{column}: {message}.")
-
-
 class _LooseTree(Tree):
     deepest, most_nodes = 100, 2_000_000
 
     def __init__(self, text: str, path: str, repairs: Repairs) -> None:
-        problems: Any = _Rejecting(path)
-        super().__init__(text, problems)
+        super().__init__(text, Problems(path))
         self.repairs = repairs
         self.roots: list[Any] = []
 
@@ -61,7 +50,7 @@ class _LooseTree(Tree):
 
     def _pair(self, node: Node, key: Node, value: Node) -> None:
         if key.text in node.value:
-            old = shown(node.value[key.text][1].plain())
+            old = shown_under(key.text, node.value[key.text][1].plain())
             self._report(value, f"{shown(key.text)} is there twice; the last one counts, not {old}.")
         node.value[key.text] = (key, value)
 
@@ -100,6 +89,8 @@ def parse_yaml(text: str, path: str, repairs: Repairs) -> Any:
         mark = error.problem_mark or error.context_mark
         where = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
         raise Rejected(f"{path}{where}: this is not YAML: {error.problem or error.context}.") from None
+    except BadDefinition as error:
+        raise Rejected(f"{error.message}.") from None
     except yaml.YAMLError as error:
         raise Rejected(f"{path}: this is not YAML: {str(error).splitlines()[0]}.") from None
     documents = [document for document in tree.roots if document is not None]
@@ -113,7 +104,8 @@ def parse_yaml(text: str, path: str, repairs: Repairs) -> Any:
     for document in documents:
         for key, value in document.items():
             if key in out and out[key] != value:
-                repairs.add(f"{shown(key)} is in two of them; the last one counts, not {shown(out[key])}.")
+                old = shown_under(key, out[key])
+                repairs.add(f"{shown(key)} is in two of them; the last one counts, not {old}.")
             out[key] = value
     return out
 

@@ -52,13 +52,14 @@ _POINTER = re.compile(r"[^\n/\0]{1,255}\Z")
 
 @dataclass
 class Loaded:
-    """One document as it was read, the hash of its bytes, and the trigger of its checkpoint."""
+    """One document as it was read, the hash of its bytes, the trigger of its checkpoint, and the run it describes."""
 
     document: dict[str, Any]
     source: Source
     repairs: Repairs
     hash: str
     trigger: str | None = None
+    state: State = field(init=False)
 
 
 def _load(path: str) -> Loaded:
@@ -184,14 +185,9 @@ class ImportedRun:
     path: str
     run_id: str
     loaded: list[Loaded] = field(default_factory=list)
-    decoded: list[State] = field(default_factory=list)
     repairs: Repairs = field(default_factory=Repairs)
     new: bool = True
     changed: bool = True
-
-    def let_go(self) -> None:
-        """Free the documents after they were imported: there may be many others."""
-        self.loaded, self.decoded = [], []
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -251,17 +247,30 @@ class Importer:
     def _unit(self, unit: Unit) -> list[ImportedRun]:
         runs: dict[str, ImportedRun] = {}
         for loaded in unit.dialect.load(unit.paths, unit.load, self.reject):
-            decoded = self._decoded(unit.dialect, loaded, runs)
-            if decoded is None:
+            known = next(iter(runs.values())).loaded[-1].state if runs else None
+            if not self._decode(unit.dialect, loaded, known):
                 continue
             path = loaded.source.path if len(unit.paths) == 1 else unit.paths[0]
-            run_id = self._written_for(loaded) or decoded.run_id
+            run_id = self._written_for(loaded) or loaded.state.run_id
             each = runs.setdefault(run_id, ImportedRun(unit.dialect, path, run_id))
             each.loaded.append(loaded)
-            each.decoded.append(decoded)
             for line in loaded.repairs.lines:
+                line = self.scrubber.mask(line) if self.scrubber is not None else line
                 each.repairs.add(line if len(unit.paths) == 1 else f"{loaded.source.name}: {line}")
         return list(runs.values())
+
+    def _decode(self, dialect: Dialect, loaded: Loaded, known: State | None) -> bool:
+        """Find out which run a document describes. Return whether it is one."""
+        try:
+            loaded.state = read(dialect, loaded.document, loaded.source, loaded.repairs, known)
+            return True
+        except LeftoffError as error:
+            self.reject(loaded.source.path, error)
+        except Exception as error:  # no document may stop the import of the others
+            debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
+            why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
+            self.reject(loaded.source.path, Rejected(why))
+        return False
 
     def _written_for(self, loaded: Loaded) -> str | None:
         """Return the run whose synced file this is. Its document need not name the run."""
@@ -269,19 +278,6 @@ class Importer:
             return None
         run_id = self._follower.run_of_file(relative(self.project, os.path.abspath(loaded.source.path)))
         return run_id if run_id is not None and self._row(run_id) is not None else None
-
-    def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, ImportedRun]) -> State | None:
-        known = next(iter(runs.values())).decoded[-1] if runs else None
-        loaded.repairs.hide(loaded.document, self.scrubber)
-        try:
-            return read(dialect, loaded.document, loaded.source, loaded.repairs, known)
-        except LeftoffError as error:
-            self.reject(loaded.source.path, error)
-        except Exception as error:  # no document may stop the import of the others
-            debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
-            why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
-            self.reject(loaded.source.path, Rejected(why))
-        return None
 
     # -- writing
 
@@ -291,7 +287,7 @@ class Importer:
         out = []
         for each in found:
             self._plan(each, seen)
-            each.let_go()
+            each.loaded.clear()  # there may be many others
             out.append(each)
         return out
 
@@ -317,7 +313,7 @@ class Importer:
                     load = 0
                 if not each.new:
                     self._update(each)
-                    each.let_go()
+                    each.loaded.clear()  # there may be many others
                 done.append(each)
         self._create(waiting)
         if self._follower is not None and done:  # files are written when all runs are in the store
@@ -339,13 +335,14 @@ class Importer:
                         self._update(each)
         for each, _ in waiting:
             if each.new:
-                take_beat(self.store, run_named(each.run_id), each.decoded[-1].told, self.now)
-            each.let_go()
+                take_beat(self.store, run_named(each.run_id), each.loaded[-1].state.told, self.now)
+            each.loaded.clear()  # there may be many others
         waiting.clear()
 
     def _versions(self, each: ImportedRun) -> list[ImportedVersion]:
         versions = []
-        for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
+        for loaded in each.loaded:
+            decoded = loaded.state
             records = masked(decoded.records, self.scrubber, each.repairs)
             hashes = hash_named_files(self.project, loaded.source, records)
             records = with_hashes(records, hashes, self.now)
@@ -376,21 +373,14 @@ class Importer:
     def _update(self, each: ImportedRun) -> None:
         """Take each new document of a known run in, as a checkpoint of its own."""
         each.changed = False
-        for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
+        for loaded in each.loaded:
             if self._known(each, loaded):
                 continue
-            edit = DocumentEdit(
-                self.store,
-                self.project,
-                self.scrubber,
-                each.dialect,
-                loaded.document,
-                loaded.source,
-                loaded.repairs,
-            )
+            about = (each.dialect, loaded.document, loaded.source, loaded.repairs)
+            edit = DocumentEdit(self.store, self.project, self.scrubber, *about)
             edit.origin, edit.trigger = self._origin(each, loaded), self._trigger(loaded, each.repairs)
             own = each.dialect.id_names_version or len(each.loaded) > 1
-            at = decoded.at if own and decoded.at else self.now
+            at = loaded.state.at if own and loaded.state.at else self.now
             done = edit.report(run_named(each.run_id), at)
             each.changed = each.changed or done.version is not None
             for both in edit.edits.contradictions:

@@ -6,15 +6,12 @@ import re
 from calendar import monthrange, timegm
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leftoff.clock import DAY_MS, iso
-from leftoff.engine.redactor import MASK
+from leftoff.engine.redactor import Redactor
 from leftoff.errors import Invalid, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.model.words import RUN_STATUS, STEP_STATUS
-
-if TYPE_CHECKING:
-    from leftoff.model.changes import Scrubber
 
 Reject = Callable[[str, LeftoffError], None]
 
@@ -36,11 +33,9 @@ class TooNew(Unsupported):
 class Repairs:
     """The lines that say what was wrong in a document and how it was read. Equal lines are stored once."""
 
-    def __init__(self, prefix: str = "") -> None:
+    def __init__(self) -> None:
         self._lines: dict[str, None] = {}
         self._more = 0
-        self._secrets: list[str] = []
-        self.prefix = prefix
 
     @property
     def lines(self) -> list[str]:
@@ -51,40 +46,10 @@ class Repairs:
         if len(self._lines) >= MOST_LINES:
             self._more += 1
         else:
-            self._lines[self.prefix + self._without_secrets(line)] = None
-
-    def hide(self, document: object, scrubber: Scrubber | None) -> None:
-        """Mask the secrets of a document in every line."""
-        if scrubber is not None:
-            self._secrets += _secrets(document, scrubber.scrub("", document)[0])
-            if self._secrets:
-                self._lines = {self._without_secrets(line): None for line in self._lines}
-
-    def _without_secrets(self, line: str) -> str:
-        for secret in self._secrets:
-            said = repr(secret)[1:-1]
-            line = line.replace(said, MASK)
-            before, cut, _ = line.partition(said[:16])  # the line may show only its beginning
-            line = f"{before}{MASK}…" if cut else line
-        return line
+            self._lines[line] = None
 
     def __len__(self) -> int:
         return len(self._lines) + self._more
-
-
-def _secrets(value: Any, clean: Any) -> list[str]:
-    """Return the texts that scrubbing took out of a value. Clean parts are still the same object."""
-    if value is clean:
-        return []
-    if isinstance(value, str):
-        return [value] if len(value) > 3 else []
-    if isinstance(value, dict):
-        known = clean if isinstance(clean, dict) else {}
-        return [text for key, item in dict.items(value) for text in _secrets(item, known.get(key))]
-    if isinstance(value, list):
-        items = clean if isinstance(clean, list) and len(clean) == len(value) else [None] * len(value)
-        return [text for pair in zip(list.__iter__(value), items, strict=True) for text in _secrets(*pair)]
-    return []
 
 
 @contextmanager
@@ -102,6 +67,11 @@ def shown(value: object) -> str:
     """Return a value as a line of the report shows it."""
     text = repr(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def shown_under(key: object, value: object) -> str:
+    """Return the value of a key as a line of the report shows it, unless it is a secret by its name."""
+    return shown(Redactor().scrub(str(key), value)[0])
 
 
 def version_numbers(given: Any) -> list[int] | None:
@@ -163,7 +133,8 @@ class Words:
         ours = self._loose.get(found, found) if found is not None else None
         if ours is None or ours not in self._write:
             if word is not None:
-                repairs.add(f"{where}: the status {shown(word)} is unknown; read as {self.write(default)}.")
+                said = shown_under(where, word)
+                repairs.add(f"{where}: the status {said} is unknown; read as {self.write(default)}.")
             return default
         repairs.add(f"{where}: the status {shown(word)} is read as {self.write(ours)}.")
         return ours

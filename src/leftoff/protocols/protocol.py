@@ -27,7 +27,7 @@ from leftoff.engine.run_reader import Reader
 from leftoff.errors import NoCheckpoint
 from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.words import AS_WRITTEN
-from leftoff.protocols.document_draft import Draft, Records, Source, State
+from leftoff.protocols.document_draft import Draft, Source, State
 from leftoff.protocols.document_text import dump_json
 from leftoff.protocols.loose_values import Reject, Rejected, Repairs, shown
 from leftoff.store.base import Store, Tx, View
@@ -480,11 +480,6 @@ def own_id(dialect: Dialect, theirs: State) -> str | None:
     """Return the protocol's own id in a document, if it names a version."""
     names = theirs.aliases if dialect.id_names_version else ()
     return next((name for name in names if dialect.is_own_id(name)), None)
-
-
-def as_said(dialect: Dialect, state: State, source: Source, known: State) -> Records:
-    """Return the records of a state, as far as the protocol's document has them."""
-    return read(dialect, write(dialect, state), source, Repairs(), known).records
 
 
 def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: State) -> State | None:

@@ -260,7 +260,6 @@ class Sync(Follower):
                     f"commit of its run writes it again; a copy is saved as {copy}"
                 )
             return None
-        repairs.hide(document, self.redactor)
         before = self._whole(path, base, file) if base is not None else None
         source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))
         edit = DocumentEdit(

@@ -17,13 +17,13 @@ from typing import Any
 from leftoff.engine.project_files import ProjectFiles, exchange_at, mode_at
 from leftoff.engine.redactor import MASK, Redactor
 from leftoff.errors import LeftoffError
-from leftoff.files import held_by_another, lock_within
+from leftoff.files import held_by_another, lock_within, write_private
 from leftoff.model.codec import sha256
 from leftoff.protocols.document_text import read_packed
 from leftoff.protocols.loose_values import Repairs
 from leftoff.store.base import Store
 
-FOLDER, STATE, BASE = "sync", "state", ".base"
+FOLDER, BASE = "sync", ".base"
 
 Stat = list[int]
 
@@ -62,6 +62,7 @@ class SyncBase:
         self.project = project
         self._store_folder = store_folder
         self.folder = own_folder(store_folder, project)
+        self._state = os.path.join(self.folder, "state")
         self.secrets = secrets
         self.project_files = ProjectFiles(project)
         self.n = 0  # the store-wide number of the last commit that is in the files
@@ -76,7 +77,7 @@ class SyncBase:
         """Lock the state, load it, and save it at the end. ``patience``: seconds to wait for the lock."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         path = os.path.join(self.folder, "lock")
-        with open(path, "ab", opener=_private) as lock:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab") as lock:
             if not lock_within(lock.fileno(), fcntl.LOCK_EX, patience):
                 raise held_by_another(path, lock.fileno())
             try:
@@ -86,7 +87,7 @@ class SyncBase:
                     yield
                 finally:
                     if (now := self._dumped()) != before:
-                        _replace(os.path.join(self.folder, STATE), f"{digest(now)}\n".encode() + now)
+                        write_private(self._state, [now], durable=False)
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
 
@@ -98,8 +99,7 @@ class SyncBase:
 
     def _load(self) -> None:
         """Load the state. A damaged one counts as lost."""
-        sum, _, data = (_read(os.path.join(self.folder, STATE)) or b"").partition(b"\n")
-        found = json.loads(data) if sum and sum.decode("latin-1") == digest(data) else {}
+        found = _read_json(self._state) or {}
         self.n = found.get("n", 0)
         self.files = {path: SyncedFile(**each) for path, each in found.get("files", {}).items()}
         self.runs, self.seen, self.written = (found.get(name, {}) for name in ("runs", "seen", "written"))
@@ -133,18 +133,14 @@ class SyncBase:
 
     def base(self, path: str) -> dict[str, Any] | None:
         """Return the document that was last written to a file or read from it, without secrets."""
-        try:
-            found: dict[str, Any] = json.loads(_read(self._base(path)) or b"")
-        except ValueError:
-            return None
-        return found
+        return _read_json(self._base(path))
 
     def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> SyncedFile:
         """Store what a file holds, as far as the store knows it now."""
         file = self.files[path] = SyncedFile(run_id, part, digest(data))
         try:
             document = self.secrets.clean(read_packed(data, path, Repairs()))
-            _replace(self._base(path), json.dumps(document).encode())
+            write_private(self._base(path), [json.dumps(document).encode()], durable=False)
         except LeftoffError:  # not a document
             _unlink(self._base(path))
         return file
@@ -188,25 +184,14 @@ def own_folder(store: str, project: str) -> str:
     return os.path.join(store, f"{FOLDER}-{digest(own.encode())[:12]}")
 
 
-# -- files of the folder
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
-
-
-def _read(path: str) -> bytes | None:
+def _read_json(path: str) -> dict[str, Any] | None:
+    """Return what a file holds; ``None`` if there is none, or a power cut left it damaged."""
     try:
         with open(path, "rb") as file:
-            return file.read()
-    except OSError:
+            found = json.load(file)
+    except (OSError, ValueError):
         return None
-
-
-def _replace(path: str, data: bytes) -> None:
-    with open(f"{path}.part", "wb", opener=_private) as file:
-        file.write(data)
-    os.replace(f"{path}.part", path)
+    return found if isinstance(found, dict) else None
 
 
 def _unlink(path: str) -> None:
