@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.cli.screen import Column, crop, cropped, facts, fold, line_width, plain, shared, table, wrapped
+from leftoff.cli.screen import Column, crop, cropped, facts, fold, line_width, plain, table, wrapped
 from leftoff.cli.text import (
     clean,
     clean_lines,
@@ -87,9 +87,8 @@ SPANS = st.lists(st.tuples(ANY.map(clean), st.sampled_from(["", "id", "dim"])), 
 
 @given(SPANS, st.integers(4, 50))
 def test_lines_keep_to_the_width(line: list[tuple[str, str]], room: int) -> None:
-    """Cropping, sharing and wrapping a line all keep to the width."""
+    """Cropping and wrapping a line all keep to the width."""
     assert line_width(cropped(line, room)) <= room
-    assert line_width(shared(line, room)) <= room
     assert all(line_width(piece) <= room for piece in wrapped(line, room))
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from leftoff.cli.context import YES, Context, answer, choose, pick
 from leftoff.cli.events import LOG, Observer, observer_for
 from leftoff.cli.options import Args, assignments, positive, step_path
-from leftoff.cli.screen import Screen, shared, wrapped
+from leftoff.cli.screen import Screen, wrapped
 from leftoff.cli.text import Line, clean, clean_lines, step_name
 from leftoff.clock import ago, millis
 from leftoff.engine.approvals import REJECT
@@ -769,7 +769,6 @@ def plan_lines(plan: list[dict[str, Any]], columns: int) -> list[Line]:
         ]
         for entry in shown[: 2 * _STEPS]
     ]
-    lines = [shared(line, columns) for line in lines] if columns else lines
     if len(shown) > 2 * _STEPS:
         lines.append([(f"  … {len(shown) - 2 * _STEPS} more", "dim")])
     if shown is not plan and skipped:

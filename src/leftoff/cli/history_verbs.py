@@ -6,22 +6,22 @@ import sys
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, count
-from leftoff.cli.screen import Screen, crop, shared
+from leftoff.cli.screen import Screen, crop
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
 from leftoff.engine.caller import Caller
-from leftoff.engine.history import Section, same
+from leftoff.engine.history import Section, differences, place_name
 from leftoff.errors import usage_errors
-from leftoff.hints import Any, Container
+from leftoff.hints import Container
 from leftoff.host import Process
-from leftoff.model.changes import Version
+from leftoff.model.changes import NOTHING, Version
 from leftoff.model.ids import split_path
 from leftoff.model.words import FINISHED
 from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.restoring import PlanEntry, RestorePlan
-    from leftoff.operations.run_files import Rollback, RolledBack
+    from leftoff.engine.restoring import RestorePlan
+    from leftoff.operations.run_files import RolledBack
 
 # -- log
 
@@ -57,8 +57,8 @@ def _bare_history(versions: list[Version], screen: Screen) -> list[Line]:
     rows = []
     for version in versions:
         trigger, step = clean(str(version.trigger)), step_name(version.step or "-")
-        when, note = screen.when(version.at), _version_note(version)
-        rows.append((str(version.id), f"@{version.seq}", trigger, step, when, note))
+        row = (str(version.id), f"@{version.seq}", trigger, step, screen.when(version.at), _note(version))
+        rows.append(row)
     return [[(line, "")] for line in columns(rows)]
 
 
@@ -82,7 +82,7 @@ def _history(found: History, screen: Screen) -> list[Line]:
                 (f"  {version.id}  ", "dim"),
                 (pad(crop(why, whys_wide), whys_wide), _LOOKS.get(str(version.trigger), "")),
                 (f"  {screen.when(version.at)}", "dim"),
-                (f"  {_version_note(version)}", ""),
+                (f"  {_note(version)}", ""),
             ]
         )
         for each in forks.get(version.seq, []):
@@ -93,7 +93,7 @@ def _history(found: History, screen: Screen) -> list[Line]:
     return lines
 
 
-def _version_note(version: Version) -> str:
+def _note(version: Version) -> str:
     """Return the note, after the other names of the checkpoint."""
     return " ".join(clean(part) for part in (*version.aliases, version.note or "") if part)
 
@@ -101,11 +101,9 @@ def _version_note(version: Version) -> str:
 # -- diff
 
 
-_DEEPEST = 6  # levels into a value before it is compared whole
 _MOST_PLACES = 40  # places inside one entry that a terminal shows
 _BY_STEP = ("steps", "approval", "error")  # sections whose keys are steps
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
-_NOTHING: Any = object()
 
 
 def run_diff(args: Args, ctx: Context) -> int:
@@ -126,7 +124,7 @@ def _diff_page(both: Compared, screen: Screen, *, stat: bool) -> list[Line]:
         at = version.at if version is not None else target.row.updated_at
         known = version.id if version is not None else (target.row.checkpoint or "")[:12]
         about = f"  {known}  {screen.when(at)}" if known else f"  {screen.when(at)}"
-        lines += _fit([(mark, style), (f"{target.row.run_id}@{target.seq}", "id"), (about, "dim")], screen)
+        lines.append([(mark, style), (f"{target.row.run_id}@{target.seq}", "id"), (about, "dim")])
     named = {name: getattr(found, name) for name in ("steps", "variables", "artifacts", "files")}
     for name, entries in {**named, **found.records}.items():
         if not stat:
@@ -163,77 +161,36 @@ def _section(name: str, entries: Section, contents: Container[str], screen: Scre
     lines: list[Line] = [[], [(name, "head")]] if marked else []
     label = step_name if name in _BY_STEP else clean
     for key, kind, each in sorted(marked, key=lambda entry: entry[0]):
-        if kind == "changed":
-            lines += _changed_entry(f"  ~ {label(key)}", each.old, each.new, screen)
-        elif isinstance(each, dict) and isinstance(each.get("status"), str):  # a step: its status says enough
-            lines += _one_sided(f"  {_MARKS[kind]} {label(key)}", ": ", clean(each["status"]), kind, screen)
+        named = f"  {_MARKS[kind]} {label(key)}"
+        if kind != "changed":
+            is_step = isinstance(each, dict) and isinstance(each.get("status"), str)  # its status says enough
+            text = (": ", clean(each["status"])) if is_step else (" = ", value(each))
+            lines.append([(named, kind), (text[0], "dim"), (text[1], kind)])
+            continue
+        parts = differences(each.old, each.new)
+        if len(parts) == 1 and parts[0][0] == ():
+            lines.append(_change(named, value(each.old), value(each.new)))
+            continue
+        status = next((part for part in parts if part[0] == ("status",)), None)
+        if status is not None and isinstance(status[1], str):
+            lines.append(_change(named, clean(status[1]), clean(str(status[2]))))
+            parts.remove(status)
         else:
-            lines += _one_sided(f"  {_MARKS[kind]} {label(key)}", " = ", value(each), kind, screen)
+            lines.append([(named, "changed")])
+        for path, before, after in parts[:_MOST_PLACES] if screen.fancy else parts:
+            place = clean(place_name(path))
+            if before is not NOTHING and after is not NOTHING:
+                lines.append(_change(f"      ~ {place}", value(before), value(after)))
+                continue
+            style, only = ("added", after) if before is NOTHING else ("removed", before)
+            lines.append([(f"      {_MARKS[style]} {place}", style), (" = ", "dim"), (value(only), style)])
+        if screen.fancy and len(parts) > _MOST_PLACES:
+            lines.append([(f"      … and {len(parts) - _MOST_PLACES} more places", "dim")])
     return lines
 
 
-def _one_sided(label: str, between: str, text: str, style: str, screen: Screen) -> list[Line]:
-    return _fit([(label, style), (between, "dim"), (text, style)], screen)
-
-
-def _changed_entry(label: str, old: Any, new: Any, screen: Screen) -> list[Line]:
-    """Return an entry that both sides have: only the places inside it that differ."""
-
-    def change(label: str, old: str, new: str) -> list[Line]:
-        arrow: Line = [(": ", "dim"), (old, "removed"), (" → ", "dim"), (new, "added")]
-        return _fit([(label, "changed"), *arrow], screen)
-
-    parts = _differences((), old, new)
-    if len(parts) == 1 and parts[0][0] == ():
-        return change(label, value(old), value(new))
-    lines = _fit([(label, "changed")], screen)
-    status = next((part for part in parts if part[0] == ("status",)), None)
-    if status is not None and _NOTHING not in status and isinstance(old["status"], str):
-        lines = change(label, clean(old["status"]), clean(str(new["status"])))
-        parts.remove(status)
-    for path, before, after in parts[:_MOST_PLACES] if screen.fancy else parts:
-        place = clean("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path))
-        place = place.removeprefix(".")
-        if before is _NOTHING:
-            lines += _one_sided(f"      + {place}", " = ", value(after), "added", screen)
-        elif after is _NOTHING:
-            lines += _one_sided(f"      - {place}", " = ", value(before), "removed", screen)
-        else:
-            lines += change(f"      ~ {place}", value(before), value(after))
-    if screen.fancy and len(parts) > _MOST_PLACES:
-        lines.append([(f"      … and {len(parts) - _MOST_PLACES} more places", "dim")])
-    return lines
-
-
-def _differences(
-    path: tuple[str | int, ...], old: Any, new: Any
-) -> list[tuple[tuple[str | int, ...], Any, Any]]:
-    """Return the places where two values differ, from the outside in."""
-    if same(old, new):
-        return []
-    left: dict[Any, Any]
-    right: dict[Any, Any]
-    if len(path) >= _DEEPEST or not old or not new:
-        return [(path, old, new)]
-    if isinstance(old, dict) and isinstance(new, dict):
-        left, right = old, new
-    elif isinstance(old, list) and isinstance(new, list):
-        left, right = dict(enumerate(old)), dict(enumerate(new))
-    else:
-        return [(path, old, new)]
-    out = []
-    for key in sorted({*left, *right}):
-        before, after = left.get(key, _NOTHING), right.get(key, _NOTHING)
-        if before is _NOTHING or after is _NOTHING:
-            out.append(((*path, key), before, after))
-        else:
-            out += _differences((*path, key), before, after)
-    return out
-
-
-def _fit(line: Line, screen: Screen) -> list[Line]:
-    """Fit a line into a terminal, so that each of two values gets its share."""
-    return [shared(line, screen.columns)] if screen.fancy else [line]
+def _change(label: str, old: str, new: str) -> Line:
+    return [(label, "changed"), (": ", "dim"), (old, "removed"), (" → ", "dim"), (new, "added")]
 
 
 # -- fork
@@ -257,11 +214,24 @@ _MOST_STEPS = 6  # steps that still run
 def run_rollback(args: Args, ctx: Context) -> int:
     if not args.rest and not args.good and args.run is None:
         raise args.spec.wrong("`leftoff rollback` needs REF, or --good.")
-    from leftoff.operations.run_files import Rollback, rollback_run
+    from leftoff.operations.run_files import Rollback, plan_rollback, rollback_run
 
     wanted = Rollback(ctx.word, good=args.good, files=args.files)
     if args.dry_run:
-        return _plan_only(ctx, wanted)
+        found = plan_rollback(ctx.project, ctx.caller, wanted)
+        run_id, seq, files = found.target.row.run_id, found.target.seq, found.files
+        if args.json:
+            about: dict[str, object] = {"run_id": run_id, "seq": seq}
+            if files is not None:
+                diffs = {entry.path: files.difference(entry) for entry in files.changed}
+                about["files"] = {**files.to_json(), "diffs": diffs}
+            return ctx.answer(about)
+        ctx.say(f"leftoff: run {run_id} would go back to version {seq}.")
+        if found.running:
+            ctx.say(f"{_running_steps(run_id, found.running)} They are ended first.")
+        if files is not None:
+            _show_plan(ctx, files)
+        return 0
 
     def end_steps(run_id: str, running: dict[str, list[Process]]) -> bool:
         hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
@@ -285,24 +255,6 @@ def _running_steps(run_id: str, running: dict[str, list[Process]]) -> str:
     names = [f"{step_name(step)} (process {processes[-1].pid})" for step, processes in running.items()]
     more = f" and {len(names) - _MOST_STEPS} more" if len(names) > _MOST_STEPS else ""
     return f"Steps of {run_id} are still running, though nobody drives it: {', '.join(names[:_MOST_STEPS])}{more}."
-
-
-def _plan_only(ctx: Context, wanted: Rollback) -> int:
-    from leftoff.operations.run_files import plan_rollback
-
-    found = plan_rollback(ctx.project, ctx.caller, wanted)
-    run_id = found.target.row.run_id
-    if ctx.args.json:
-        about: dict[str, object] = {"run_id": run_id, "seq": found.target.seq}
-        if found.files is not None:
-            about["files"] = {**found.files.to_json(), "diffs": _file_diffs(found.files.changed, found.files)}
-        return ctx.answer(about)
-    ctx.say(f"leftoff: run {run_id} would go back to version {found.target.seq}.")
-    if found.running:
-        ctx.say(f"{_running_steps(run_id, found.running)} They are ended first.")
-    if found.files is not None:
-        _show_plan(ctx, found.files)
-    return 0
 
 
 def _tell_rollback(ctx: Context, done: RolledBack) -> None:
@@ -341,8 +293,8 @@ def _agree(ctx: Context, plan: RestorePlan) -> bool:
     _show_plan(ctx, plan, _MOST_LINES)
     if not plan.changed:
         return True
-    for text in _file_diffs(plan.changed[:_MOST_LINES], plan).values():
-        ctx.say(text.expandtabs())
+    for entry in plan.changed[:_MOST_LINES]:
+        ctx.say(plan.difference(entry).expandtabs())
     names = ", ".join(entry.path for entry in plan.changed[:5])
     more = len(plan.changed) - 5
     what = f"Changed since they were last recorded: {clean(names)}{f' and {more} more' if more > 0 else ''}."
@@ -360,10 +312,6 @@ def _show_plan(ctx: Context, plan: RestorePlan, most: int | None = None) -> None
         ctx.say("leftoff: every tracked file is already as it was.")
     if plan.unseen:
         ctx.say(f"leftoff: {plan.unseen}")
-
-
-def _file_diffs(entries: list[PlanEntry], plan: RestorePlan) -> dict[str, str]:
-    return {entry.path: plan.difference(entry) for entry in entries}
 
 
 # -- restore

@@ -162,17 +162,6 @@ def cropped(line: Line, room: int) -> Line:
     return out
 
 
-def shared(line: Line, room: int) -> Line:
-    """Return a line within so many columns, its longest pieces cut so that each keeps a part of itself."""
-    wide = [min(width(text), room) for text, _ in line]
-    while sum(wide) > room:
-        longest = wide.index(max(wide))
-        if wide[longest] <= 3:
-            return cropped(line, room)
-        wide[longest] -= 1
-    return [(crop(text, columns), style) for (text, style), columns in zip(line, wide, strict=True)]
-
-
 def fold(text: str, columns: int, hang: int = 0) -> list[str]:
     """Return pieces of at most so many columns (all but the first: ``hang`` less), broken at spaces if possible."""
     pieces: list[str] = []

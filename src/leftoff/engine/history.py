@@ -14,7 +14,7 @@ from leftoff.engine.run_reader import Reader, seen_step
 from leftoff.engine.show import StepsWanted, step_page
 from leftoff.hints import Any, Collection, NamedTuple
 from leftoff.host import ALIVE
-from leftoff.model.changes import Version
+from leftoff.model.changes import NOTHING, Version
 from leftoff.model.typed import readable
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Attempt, RunRow
@@ -234,6 +234,33 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         return len(left) == len(right) and all(map(same, left, right))
     return left == right and (type(left) is not float or repr(left) == repr(right))
+
+
+_DEEPEST = 6  # levels into a value before it is compared whole
+Path = tuple[str | int, ...]
+
+
+def differences(old: Any, new: Any, path: Path = ()) -> list[tuple[Path, Any, Any]]:
+    """Return the places where two values differ. ``NOTHING`` stands for a side that does not have the place."""
+    if same(old, new):
+        return []
+    left, right = (dict(enumerate(each)) if isinstance(each, list) else each for each in (old, new))
+    inner = isinstance(left, dict) and isinstance(right, dict) and type(old) is type(new)
+    if len(path) >= _DEEPEST or not old or not new or not inner:
+        return [(path, old, new)]
+    out = []
+    for key in sorted({*left, *right}):
+        before, after = left.get(key, NOTHING), right.get(key, NOTHING)
+        if before is NOTHING or after is NOTHING:
+            out.append(((*path, key), before, after))
+        else:
+            out += differences(before, after, (*path, key))
+    return out
+
+
+def place_name(path: Path) -> str:
+    """Return a place in a value as people read it: ``items[2].name``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 # -- when what was done

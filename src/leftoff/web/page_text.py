@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from leftoff.clock import iso
+from leftoff.engine.history import differences, place_name
 from leftoff.engine.quoting import without_escapes
+from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
 from leftoff.web.raw_files import media_type_of
 
@@ -144,31 +146,19 @@ def _add(out: list[TreeLine], value: Any, depth: int) -> int:
     return left
 
 
-_NOTHING = object()
-
-
-def compared(old: Any, new: Any) -> list[TreeLine]:
-    """Return the lines that differ, each below the names that lead to it."""
-    out: list[TreeLine] = []
-    _compare(out, old, new, 0)
-    return out[:_MOST_LINES]
-
-
-def _compare(out: list[TreeLine], old: Any, new: Any, depth: int) -> None:
-    before, after = dict(_entries(old)), dict(_entries(new))
-    for name in {**before, **after}:
-        left, right = before.get(name, _NOTHING), after.get(name, _NOTHING)
-        if left == right and type(left) is type(right):
-            continue
-        if _entries(left) and _entries(right) and type(left) is type(right) and depth < _DEEPEST:
-            out.append(TreeLine(depth, name, ""))
-            _compare(out, left, right, depth + 1)
-        elif left is _NOTHING:
-            out.append(TreeLine(depth, name, short_value(right), "added"))
-        elif right is _NOTHING:
-            out.append(TreeLine(depth, name, short_value(left), "removed"))
-        else:
-            out.append(TreeLine(depth, name, short_value(right), "changed", short_value(left)))
+def compared(old: dict[str, Any], new: dict[str, Any]) -> list[TreeLine]:
+    """Return a line for each place where the values of two versions differ."""
+    keys, out = {**old, **new}, []
+    found = [
+        each for key in keys for each in differences(old.get(key, NOTHING), new.get(key, NOTHING), (key,))
+    ]
+    for path, before, after in found[:_MOST_LINES]:
+        mark = "added" if before is NOTHING else "removed" if after is NOTHING else "changed"
+        told = short_value(before if after is NOTHING else after)
+        out.append(
+            TreeLine(0, place_name(path), told, mark, short_value(before) if mark == "changed" else "")
+        )
+    return out
 
 
 # -- files
