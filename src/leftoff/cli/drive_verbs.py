@@ -15,7 +15,7 @@ from leftoff.cli.context import YES, Context, answer, choose, pick
 from leftoff.cli.events import LOG, Observer, observer_for
 from leftoff.cli.options import Args, assignments, positive, step_path
 from leftoff.cli.screen import Screen, wrapped
-from leftoff.cli.text import Line, clean, clean_lines, step_name
+from leftoff.cli.text import Line, clean, clean_lines, columns, step_name
 from leftoff.clock import ago, millis
 from leftoff.engine.approvals import REJECT
 from leftoff.engine.attempt_logs import failures
@@ -49,7 +49,7 @@ from leftoff.operations.workflow_runs import (
 )
 from leftoff.protocols.registry import mirrored
 from leftoff.store.rows import RunRow
-from leftoff.workflow.definition import Graph, Step, Workflow
+from leftoff.workflow.definition import Graph, Workflow
 from leftoff.workflow.driver import Driver
 from leftoff.workflow.parse_definition import review
 
@@ -57,25 +57,25 @@ from leftoff.workflow.parse_definition import review
 
 
 def run_run(args: Args, ctx: Context) -> int:
-    _exclusive(args)
+    for one, other in (("check", "graph"), ("resume", "fresh"), ("detach", "check"), ("detach", "graph")):
+        if getattr(args, one) and getattr(args, other):
+            raise Usage(f"--{one} and --{other} cannot be combined.", hint="Give one of them.")
     given = usage_errors(lambda: assignments(args.var))
-    workflow, doubts = _review(args, ctx, given)
+    try:
+        workflow, doubts = review(args.rest[0], given=given)
+    except BadDefinition:
+        # A variable that the run has which is to be resumed is as good as given.
+        if not (args.resume or args.yes) or args.check or args.graph:
+            raise
+        known = definition_of_twin(ctx.project, ctx.caller, args.rest[0], given)
+        if known is None:
+            raise
+        workflow, doubts = known, []
     if args.check or args.graph:
         check_agents(ctx.project, workflow)
         return _show_definition(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
-    request = _run_request(args, workflow, given)
-    if args.dry_run:
-        return _foresee(args, ctx, request)
-    if args.detach:
-        code = detach(ctx)
-        if code is not None:
-            return code
-    return execute(ctx, request)
-
-
-def _run_request(args: Args, workflow: Workflow, given: dict[str, Any]) -> RunRequest:
-    return RunRequest(
+    request = RunRequest(
         workflow,
         given,
         title=args.title,
@@ -85,25 +85,19 @@ def _run_request(args: Args, workflow: Workflow, given: dict[str, Any]) -> RunRe
         fresh=bool(args.fresh),
         reuse=bool(args.reuse),
     )
-
-
-def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:
-    """The definition. A variable that the run has which is to be resumed is as good as given."""
-    try:
-        return review(args.rest[0], given=given)
-    except BadDefinition:
-        workflow = None
-        if (args.resume or args.yes) and not (args.check or args.graph):
-            workflow = definition_of_twin(ctx.project, ctx.caller, args.rest[0], given)
-        if workflow is None:
-            raise
-        return workflow, []
-
-
-def _exclusive(args: Args) -> None:
-    for one, other in (("check", "graph"), ("resume", "fresh"), ("detach", "check"), ("detach", "graph")):
-        if getattr(args, one) and getattr(args, other):
-            raise Usage(f"--{one} and --{other} cannot be combined.", hint="Give one of them.")
+    if args.dry_run:  # what each step would do, and why
+        plan = foresee_run(ctx.project, request)
+        if args.json:
+            about = {"workflow": workflow.name, "dry_run": True, "plan": [one.to_json() for one in plan]}
+            return ctx.answer(about)
+        rows = [(f"{one.action:<4}", step_name(one.step), clean(one.why)) for one in plan]
+        ctx.out("\n".join(columns(rows)))
+        return 0
+    if args.detach:
+        code = detach(ctx)
+        if code is not None:
+            return code
+    return execute(ctx, request)
 
 
 def _show_definition(args: Args, ctx: Context, workflow: Workflow, doubts: list[str]) -> int:
@@ -130,40 +124,17 @@ def _show_definition(args: Args, ctx: Context, workflow: Workflow, doubts: list[
     wide = len(str(len(batches)))
     for number, batch in enumerate(batches, 1):
         for index, path in enumerate(batch):
-            ctx.out(f"{number if index == 0 else '':>{wide}}  {clean(path)}{_remark(workflow.by_path[path])}")
-    return 0
-
-
-def _foresee(args: Args, ctx: Context, request: RunRequest) -> int:
-    """What each step would do, and why."""
-    plan = foresee_run(ctx.project, request)
-    if args.json:
-        document = {
-            "workflow": request.workflow.name,
-            "dry_run": True,
-            "plan": [one.to_json() for one in plan],
-        }
-        ctx.emit(document)
-        return 0
-    rows = [(one.action, step_name(one.step), clean(one.why)) for one in plan]
-    wide = max(len(name) for _, name, _ in rows)
-    for action, name, why in rows:
-        ctx.out(f"{action:<4}  {name:<{wide}}  {why}")
+            step = workflow.by_path[path]
+            told: list[str] = [step.kind] if step.kind in ("approval", "manual", "agent") else []
+            told += [f"for each {step.item_name}"] if step.foreach is not None else []
+            told += ["when"] if step.when else []
+            remark = f"  ({', '.join(told)})" if told else ""
+            ctx.out(f"{number if index == 0 else '':>{wide}}  {clean(path)}{remark}")
     return 0
 
 
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def _remark(step: Step) -> str:
-    """What is special about a step."""
-    told: list[str] = [step.kind] if step.kind in ("approval", "manual", "agent") else []
-    if step.foreach is not None:
-        told.append(f"for each {step.item_name}")
-    if step.when:
-        told.append("when")
-    return f"  ({', '.join(told)})" if told else ""
 
 
 # -- resume
@@ -183,7 +154,33 @@ def run_resume(args: Args, ctx: Context) -> int:
 
         return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
     target = find(ctx.project, ctx.caller, named, args.checkpoint)
-    request = _resume_request(args, ctx, target, accepted)
+    # A word may name several steps with commas between. An item as it is shown may have commas in it.
+    words = [each for word in args.only for each in ([word] if "[" in word else word.split(",")) if each]
+    named_steps = [step_named(ctx.project, target.row, step_path(each)) for each in words]
+    only = [subtask_for(ctx.project, target.row, each) for each in named_steps]
+    first = args.from_step
+    answers = {}
+    for word in args.answer:  # a subject may have an equals sign in it, and a choice has none
+        name, _, choice = word.rpartition("=")
+        if not name or not choice:
+            raise Usage(
+                f"--answer takes CODE=CHOICE, not {word!r}.",
+                hint="For example: --answer files.changed=restore",
+            )
+        check_codes([name.partition(":")[0]])
+        answers[name] = choice
+    request = ResumeRequest(
+        target,
+        only=[step for step, _ in only],
+        adds={path: how for _, new in only for path, how in new.items()},
+        from_step=step_named(ctx.project, target.row, step_path(first)) if first is not None else None,
+        failed=bool(args.failed),
+        variables=assignments(args.var),
+        accept=accepted,
+        answers=answers,
+        yes=bool(args.yes),
+        restart=bool(args.restart),
+    )
     if not args.dry_run and request.over is None:
         return resume(ctx, request)
     report = judge(ctx.project, ctx.caller, request)
@@ -192,47 +189,6 @@ def run_resume(args: Args, ctx: Context) -> int:
         return _finished(report, ctx)
     foresee_answers(report)
     return show_verdict(ctx, report, plan=True)
-
-
-def _resume_request(args: Args, ctx: Context, target: Target, accepted: tuple[str, ...]) -> ResumeRequest:
-    first = args.from_step
-    only, adds = _only_steps(ctx, target, args.only)
-    return ResumeRequest(
-        target,
-        only=only,
-        adds=adds,
-        from_step=step_named(ctx.project, target.row, step_path(first)) if first is not None else None,
-        failed=bool(args.failed),
-        variables=assignments(args.var),
-        accept=accepted,
-        answers=_answers(args.answer),
-        yes=bool(args.yes),
-        restart=bool(args.restart),
-    )
-
-
-def _answers(given: list[str]) -> dict[str, str]:
-    """What is chosen, by code and subject. A subject may have an equals sign in it, and a choice has none."""
-    out = {}
-    for word in given:
-        name, mark, choice = word.rpartition("=")
-        if not mark or not name or not choice:
-            raise Usage(
-                f"--answer takes CODE=CHOICE, not {word!r}.",
-                hint="For example: --answer files.changed=restore",
-            )
-        check_codes([name.partition(":")[0]])
-        out[name] = choice
-    return out
-
-
-def _only_steps(ctx: Context, target: Target, given: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """The steps that are named, and those of them that are new. A word may be several with commas between; an item as
-    it is shown may have commas in it."""
-    words = [each for word in given for each in ([word] if "[" in word else word.split(",")) if each]
-    named = [step_named(ctx.project, target.row, step_path(each)) for each in words]
-    found = [subtask_for(ctx.project, target.row, each) for each in named]
-    return [step for step, _ in found], {path: how for _, new in found for path, how in new.items()}
 
 
 def _finished(report: Verdict, ctx: Context) -> int:
@@ -364,39 +320,31 @@ def resume(ctx: Context, request: ResumeRequest, answers: Answers | None = None)
                 return _after(ctx, *driven, answers, request.accept)
             done = ending[0]
         if done.outcome != resuming.AGAIN:
-            return _show_end(ctx, done)
+            break
         if done.question is not None and person.present and not person.says_yes(done.question, default=True):
             answers.fresh = True
-
-
-def _show_end(ctx: Context, done: Resumed) -> int:
-    """Print what came of a run that is not driven from here."""
-    row = done.verdict.request.target.row
+    row = request.target.row
     if done.changes is not None:
         ctx.say_redacted(done.changes.redacted)
-    if done.outcome == resuming.OVER:
+    if done.outcome == resuming.OVER and done.fresh is None:
         if ctx.args.json:
             _emit_end(ctx, row, 0)
-        return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
-    if done.outcome != resuming.PROGRAM:
-        return _show_brief(ctx, row)
-    if ctx.args.json:
-        emit_end(ctx, row, brief="")
-    program = clean(str(row.card.get("program")))
-    ctx.say(
-        f"Run {row.run_id} belongs to the program {program}: start your program again, and it continues from here."
-    )
-    return 0
+    elif done.outcome != resuming.PROGRAM:
+        from leftoff.operations.checkpoints import brief_run
 
-
-def _show_brief(ctx: Context, row: RunRow) -> int:
-    from leftoff.operations.checkpoints import brief_run
-
-    text = brief_run(ctx.project, ctx.caller, row.run_id)["text"]
-    if ctx.args.json:
-        emit_end(ctx, row, brief=text)
+        row = done.fresh or row
+        text = brief_run(project, caller, row.run_id)["text"]
+        if ctx.args.json:
+            emit_end(ctx, row, brief=text)
+        else:
+            ctx.out(clean_lines(text))
     else:
-        ctx.out(clean_lines(text))
+        if ctx.args.json:
+            emit_end(ctx, row, brief="")
+        program = clean(str(row.card.get("program")))
+        ctx.say(
+            f"Run {row.run_id} belongs to the program {program}: start your program again, and it continues from here."
+        )
     return 0
 
 
@@ -641,13 +589,16 @@ def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
 
     ``found`` is its `show` document.
     """
+    from leftoff.cli.show_verbs import show_page
+
     dialect = mirrored(ctx.project.folder, ctx.project.settings)
     counted = dialect.counted if dialect is not None else None
     while True:
         ctx.say(_resume_question(found, ctx.project.now, counted))
         choice = choose("Choice [r/s/v/d]: ", ("resume", "start", "view", "delete"), RESUME_HINT)
         if choice == "view":
-            _view_run(found, ctx)
+            screen = Screen(sys.stderr, ctx.project.now)
+            screen.show([*show_page(found, screen), []])
         elif choice != "delete":
             return choice
         else:
@@ -665,40 +616,24 @@ def _resume_question(found: dict[str, Any], now: int, counted: str | None) -> st
     created = millis(found["created_at"])
     age = f" ({ago(created, now, words=True)})" if created is not None else ""
     done = steps["completed"] + steps["skipped"]
-    how_far = (
-        f"{counted or 'Step'} {done} of {steps['total']} completed"
-        if steps["total"]
-        else "no steps are declared"
-    )
+    how_far = f"{counted or 'Step'} {done} of {steps['total']} completed"
+    how_far = how_far if steps["total"] else "no steps are declared"
+    inner = inner_steps(record["step"] for record in found["step_records"])
+    leaves = [record for record in found["step_records"] if record["step"] not in inner]
+    left = ((n, each) for n, each in enumerate(leaves, 1) if each["status"] in _TO_DO)
+    number, first = next(left, (0, None))  # the first step that is left, which may have failed
+    going = f" from {f'{counted} {number}' if counted else first['step']}" if first is not None else ""
     return f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
 Created: {clean(found["created_at"][:19].replace("T", " "))}{age}
 Progress: {how_far}
 Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["status"])}, {found["health"]})
 
 Options:
-  (r)esume - {clean(_continuing(found, counted))}
+  (r)esume - {clean(f"Continue{going}")}
   (s)tart fresh - Mark it abandoned and start over
   (v)iew details - Show everything it holds
   (d)elete - Remove it without starting
 """
-
-
-def _continuing(found: dict[str, Any], counted: str | None) -> str:
-    """Return what resuming does: the first step that is left, which may have failed."""
-    records = found["step_records"]
-    inner = inner_steps(record["step"] for record in records)
-    leaves = [record for record in records if record["step"] not in inner]
-    for number, record in enumerate(leaves, 1):
-        if record["status"] in _TO_DO:
-            return f"Continue from {f'{counted} {number}' if counted else record['step']}"
-    return "Continue"
-
-
-def _view_run(found: dict[str, Any], ctx: Context) -> None:
-    from leftoff.cli.show_verbs import show_page
-
-    screen = Screen(sys.stderr, ctx.project.now)
-    screen.show([*show_page(found, screen), []])
 
 
 # -- the verdict on a run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import Args, assignments, count
+from leftoff.cli.options import Args, assignments, positive
 from leftoff.cli.screen import Screen, crop
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
 from leftoff.engine.caller import Caller
@@ -29,8 +29,7 @@ _LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
 
 
 def run_log(args: Args, ctx: Context) -> int:
-    most = count("-n", args.n) if args.n is not None else None
-    return show_logs([history(ctx.project, ctx.caller, ctx.word, most)], ctx)
+    return show_logs([history(ctx.project, ctx.caller, ctx.word, positive(args.n, "-n"))], ctx)
 
 
 def show_logs(found: list[History], ctx: Context) -> int:

@@ -24,11 +24,20 @@ from leftoff.operations.runs import run_and_step
 
 
 def run_start(args: Args, ctx: Context) -> int:
+    steps = [name.strip() for name in args.steps.split(",")] if args.steps is not None else []
+    if steps and args.total is not None:
+        raise Usage(
+            "--steps and --total cannot be combined.", hint="Give the steps, or how many there will be."
+        )
+    if "" in steps:
+        raise Usage(
+            f"--steps has an empty name in it: {args.steps!r}.", hint="For example: --steps collect,convert"
+        )
     wanted = Start(
         args.rest[0],
         title=args.title,
         run_id=_not_empty(args.run_id, "--run-id"),
-        steps=_declared_steps(args),
+        steps=steps,
         total=number(args.total, "--total"),
         variables=usage_errors(lambda: assignments(args.var)),
         issue=args.issue,
@@ -67,21 +76,6 @@ def _refused(report: Verdict) -> LeftoffError:
         question = f"{report.question} " if report.question is not None else ""
         return NeedsPerson(f"{question}{error.message}", hint=hint)
     raise AssertionError("a report that agrees")
-
-
-def _declared_steps(args: Args) -> list[str]:
-    if args.steps is None:
-        return []
-    if args.total is not None:
-        raise Usage(
-            "--steps and --total cannot be combined.", hint="Give the steps, or how many there will be."
-        )
-    names = [name.strip() for name in args.steps.split(",")]
-    if "" in names:
-        raise Usage(
-            f"--steps has an empty name in it: {args.steps!r}.", hint="For example: --steps collect,convert"
-        )
-    return names
 
 
 def _not_empty(value: str | None, name: str) -> str | None:

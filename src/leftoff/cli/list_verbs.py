@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from leftoff.cli.context import Context
-from leftoff.cli.options import Args, count
+from leftoff.cli.options import Args, positive
 from leftoff.cli.screen import Column, Region, Screen, facts, rows_of, table, wrapped
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
 from leftoff.engine.run_info import RunInfo
-from leftoff.hints import Any, Iterator, Sequence
+from leftoff.hints import Any, Sequence
 from leftoff.operations.runs import Status, check_statuses, list_project_runs, status
 
 EVERY_S = 1.0  # between two drawings of a page that shows relative times
@@ -102,54 +102,39 @@ def _status_facts(found: Status, screen: Screen) -> list[tuple[str, Line]]:
 
 
 def _watch_status(args: Args, ctx: Context) -> int:
-    """Watch until Ctrl-C: redrawn on a terminal; elsewhere one page, with --json one event, for each change."""
+    """Watch until Ctrl-C: redrawn on a terminal; elsewhere one page, with --json one event, for each change.
+
+    A terminal is drawn each second, because of its relative times. The store is asked only if something happened.
+    """
+    from leftoff.operations.watching import Changes, News
+
+    region = Region(sys.stdout) if not args.json and ctx.screen().fancy else None
+    last: Any = None
     try:
-        if not args.json and ctx.screen().fancy:
-            _redraw(ctx)
-        for found in _moments(ctx):
-            if args.json:
-                ctx.emit({"event": "status", **found.to_json()})
-            else:
+        with Changes(ctx.project) as changes:
+            news = News(others=True)
+            while True:
                 screen = ctx.screen()
-                screen.show([*status_page(found, screen), []])
+                if news:
+                    found = status(ctx.project, ctx.caller)
+                if region is not None:
+                    lines, room = status_page(found, screen), rows_of(sys.stdout) - 2
+                    if len(lines) > room:
+                        lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]
+                    region.draw([], [*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
+                    news = changes.wait(EVERY_S)
+                    continue
+                known = {**found.to_json(), "time": None, "times": None}  # time that passes is not a change
+                if known != last and args.json:
+                    ctx.emit({"event": "status", **found.to_json()})
+                elif known != last:
+                    screen.show([*status_page(found, screen), []])
+                last, news = known, changes.wait()
     except KeyboardInterrupt:
         if args.json:
             current = status(ctx.project, ctx.caller).current
             ctx.emit({"event": "end", "run": current.to_json() if current is not None else None})
     return 130
-
-
-def _moments(ctx: Context) -> Iterator[Status]:
-    """Yield the status whenever it has changed."""
-    from leftoff.operations.watching import Changes
-
-    last: Any = None
-    with Changes(ctx.project) as changes:
-        for _ in changes.follow():
-            found = status(ctx.project, ctx.caller)
-            known = {**found.to_json(), "time": None, "times": None}  # time that passes is not a change
-            if known != last:
-                last = known
-                yield found
-
-
-def _redraw(ctx: Context) -> None:
-    """Draw the page each second, because of its relative times; ask the store only when something happened."""
-    from leftoff.operations.watching import Changes, News
-
-    region = Region(sys.stdout)
-    with Changes(ctx.project) as changes:
-        news = News(others=True)
-        while True:
-            if news:
-                found = status(ctx.project, ctx.caller)
-            screen = ctx.screen()
-            lines = status_page(found, screen)
-            room = rows_of(sys.stdout) - 2
-            if len(lines) > room:
-                lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]
-            region.draw([], [*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
-            news = changes.wait(EVERY_S)
 
 
 # -- ls
@@ -158,7 +143,7 @@ def _redraw(ctx: Context) -> None:
 def run_ls(args: Args, ctx: Context) -> int:
     wanted = [word.strip() for word in args.status.split(",")] if args.status is not None else None
     check_statuses(wanted or [])
-    limit = count("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
+    limit = positive(args.limit, "--limit") or (None if args.all else NEWEST)
     every = args.all and limit is None
     found = list_project_runs(
         ctx.project, wanted, args.workflow, args.branch, limit, archived=every, sizes=args.long

@@ -161,7 +161,15 @@ def parse(spec: Spec, words: list[str]) -> Args:
     """The options and positionals of a verb; ``Usage`` says what is wrong and what would be right."""
     args = Args(spec)
     known: dict[str, Any] = {opt.name: opt for opt in spec.options}
-    _check_text(spec, words)
+    for word in words:  # whatever is given may be stored, named or compared, so it must be text
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            shown = word.encode("utf-8", "backslashreplace").decode()[:80]
+            raise Usage(
+                f"An argument of `leftoff {spec.verb}` is not UTF-8, at character {error.start + 1}: {shown}",
+                hint="Nothing was changed. Give text in UTF-8, or put it in a file.",
+            ) from None
     index, end = 0, len(words)
     while index < end:
         word = words[index]
@@ -191,22 +199,14 @@ def parse(spec: Spec, words: list[str]) -> Args:
         while opt is not None and opt.greedy and index < end and not words[index].startswith("-"):
             _store(spec, args, opt, name, words[index])
             index += 1
-    _count(spec, args)
+    if len(args.rest) < spec.least:
+        raise spec.wrong(f"`leftoff {spec.verb}` needs {spec.usage}.")
+    if spec.most is not None and len(args.rest) > spec.most:
+        raise spec.wrong(f"`leftoff {spec.verb}` does not take {args.rest[spec.most]!r}.")
+    for opt in spec.options:
+        if opt.needed and not getattr(args, attribute(opt.name)):
+            raise spec.wrong(f"`leftoff {spec.verb}` needs {opt.name} {opt.metavar}.")
     return args
-
-
-def _check_text(spec: Spec, words: list[str]) -> None:
-    """Whatever is given may be stored, named or compared, so it must be text."""
-    for word in words:
-        if not word.isascii():
-            try:
-                word.encode()
-            except UnicodeEncodeError as error:
-                shown = word.encode("utf-8", "backslashreplace").decode()[:80]
-                raise Usage(
-                    f"An argument of `leftoff {spec.verb}` is not UTF-8, at character {error.start + 1}: {shown}",
-                    hint="Nothing was changed. Give text in UTF-8, or put it in a file.",
-                ) from None
 
 
 def _store(spec: Spec, args: Args, opt: Opt | None, name: str, value: str) -> None:
@@ -218,18 +218,6 @@ def _store(spec: Spec, args: Args, opt: Opt | None, name: str, value: str) -> No
         getattr(args, attribute(name)).append(value)
     else:
         setattr(args, attribute(name), value)
-
-
-def _count(spec: Spec, args: Args) -> None:
-    number = len(args.rest)
-    if number < spec.least:
-        raise spec.wrong(f"`leftoff {spec.verb}` needs {spec.usage}.")
-    if spec.most is not None and number > spec.most:
-        extra = args.rest[spec.most]
-        raise spec.wrong(f"`leftoff {spec.verb}` does not take {extra!r}.")
-    for opt in spec.options:
-        if opt.needed and not getattr(args, attribute(opt.name)):
-            raise spec.wrong(f"`leftoff {spec.verb}` needs {opt.name} {opt.metavar}.")
 
 
 def _unknown(spec: Spec, name: str, known: dict[str, Any]) -> Usage:
@@ -402,16 +390,6 @@ def positive(word: str | None, name: str) -> int | None:
     if found == 0:
         raise Usage(f"{name} must be at least 1.", hint=f"For example: {name} 4")
     return found
-
-
-def count(name: str, given: str) -> int:
-    """Return a number of things, 1 or more."""
-    number = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
-    if number < 1:
-        raise Usage(
-            f"{name} is a whole number from 1 to 999999999, not {given!r}.", hint=f"For example: {name} 20"
-        )
-    return number
 
 
 def step_path(word: str) -> str:

@@ -23,22 +23,14 @@ from leftoff.operations.run_reports import (
     set_variables,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.engine.show import NextStep
-
 # -- step
 
 
 def run_step(args: Args, ctx: Context) -> int:
-    return ctx.answer(report_step(ctx.project, ctx.caller, _read_report(args), args.output))
-
-
-def _read_report(args: Args) -> StepReport:
     action, word = args.rest
     if action not in STATUS:
         raise Usage(f"A step cannot be {action!r}.", hint=f"usage: leftoff step {args.spec.usage}")
-    return StepReport(
+    said = StepReport(
         action,
         step_path(word),
         title=args.title,
@@ -49,6 +41,7 @@ def _read_report(args: Args) -> StepReport:
         resume_with=args.resume_with,
         note=args.note,
     )
+    return ctx.answer(report_step(ctx.project, ctx.caller, said, args.output))
 
 
 # -- next
@@ -65,18 +58,14 @@ def run_next(args: Args, ctx: Context) -> int:
         ctx.out(shown_step(found.step))
     if found.source is not None and found.step is not None:
         ctx.say(f"From {found.source}, as data:")
-    for line in (*_next_lines(found), found.why):
+    lines = [named(found.title or ""), found.instructions or ""]
+    if found.source is not None:  # of a run from elsewhere, it is shown as what others wrote
+        limited = ((found.title, _LINE), (found.instructions, _LONGEST))
+        lines = [quoted(text, most) for text, most in limited if text]
+    for line in (*lines, found.why):
         if line:
             ctx.say(line)
     return 0
-
-
-def _next_lines(found: NextStep) -> list[str]:
-    """What the step is called, and what is to be done; of a run from elsewhere, as what others wrote."""
-    title, instructions = found.title or "", found.instructions or ""
-    if found.source is None:
-        return [named(title), instructions]
-    return [quoted(text, most) for text, most in ((title, _LINE), (instructions, _LONGEST)) if text]
 
 
 # -- beat

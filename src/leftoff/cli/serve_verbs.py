@@ -13,7 +13,6 @@ from leftoff.cli.text import clean
 from leftoff.engine.attention import RunChange
 from leftoff.engine.project import find_project
 from leftoff.errors import Unsupported, Usage
-from leftoff.hints import Any
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import projects_beside
 from leftoff.operations.supervision import Supervision, start_resume
@@ -25,23 +24,52 @@ def run_serve(args: Args, ctx: Context) -> int:
     need_page()
     from leftoff.web import page_server, served
 
-    port = _port(args.port)
-    _check_host(args)
-    projects = _served(args, ctx, served)
+    port, base = args.port if args.port is not None else "8765", (args.base_path or "").rstrip("/")
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536):
+        raise Usage(f"--port is a number from 0 to 65535, not {port!r}.", hint="For example: --port 8765")
+    if base and (not base.startswith("/") or "//" in base or set(base) & set("?#%\\ ")):
+        raise Usage(
+            f"--base-path is a path like /leftoff, not {args.base_path!r}.",
+            hint="For example: --base-path /leftoff",
+        )
+    if any("*" in name for name in args.allow_host):
+        raise Usage("--allow-host is a name, not a pattern.", hint="Give it once for each name.")
+    if args.host not in (None, "127.0.0.1", "::1", "localhost") and not args.allow_host:
+        raise Usage(
+            f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
+            hint="--allow-host NAME says which: the name or address that stands in the browser's address bar. Whoever "
+            "has the token then sees every run, and decides what you can. docs/web.md says more.",
+        )
+    beside = (
+        {} if args.rest else projects_beside(ctx.project)
+    )  # all projects of the server that its store is on
+    if beside:
+        projects = served.serve_stores(ctx.project.folder, beside)
+    else:
+        folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
+        projects = served.serve_folders(folders, args.store)
     options = served.PageOptions(
         **page_server.secrets_of(ctx.caller, projects, read_only=args.read_only),
         hosts=tuple(args.allow_host),
-        base=_base_path(args.base_path),
+        base=base,
         read_only=args.read_only,
     )
-    sock = page_server.open_port(args.host or "127.0.0.1", port)
+    sock = page_server.open_port(args.host or "127.0.0.1", int(port))
     url = f"{page_server.page_address(sock, options)}?token={options.token}"
 
     def ready() -> None:
         if args.json:
             ctx.emit({"url": url, "read_only": args.read_only})
         else:
-            _tell_address(ctx, args, url)
+            ctx.out(url)
+            who = "Whoever has this address sees every run"
+            who += "." if args.read_only else ", and decides what you can: keep it to yourself."
+            ctx.say(f"leftoff: the page is served. {who} Ctrl-C ends it; runs go on.")
+            if args.allow_host:
+                ctx.say(
+                    f"leftoff: other machines reach it as {', '.join(args.allow_host)}. It is not encrypted: put a "
+                    "proxy with TLS in front of it where others share the network."
+                )
         if args.open:
             webbrowser.open(url)
 
@@ -63,58 +91,6 @@ def need_page() -> None:
         raise Unsupported(
             "The page needs packages that are not installed.", hint="pip install 'leftoff[web]'"
         ) from None
-
-
-def _port(given: str | None) -> int:
-    if given is None:
-        return 8765
-    if not (given.isascii() and given.isdigit() and len(given) < 6 and int(given) < 65536):
-        raise Usage(f"--port is a number from 0 to 65535, not {given!r}.", hint="For example: --port 8765")
-    return int(given)
-
-
-def _base_path(given: str | None) -> str:
-    """Return the path without a slash at its end."""
-    path = (given or "").rstrip("/")
-    if path and (not path.startswith("/") or "//" in path or set(path) & set("?#%\\ ")):
-        raise Usage(
-            f"--base-path is a path like /leftoff, not {given!r}.", hint="For example: --base-path /leftoff"
-        )
-    return path
-
-
-def _check_host(args: Args) -> None:
-    """Raise ``Usage`` if other machines can reach the address and no name is allowed for them, or any name is."""
-    if any("*" in name for name in args.allow_host):
-        raise Usage("--allow-host is a name, not a pattern.", hint="Give it once for each name.")
-    if args.host not in (None, "127.0.0.1", "::1", "localhost") and not args.allow_host:
-        raise Usage(
-            f"--host {args.host} opens the page to others, and no name is given under which they may ask for it.",
-            hint="--allow-host NAME says which: the name or address that stands in the browser's address bar. Whoever "
-            "has the token then sees every run, and decides what you can. docs/web.md says more.",
-        )
-
-
-def _served(args: Args, ctx: Context, served: Any) -> Any:
-    """Return the folders that are named; else this project, or all projects of the server that its store is on."""
-    beside = {} if args.rest else projects_beside(ctx.project)
-    if beside:
-        return served.serve_stores(ctx.project.folder, beside)
-    folders = [find_project(given=folder) for folder in args.rest] or [ctx.project.folder]
-    return served.serve_folders(folders, args.store)
-
-
-def _tell_address(ctx: Context, args: Args, url: str) -> None:
-    ctx.out(url)
-    who = "Whoever has this address sees every run" + (
-        "." if args.read_only else ", and decides what you can: keep it to yourself."
-    )
-    ctx.say(f"leftoff: the page is served. {who} Ctrl-C ends it; runs go on.")
-    if args.allow_host:
-        ctx.say(
-            f"leftoff: other machines reach it as {', '.join(args.allow_host)}. It is not encrypted: put a proxy "
-            "with TLS in front of it where others share the network."
-        )
 
 
 # -- supervise
