@@ -258,13 +258,12 @@ def _running_steps(run_id: str, running: dict[str, list[Process]]) -> str:
 
 def _tell_rollback(ctx: Context, done: RolledBack) -> None:
     now, target, outcome = done.run, done.target, done.outcome
-    seq = outcome.seq if outcome is not None else target.seq
     if not done.changed:
-        ctx.out(f"Run {now.run_id} is at version {seq}; nothing was changed.")
+        ctx.out(f"Run {now.run_id} is at version {target.seq}; nothing was changed.")
         ctx.say(f"leftoff: it was already there. `leftoff log {now.run_id}` lists what to go back to.")
         return
-    own = target.version is not None and target.version.seq == seq and target.version.id
-    ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
+    own = target.version is not None and target.version.id
+    ctx.out(f"Run {now.run_id} is back at {own or f'version {target.seq}'}, as version {now.row.seq}.")
     if outcome is not None:
         if outcome.completed:
             ctx.say("leftoff: a rollback that had been cut short is now complete.")
@@ -272,7 +271,7 @@ def _tell_rollback(ctx: Context, done: RolledBack) -> None:
         whole = outcome.saved is not None and not outcome.completed
         undo = f" `leftoff rollback {now.run_id}@{outcome.saved} --files` undoes that." if whole else ""
         ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.{undo}")
-    if seq == target.row.seq:
+    if target.seq == target.row.seq:
         ctx.say("leftoff: it was already there.")
     else:
         over = done.run.status in FINISHED

@@ -7,6 +7,9 @@ continue (`open_turn`): the last turn did not end well, or an earlier one did no
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+
 from leftoff.clock import iso
 from leftoff.engine.commit import Terms, report_in
 from leftoff.engine.file_state import look_at_files
@@ -169,14 +172,8 @@ def drop_talk(store: Store, ended: list[RunRow]) -> None:
     """Delete the runs of sessions that only talked: all turns ended well, nothing was changed and nothing failed."""
     for row in ended:
         if row.workflow == SESSION and is_spent(row) and not sum(counts_of(row.counts).values()):
-            _remove_talk(store, row)
-
-
-def _remove_talk(store: Store, row: RunRow) -> None:
-    try:
-        store.remove(row.run, lambda tx: _need_talk(store, row, tx))
-    except Conflict:
-        pass
+            with suppress(Conflict):
+                store.remove(row.run, partial(_need_talk, store, row))
 
 
 def _need_talk(store: Store, row: RunRow, view: View) -> None:

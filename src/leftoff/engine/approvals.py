@@ -81,7 +81,8 @@ def is_rejected(record: Mapping[str, Any]) -> bool:
 
 
 class PendingApproval:
-    """The record of a step, and what was asked. ``offered``: every option that does not reject."""
+    """The record of a step, and what was asked. ``offered``: every option that does not reject.
+    ``approving``: what approving could mean."""
 
     def __init__(self, store: Store, view: View, row: RunRow, step: str) -> None:
         reader = Reader(store, view, row.run, row.run_id)
@@ -100,6 +101,7 @@ class PendingApproval:
         known = self.approval.get("options")
         self.options = list(map(str, known)) if isinstance(known, list) and known else list(OPTIONS)
         self.offered = [option for option in self.options if option != REJECT]
+        self.approving = ["approve"] if "approve" in self.offered else self.offered
         self.ask = str(self.approval.get("ask") or "")
 
     @property
@@ -107,10 +109,6 @@ class PendingApproval:
         """Return what identifies the question: another text, or the same asked once more, has another stamp."""
         asked = [self.approval.get(name) for name in ("ask", "asked_at", "options")]
         return sha256(text(asked).encode()).hexdigest()[:32]
-
-    def choices(self) -> list[str]:
-        """Return what approving could mean: `approve` if that is offered, else every option that does not reject."""
-        return ["approve"] if "approve" in self.offered else self.offered
 
     def due(self, at: int) -> bool:
         """Return whether its deadline has passed."""
@@ -121,13 +119,7 @@ class PendingApproval:
         """Return the choice that is meant; raise ``Usage`` if it is not among the options."""
         if not self.is_approval:
             raise self._not_an_approval()
-        choice = choice if choice is not None else _only(self.choices(), f"Step {self.name}")
-        if choice == REJECT or choice in self.options:
-            return str(choice)
-        told = (
-            f"Step {self.name} cannot be decided as {choice!r}." if choice else "There is nothing to approve."
-        )
-        raise Usage(told, hint=f"Nothing was changed. The options are: {', '.join(self.options)}.")
+        return _meant(choice, self.approving, self.options, f"Step {self.name}")
 
     def was_decided(self, wanted: str) -> bool:
         """Return whether exactly this was decided before; raise if anything else keeps it from being decided."""
@@ -167,14 +159,21 @@ class PendingApproval:
         return Conflict(f"Step {self.name} is {status}, and needs no approval.", hint=hint)
 
 
-def _only(offered: Sequence[str], name: str) -> str | None:
-    """Return the only choice that is offered. Of several a person says which: raise ``Usage``."""
-    if len(offered) > 1:
+def _meant(choice: str | None, approving: Sequence[str], options: Sequence[str], name: str) -> str:
+    """Return the choice that is meant; raise ``Usage`` if it is not among the options.
+
+    ``approving``: what it means to name none. If that is several, a person says which.
+    """
+    if choice is None and len(approving) > 1:
         raise Usage(
-            f"{name} offers several choices: {', '.join(offered)}.",
+            f"{name} offers several choices: {', '.join(approving)}.",
             hint="Nothing was changed: a decision is never guessed. Say which one: --choice X.",
         )
-    return offered[0] if offered else None
+    choice = next(iter(approving), "") if choice is None else choice
+    if choice == REJECT or choice in options:
+        return choice
+    told = f"{name} cannot be decided as {choice!r}." if choice else "There is nothing to approve."
+    raise Usage(told, hint=f"Nothing was changed. The options are: {', '.join(options)}.")
 
 
 def waiting(store: Store, view: View, row: RunRow) -> dict[str, PendingApproval]:
@@ -254,7 +253,8 @@ def record_decision(
                 hint="Nothing was decided. Look at what it asks now.",
             )
         if decision.options and not found.waits:
-            choice = _chosen_of_phase(step, decision)
+            options = [*decision.options, REJECT]
+            choice = _meant(decision.choice, decision.options, options, f"Phase {shown_step(step)}")
             seal = _put_phase(changes, step, found.approval, choice, decision)
         else:
             choice = found.wanted(decision.choice)
@@ -272,19 +272,6 @@ def record_decision(
     if late is not None:
         raise late
     return StepDecided(done.row, step, choice, done.version is not None, done.left)
-
-
-def _chosen_of_phase(step: str, decision: StepDecision) -> str:
-    """Return what was chosen of what a phase offers."""
-    choice = decision.choice
-    if choice is None:
-        choice = _only(decision.options, f"Phase {shown_step(step)}")
-    if choice is not None and (choice == REJECT or choice in decision.options):
-        return choice
-    raise Usage(
-        f"Phase {shown_step(step)} cannot be decided as {choice!r}.",
-        hint=f"Nothing was changed. The options are: {', '.join([*decision.options, REJECT])}.",
-    )
 
 
 def _put_phase(

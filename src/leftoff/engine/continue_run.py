@@ -34,7 +34,7 @@ from leftoff.engine.opening import (
 )
 from leftoff.engine.run_reader import DEFINITION, Reader, facts_of, need_version, proved_version
 from leftoff.errors import Conflict
-from leftoff.hints import Any, Callable, NamedTuple
+from leftoff.hints import Callable, NamedTuple
 from leftoff.host import Process
 from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.codec import sha256
@@ -207,31 +207,17 @@ def run_or_start(
     return store.write(work)
 
 
-def go_on(
-    store: Store,
-    head: Head,
-    at: int,
-    *,
-    guard: Guard,
-    scrubber: Scrubber | None,
-    opening: Opening | None = None,
-) -> None:
-    """Make a run that was found ready to be driven: nothing is in flight any more."""
+def go_on(store: Store, row: Find, terms: Terms, scrubber: Scrubber | None, opening: Opening | None) -> None:
+    """Make a run that was found ready to be driven: nothing is in flight any more. ``row``: finds it."""
 
-    def work(tx: Tx) -> Any:
-        """Looking and writing in one transaction: a step that is reported done meanwhile stays done."""
-        changes = ChangeSet(scrubber)
-        reader = Reader(store, tx, head.run, head.run_id)
-        put_back(reader, changes, at)
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(store, tx, row.run, row.run_id)
+        put_back(reader, changes, terms.at)
         if opening is not None:
-            lifecycle.Steps(reader, changes, at).declare(opening.steps)
-        # Hardly ever any: a step that was read here may be that large.
-        ready, blobs = save_blobs(store, changes)
-        return commit_in(tx, head, ready, Terms(at, guard, blobs=blobs))
+            lifecycle.Steps(reader, changes, terms.at).declare(opening.steps)
+        return None
 
-    done = store.write(work)
-    if done is not None:
-        head.adopt(done[1], done[0].seq, done[2].digest, done[2])
+    report(store, row, make, terms, scrubber)
 
 
 def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:

@@ -31,6 +31,10 @@ MOST_FILES = 2000
 _LINUX_TICK = 5  # CLOCK_REALTIME_COARSE: the clock that the kernel stamps files with
 
 
+class Unreadable(StoreUnavailable):
+    """A file that is there and cannot be read."""
+
+
 class FileState(NamedTuple):
     """What is, was or shall be at a path: of a file its hash, size and permissions, of a link its target."""
 
@@ -268,8 +272,8 @@ def _chunks(fd: int, path: str) -> Iterator[bytes]:
         raise _unreadable(path, error.strerror or str(error)) from None
 
 
-def _unreadable(path: str, why: str, hint: str = "Check its permissions.") -> StoreUnavailable:
-    return StoreUnavailable(f"{path} cannot be read: {why}.", hint=f"Nothing was recorded. {hint}")
+def _unreadable(path: str, why: str, hint: str = "Check its permissions.") -> Unreadable:
+    return Unreadable(f"{path} cannot be read: {why}.", hint=f"Nothing was recorded. {hint}")
 
 
 def hashed(chunks: Iterable[bytes]) -> tuple[bytes, int]:

@@ -133,10 +133,6 @@ class Verdict:
         return int(self.world.row.seq)
 
     @property
-    def digest(self) -> bytes:
-        return bytes(self.world.row.digest)
-
-    @property
     def verdict(self) -> str:
         """Return the worst level."""
         return max((finding.level for finding in self.findings), key=LEVELS.index, default=RESUME)

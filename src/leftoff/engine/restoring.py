@@ -411,7 +411,6 @@ class RestoreOutcome:
     """What was done. ``completed``: it had been interrupted before. ``saved``: the version that has the files as they
     were before. ``done``: False if the user did not agree."""
 
-    seq: int
     plan: RestorePlan
     completed: bool = False
     saved: int | None = None
@@ -473,7 +472,7 @@ class Restorer:
                         _remove_empty(self.project, path)
             plan = self.plan(paths)
             if not agree(plan):
-                return RestoreOutcome(self.target.seq, plan, completed, done=False)
+                return RestoreOutcome(plan, completed, done=False)
             # Restoring single files does not close a rollback that was interrupted.
             mark = own if begun in (None, own) or paths is None else None
             if plan.touched:
@@ -486,7 +485,7 @@ class Restorer:
                 gone = [path for path in touched if present(self.project, path).kind == ABSENT]
                 after = [tracker.deleted(path) if path in gone else tracker.capture(path) for path in touched]
                 self._seal(row, Found(after, []), "rollback", mark)
-            return RestoreOutcome(self.target.seq, plan, completed, self.saved)
+            return RestoreOutcome(plan, completed, self.saved)
 
     def _place(self, row: RunRow, plan: RestorePlan, mark: dict[str, Any] | None) -> RunRow:
         """Write the new files, save the present, rename. Return the run as it is then."""

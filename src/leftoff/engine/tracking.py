@@ -18,6 +18,7 @@ from leftoff.engine.file_state import (
     ABSENT,
     FOLDER,
     SAME,
+    Unreadable,
     compare_files,
     hashed,
     link_to,
@@ -40,7 +41,7 @@ from leftoff.engine.project_files import (
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import Capture
-from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Usage
+from leftoff.errors import NotFound, Usage
 from leftoff.hints import Any, Callable, Collection, Iterable, Mapping, NamedTuple
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import long_sha256 as sha256
@@ -269,11 +270,7 @@ class FileTracker:
         """Capture a file that an agent's tool may have changed; ``None`` if it is not there, or cannot be read."""
         try:
             return self.capture(path, status=status)
-        except NotFound:
-            return None
-        except LeftoffError as error:
-            if "cannot be read" not in error.message:
-                raise
+        except (NotFound, Unreadable):
             return None
 
 
@@ -410,9 +407,7 @@ def dirty_state(tracker: FileTracker, repo: Repo) -> Found:
             by = "git" if tracker.known.get(one.path, BY_GIT).get("by") == "git" else None
             try:
                 captured.append(tracker.capture_dirty(one, by=by))
-            except StoreUnavailable as error:
-                if "cannot be read" not in error.message:
-                    raise
+            except Unreadable:
                 captured.append(tracker.unread(one.path, status=one.status, staged=one.staged, by=by))
         paths = {got.key for got in captured}
         only_dirty = (path for path, about in tracker.known.items() if about.get("by") == "git")

@@ -281,7 +281,7 @@ def decide_step(
         seen = seen or (questions[step].stamp if len(questions) > 1 else None)
     step = step_named(project, row, step)
     options, asked = _phase_options(project, row, step), questions.get(step)
-    offered = asked.choices() if asked is not None else options
+    offered = asked.approving if asked is not None else options
     if choice is None and caller.pick is not None and len(offered) > 1:
         told = f"Step {shown_step(step)} of run {row.run_id} offers several choices."
         choice = caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from leftoff.clock import SYSTEM
 from leftoff.engine import find, project, settings
 from leftoff.engine.caller import CALLER, Caller
+from leftoff.engine.commit import Terms
 from leftoff.engine.continue_run import go_on, run_or_start
 from leftoff.engine.find import READS, RESUMES, Which, need_store
 from leftoff.engine.findings import check_codes
@@ -197,8 +198,8 @@ class Store:
             run.refresh()
         if back_to is not None and back_to.seq != run._buffer.head.seq:
             run.rollback(back_to)
-        now, guard = self._clock.now(), run._buffer.guard
-        go_on(self._store, run._buffer.head, now, guard=guard, scrubber=self._redactor, opening=opening)
+        terms = Terms(self._clock.now(), run._buffer.guard)
+        go_on(self._store, run._buffer.row, terms, self._redactor, opening)
         run.refresh()
         for line in told_to_program(report) if report is not None else ():
             print(f"leftoff: {line}", file=sys.stderr)
