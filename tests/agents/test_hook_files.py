@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -251,6 +252,29 @@ def test_an_ignored_file_that_was_there_comes_back(repository: Path) -> None:
     assert before == tree(repository)
 
 
+def test_a_rollback_is_a_version_to_go_back_to(repository: Path) -> None:
+    """The version that a rollback makes has the files of the version that it went back to."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    before = tree(repository)
+    (repository / "untold.txt").write_text("one\n")
+    (repository / "fresh.txt").write_text("one\n")
+    session.fire("Stop")
+    session.fire("SessionEnd")
+    run = succeed("ls", "--json", cwd=repository).json["runs"][0]["run_id"]
+    first = succeed("log", run, "--json", cwd=repository).json["checkpoints"][-1]["seq"]
+    succeed("rollback", f"{run}@{first}", "--files", "--yes", cwd=repository)
+    assert before == tree(repository)
+    sealed = succeed("log", run, "--json", cwd=repository).json["checkpoints"]
+    back = next(one["seq"] for one in sealed if one["trigger"] == "rollback")
+    (repository / "untold.txt").write_text("two\n")
+    succeed("track", "--git", "--run", run, cwd=repository)
+    succeed("save", "--run", run, cwd=repository)
+    succeed("rollback", f"{run}@{back}", "--files", "--yes", cwd=repository)
+    assert before == tree(repository)
+    assert "untold.txt\n" == succeed("cat", f"{run}@{back}:untold.txt", cwd=repository).out
+
+
 def test_the_word_resume_keeps_what_is_there(repository: Path) -> None:
     """The prompt that takes a run up is a prompt like any other: what the user did before it is captured."""
     first = Session(repository, "first")
@@ -317,6 +341,26 @@ def test_the_content_before_an_edit_does_not_wait_for_the_store(folder: Path) ->
 def spooled(cwd: Path) -> list[Path]:
     """The events that wait."""
     return sorted((cwd / ".leftoff/spool").glob("[0-9]*"))
+
+
+def test_a_change_after_the_prompt_belongs_to_the_turn(repository: Path) -> None:
+    """A prompt that is recorded late does not show a later content as the one at the prompt."""
+    session = Spawned(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    session.fire("Stop")
+    (repository / "mine.txt").write_text("before\n")
+    with locked(repository) as holder:
+        session.fire("UserPromptSubmit", prompt="y")
+        time.sleep(0.05)  # the clock of files is some milliseconds late
+        sed(repository, "untold.txt")
+        (repository / "mine.txt").write_text("after\n")
+        holder.communicate("")
+    session.fire("Stop")
+    shown = succeed("show", "latest", "--json", cwd=repository).json
+    turn = shown["records"]["turn"]["000002"]
+    assert "y" == turn["prompt"] and "untold.txt" in turn["files"]
+    for seq in range(1, shown["head"]["seq"]):
+        assert "after" not in call("cat", f"{shown['run_id']}@{seq}:mine.txt", cwd=repository).out
 
 
 def test_the_end_of_a_turn_comes_after_its_beginning(repository: Path) -> None:

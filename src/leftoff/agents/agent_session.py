@@ -39,8 +39,9 @@ class AgentSession:
     """A session of an agent in a project, for the length of one event.
 
     ``driven``: the agent does a step of a run that a runner drives. ``anywhere``: its hooks are called in every folder,
-    and must not make a store in each. ``deadline``: when the answer is due, by the monotonic clock. ``peeked``:
-    the files that the agent is about to edit, as they were. ``head``: the commit that was checked out.
+    and must not make a store in each. ``deadline``: when the answer is due, by the monotonic clock. ``until``: when the
+    agent continued after the event, in nanoseconds; ``None`` if it still waits. ``peeked``: the files that the agent is
+    about to edit, as they were. ``head``: the commit that was checked out.
     """
 
     def __init__(self, project: Project, who: Who, branch: str, *, driven: bool, anywhere: bool) -> None:
@@ -50,6 +51,7 @@ class AgentSession:
         self.driven = driven
         self.anywhere = anywhere
         self.deadline = time.monotonic()
+        self.until: int | None = None
         self.peeked: list[Peeked] = []
         self.head: str | None = None
 
@@ -65,7 +67,7 @@ class AgentSession:
 
     @property
     def workspace(self) -> Workspace:
-        return self.project.workspace(self.project.at)
+        return self.project.workspace(self.project.at)._replace(until=self.until)
 
     @property
     def row(self) -> RunRow | None:

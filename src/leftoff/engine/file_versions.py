@@ -101,11 +101,16 @@ def manifest(reader: Reader, *collections: str) -> tuple[dict[str, dict[str, Any
 def complete_at(reader: Reader, seq: int) -> str | None:
     """Return the commit of a version that has all dirty files; empty before the first commit, ``None`` if it has not.
 
-    The mark names the version that it was made for: later versions inherit it, and it means nothing there.
+    The mark names the version that it was made for. Later versions inherit it, and there it means nothing, except in a
+    rollback to that version: it has the same records.
     """
     mark = reader.record("context", MARK)
-    if mark.get("complete") is not True or mark.get("seq") != seq:
+    if mark.get("complete") is not True:
         return None
+    if mark.get("seq") != seq:
+        now, marked = (reader.view.version(reader.run, n) for n in (seq, mark["seq"]))
+        if now is None or marked is None or now.trigger != "rollback" or now.digest != marked.digest:
+            return None
     head = mark.get("head")
     return head if isinstance(head, str) and head.isalnum() else ""
 

@@ -63,7 +63,10 @@ _FOUND = frozenset(("path", "captured_at", WAS, *_STEADY))  # what capturing fin
 
 
 class Workspace(NamedTuple):
-    """The files of a project at a moment. ``capture``: how much of them is copied (``None``: all)."""
+    """The files of a project at a moment. ``capture``: how much of them is copied (``None``: all).
+
+    ``until``: nanoseconds, if the moment has passed. The content of a file that was changed later is not captured.
+    """
 
     store: Store
     folder: str
@@ -71,6 +74,7 @@ class Workspace(NamedTuple):
     capture: Capture | None
     at: int
     say: Callable[[str], None] | None = None  # reports to the user
+    until: int | None = None
 
 
 class Captured(NamedTuple):
@@ -88,8 +92,11 @@ class Captured(NamedTuple):
             changes.put_stored(collection, self.key, blob_stored(self.blob.hash, self.about))
 
 
-def _contents(path: str, fd: int, save: Save | None) -> tuple[dict[str, Any], BlobRow | None]:
-    """Read a file: return what a record says of its content. ``save``: stores a copy of it."""
+def _contents(path: str, fd: int, save: Save | None) -> tuple[dict[str, Any], BlobRow | None, int]:
+    """Read a file: return what a record says of its content, its copy, and when the file was last changed.
+
+    ``save``: stores the copy.
+    """
     if save is not None:
         row, st, seen = read_steadily(path, save, fd)
         digest, size = row.hash, row.size
@@ -97,7 +104,7 @@ def _contents(path: str, fd: int, save: Save | None) -> tuple[dict[str, Any], Bl
         (digest, size), st, seen = read_steadily(path, hashed, fd)
     mode, captured = shown_mode(st.st_mode), save is not None
     about = {"hash": f"sha256:{digest.hex()}", "size": size, "mode": mode, "seen": seen, "captured": captured}
-    return about, row if captured else None
+    return about, row if captured else None, st.st_ctime_ns
 
 
 # -- artifacts
@@ -138,7 +145,7 @@ def capture(workspace: Workspace, path: str, *, step: str | None = None, name: s
     fd = open_regular(full, follow=True)
     real = _real_name(workspace, full, fd)
     withheld = redactor.secret_file(shown) or redactor.secret_file(real)
-    read, row = _contents(full, fd, None if withheld else workspace.store.save_blob)
+    read, row, _ = _contents(full, fd, None if withheld else workspace.store.save_blob)
     about = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at), **read}
     about["followed"] = True if os.path.islink(full) else None
     return Captured(name or shown, {key: value for key, value in about.items() if value is not None}, row)
@@ -209,7 +216,10 @@ class FileTracker:
                         return self._made(path, {**given, **same, "mode": shown_mode(st.st_mode)}, row)
                     copied = not self.workspace.redactor.secret_file(path) and self._allows(st.st_size)
                     fd = open_regular(at.name, folder=at.folder)
-                    about, row = _contents(path, fd, self.save if copied else None)
+                    about, row, changed_at = _contents(path, fd, self.save if copied else None)
+                    until = self.workspace.until
+                    if until is not None and changed_at > until:
+                        return self.unread(path, **given)
                     return self._made(path, {**given, **about}, row)
         if st is None:
             hint = "Nothing was recorded. Write the file before you record it."
@@ -552,7 +562,7 @@ def _is_later(about: dict[str, Any], than: dict[str, Any]) -> bool:
 def capture_edits(workspace: Workspace, row: RunRow | None, paths: list[str]) -> list[Captured]:
     """Capture the files as they are now, and what became of them."""
     store = workspace.store
-    tracker = FileTracker(workspace, known_to(store, row, paths))
+    tracker = FileTracker(workspace._replace(until=None), known_to(store, row, paths))
     tracker.limit()
     out = []
     for path in paths:
