@@ -227,8 +227,8 @@ def held_by_another(path: str, fd: int) -> StoreUnavailable:
         pid, since, doing = holder, None, text_of(f"/proc/{holder}/comm")
     who = f"process {pid}" + (f" (`{doing}`)" if doing else "") if pid else "another process"
     begun = f", since {iso(since)} ({(SYSTEM.now() - since) // 1000} s)" if since else ""
-    seen = bool(pid) and (holder == pid or _has_open(pid, fd))  # else it may be a pid of another container
-    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if seen else []
+    # A pid that only signed may be one of another container.
+    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if holder is not None else []
     hint = (
         "Nothing was changed. Try again when it is done; `lock_timeout` in leftoff.toml, or LEFTOFF_LOCK_TIMEOUT, "
         "says how long to wait."
@@ -245,16 +245,6 @@ def _signed(fd: int) -> tuple[int | None, int | None, str]:
         return int(pid), int(since), doing
     except (OSError, ValueError):
         return None, None, ""
-
-
-def _has_open(pid: int | None, fd: int) -> bool:
-    """Return whether a visible process has the file at ``fd`` open."""
-    try:
-        ours = os.readlink(f"/proc/self/fd/{fd}")
-        names = os.listdir(f"/proc/{pid}/fd") if shown() else []
-        return any(os.readlink(f"/proc/{pid}/fd/{name}") == ours for name in names)
-    except OSError:
-        return False
 
 
 def _locked_by(fd: int) -> int | None:

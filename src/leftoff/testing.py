@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -82,7 +81,6 @@ class FaultyStore(Store):
         self.location, self.folder = store.location, store.folder
         self.shared = store.shared
         self.calls: dict[str, int] = {}  # how often each method was called
-        self.delay_s = 0.0  # before each write
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
         self._write = store.write
@@ -125,19 +123,22 @@ class FaultyStore(Store):
                     return fault
         return None
 
-    def _call(self, call: str, work: Callable[[Any], Any], fn: Callable[[Any], Any]) -> Any:
+    def _call(self, call: str, work: Callable[[Any], Any], fn: Any) -> Any:
         fault = self._count(call)
         when = fault.when if fault is not None else None
         if fault is not None and when == "before":
             raise fault.error
-        result = work(_then_raise(fn, fault.error) if fault is not None and when == "during" else fn)
+
+        def fails(tx: Any) -> Any:
+            fn(tx)
+            raise fault.error if fault is not None else AssertionError
+
+        result = work(fails if when == "during" else fn)
         if fault is not None and when == "after":
             raise fault.error
         return result
 
     def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
-        if self.delay_s:
-            time.sleep(self.delay_s)
         done: T = self._call("write", lambda work: self._write(work, durable=durable), fn)
         self.wrote = True
         return done
@@ -153,25 +154,14 @@ class FaultyStore(Store):
         return self.save_together(lambda save: save(chunks))
 
     def save_together(self, work: Callable[[Save], T]) -> T:
-        return self.store.save_together(lambda save: work(self._counted(save)))
-
-    def _counted(self, save: Save) -> Save:
-        def counted(chunks: Iterable[bytes]) -> BlobRow:
-            fault = self._count("save_blob")
-            if fault is not None and fault.when == "before":
-                raise fault.error
-            row = save(chunks)
-            if fault is not None:
-                raise fault.error
-            return row
-
-        return counted
+        return self.store.save_together(lambda save: work(lambda each: self._call("save_blob", save, each)))
 
     exists = _passed_on("exists")
     load_blob = _passed_on("load_blob")
     prune = _passed_on("prune")
     remove = _passed_on("remove")
     sweep = _passed_on("sweep")
+    vacuum = _passed_on("vacuum")
     watch = _passed_on("watch")
     writable = _passed_on("writable")
     siblings = _passed_on("siblings")
@@ -180,11 +170,3 @@ class FaultyStore(Store):
     about = _passed_on("about")
     migrate = _passed_on("migrate")
     close = _passed_on("close")
-
-
-def _then_raise(fn: Callable[[Any], Any], error: BaseException) -> Callable[[Any], Any]:
-    def work(tx: Any) -> Any:
-        fn(tx)
-        raise error
-
-    return work

@@ -123,17 +123,15 @@ def git_head(project: str) -> str | None:
     head = _first_line(os.path.join(git, "HEAD")) if git else ""
     if head.startswith("ref: "):
         folder, name = _common(git), head[len("ref: ") :]
-        head = _first_line(os.path.join(folder, name)) or _packed(folder, name)
+        head = _first_line(os.path.join(folder, name))
+        try:
+            if not head:
+                packed = open_plain(os.path.join(folder, "packed-refs"))
+                with open(packed, encoding="utf-8", errors="replace") as file:
+                    head = next((line[:40] for line in file if line.rstrip("\n").endswith(f" {name}")), "")
+        except OSError:
+            pass
     return head if is_commit(head) else None
-
-
-def _packed(git: str, name: str) -> str:
-    """Return the commit of a ref that is a line of packed-refs."""
-    try:
-        with open(open_plain(os.path.join(git, "packed-refs")), encoding="utf-8", errors="replace") as file:
-            return next((line[:40] for line in file if line.rstrip("\n").endswith(f" {name}")), "")
-    except OSError:
-        return ""
 
 
 # -- what git says

@@ -17,7 +17,7 @@ from leftoff.host import ALIVE
 from leftoff.model.changes import NOTHING, Version
 from leftoff.model.typed import readable
 from leftoff.store.base import Store, View
-from leftoff.store.rows import Attempt, RunRow
+from leftoff.store.rows import RunRow
 
 # -- checkpoints
 
@@ -308,7 +308,14 @@ def find_lives(store: Store, target: Target, epoch: int | None, most: int) -> Li
             if life.epoch == epoch:  # a life lasts until the next one begins
                 since, until = life.began, found[number + 1].began if number + 1 < len(found) else _EVER
         attempts = view.latest_attempts(run, since, until, most)
-        tried = [_of_attempt(each) for each in attempts]
+        tried = []
+        for each in attempts:
+            became = CUT_OFF
+            if each.ended_at is not None and each.exit_code is not None:
+                became = COMPLETED if each.exit_code == 0 else FAILED
+            elif each.ended_at is None and each.process is not None and each.process.state() == ALIVE:
+                became = RUNNING
+            tried.append(Tried(each.step, each.number, each.started_at, each.ended_at, became))
         with_rows = {each.step for each in tried}
         others = [
             Tried(step, 1, began, millis(about.get("decided_at")), WAITING)
@@ -322,15 +329,6 @@ def find_lives(store: Store, target: Target, epoch: int | None, most: int) -> Li
         return Lives(found, tried[-most:], len(attempts) == most or len(tried) > most)
 
     return store.read(look)
-
-
-def _of_attempt(attempt: Attempt) -> Tried:
-    if attempt.ended_at is not None:
-        became = COMPLETED if attempt.exit_code == 0 else FAILED if attempt.exit_code is not None else CUT_OFF
-    else:
-        runs = attempt.process is not None and attempt.process.state() == ALIVE
-        became = RUNNING if runs else CUT_OFF
-    return Tried(attempt.step, attempt.number, attempt.started_at, attempt.ended_at, became)
 
 
 def _of_records(store: Store, target: Target, with_rows: set[str], most: int) -> list[Tried]:
