@@ -13,6 +13,7 @@ import pytest
 import leftoff
 from leftoff.engine.commit import Head, Seal, Terms, commit, new_token
 from leftoff.engine.opening import Opening, start_new_run
+from leftoff.engine.redactor import Redactor
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store
@@ -276,3 +277,13 @@ def test_interrupted_commit_ends_as_a_pause(faulty: FaultyStore, store_path: Pat
     seen = Seen(faulty)
     assert ("paused", {"a": 1, "list": ["x"]}) == (seen.status, seen.variables)
     opened.close()
+
+
+def test_a_note_is_masked_next_to_a_large_value(faulty: FaultyStore) -> None:
+    """What makes a checkpoint loses its secrets, also if a value of the same commit becomes a blob."""
+    head, changes = started(faulty), ChangeSet(Redactor())
+    changes.put("variable", "large", "x" * 2_000_000)
+    version = commit(
+        faulty, head, changes, Terms(1, seal=Seal("manual", note="with " + "ghp_" + "a1B2c3D4e5" * 4))
+    )
+    assert version is not None and "with [redacted]" == version.note

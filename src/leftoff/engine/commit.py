@@ -330,8 +330,7 @@ def save_blobs(store: Store, changes: ChangeSet) -> tuple[ChangeSet, list[BlobRo
     large = [
         address
         for address, change in changes.changes.items()
-        if (len(change.stored) > VALUE_MAX or change.kind == APPEND or change.spread is not None)
-        and change.is_large(VALUE_MAX)
+        if len(change.stored) > VALUE_MAX or change.kind == APPEND or change.spread is not None
     ]
     if not large:
         return changes, saved
@@ -340,8 +339,7 @@ def save_blobs(store: Store, changes: ChangeSet) -> tuple[ChangeSet, list[BlobRo
         saved.append(store.save_blob([stored]))
         return blob_stored(saved[-1].hash)
 
-    small = ChangeSet()
-    small.changes = dict(changes.changes)
+    small = changes.only(changes.changes)  # with its scrubber, which masks the seal's note
     for address in large:
         small.changes[address] = small.changes[address].shrunk(VALUE_MAX, shrink)
     return small, saved

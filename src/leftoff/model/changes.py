@@ -237,16 +237,16 @@ class Change:
         record = payload(self.stored, self.key) if self.secret is NOTHING else thaw(self.secret)
         return record[key]
 
-    def is_large(self, over: int) -> bool:
-        """Return whether any of its records has more bytes than that."""
-        if self.kind == APPEND:
-            return any(len(stored) > over for stored in self.items)
-        if self.spread is not None:
-            return self.spread.is_large(over)
-        return len(self.stored) > over
-
     def shrunk(self, over: int, shrink: Callable[[bytes], bytes]) -> Change:
         """Return the same change, with ``shrink`` of the bytes of every record that has more than that."""
+        records: Iterable[bytes | None] = (self.stored,)
+        if self.kind == APPEND:
+            records = self.items
+        elif self.spread is not None:
+            encoded = self.spread.encoded
+            records = encoded if isinstance(encoded, list) else encoded.values()
+        if not any(stored is not None and len(stored) > over for stored in records):
+            return self
         out = Change(self.kind, self.collection, self.key)
         out.__dict__.update(self.__dict__)
         if self.kind == APPEND:
@@ -269,10 +269,6 @@ class Spread:
         self.values = values
         self.encoded = encoded
         self.hashes = hashes  # of the encoded, None where that is
-
-    def is_large(self, over: int) -> bool:
-        parts = self.encoded if isinstance(self.encoded, list) else self.encoded.values()
-        return any(stored is not None and len(stored) > over for stored in parts)
 
     def shrunk(self, over: int, shrink: Callable[[bytes], bytes]) -> Spread:
         out = Spread("", self.values, self.encoded.copy(), self.hashes.copy())
