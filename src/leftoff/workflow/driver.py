@@ -63,7 +63,6 @@ LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that are shown
 QUIET = 0.5  # seconds without a look at the processes: not every death is reported
 LOST_TRIES = 3
-UNTIDY = 8  # folders of ended attempts that may wait to be removed
 ALONE_S = LIMIT_MS / 1000 * 0.75  # seconds without a heartbeat after which other machines may soon take over
 MOST_LOOKED_AT = 200  # steps of people that are looked at; a later one is looked at again when it is due
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
@@ -161,7 +160,6 @@ class Driver:
         self._head = head
         self._guard = Guard(epoch)
         self._turn: list[Entry] = []
-        self._untidy: list[AttemptFolder] = []  # folders of attempts whose end is durable
         self._batches_begun: set[int] = set()
         self._phase = ""  # the one that was entered last
         self._phases_entered: set[str] = set()
@@ -257,12 +255,12 @@ class Driver:
             entry.after(self)
             if entry.tell is not None:
                 self.tell(entry.tell[0], **entry.tell[1])
-            if entry.tidy is not None:
-                self._untidy.append(entry.tidy)
             if version is not None and version.trigger is not None:
                 about = {"checkpoint_id": version.id, "trigger": version.trigger, "step": version.step}
                 record = self.state.steps.get(version.step, {}) if version.step is not None else {}
                 self.tell("checkpoint", **with_item(about, version.step, record))
+        for folder in [entry.tidy for entry in turn if entry.tidy is not None]:
+            _tidy(self.store, folder)
 
     def write(self, entries: list[Entry], *, durable: bool) -> list[Version | None]:
         """Commit each entry in order, in one transaction. Return the versions, None where nothing changed."""
@@ -457,13 +455,11 @@ class Driver:
         for ready in self.launcher.known():
             self._launched(ready)
         self.commit()
-        self._tidy_up(UNTIDY)
         if self.scheduler.halted is not None:
             self._stop_all(f"{shown_step(self.scheduler.halted)} failed")
         if self._over:
             return
-        if not self._wait():
-            self._tidy_up(0)
+        self._wait()
         signals, self._signals = self._signals, []
         for number in signals:
             self._heed(number)
@@ -475,8 +471,8 @@ class Driver:
         if self._every is not None:
             self.setting.observer.tick()  # type: ignore[attr-defined]
 
-    def _wait(self) -> bool:
-        """Wait until something happens or a time is due. Return whether something happened."""
+    def _wait(self) -> None:
+        """Wait until something happens or a time is due."""
         now = time.monotonic()
         waits = bool(self.scheduler.of("waiting"))
         times = [self._next_beat, now + QUIET, self.scheduler.next_time(), self._kill_at]
@@ -490,13 +486,6 @@ class Driver:
         for fd, _ in found:
             if fd == self._pipe[0]:
                 os.read(fd, 4096)
-        return bool(found)
-
-    def _tidy_up(self, most: int) -> None:
-        """Remove what more than ``most`` attempts left."""
-        if len(self._untidy) > most:
-            _tidy_all(self.store, self._untidy)
-            self._untidy = []
 
     def _look_at_clock(self) -> None:
         now = time.monotonic()
@@ -728,7 +717,6 @@ class Driver:
             self.add(end)
         self.commit()
         self.store.write(lambda tx: lease.free(tx, self.run, self.epoch))
-        self._tidy_up(0)
         return self.outcome()[1]
 
     def open_outer(self) -> dict[str, str]:
@@ -800,15 +788,14 @@ def _boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-def _tidy_all(store: Store, folders: list[AttemptFolder]) -> None:
-    """Remove what attempts left. Of a store that machines share, save long logs: their end was committed already."""
-    for folder in folders:
-        path = folder.file(LOG)
-        try:
-            if store.shared and os.path.exists(path) and os.path.getsize(path) > MOST_OUTPUT:
-                with open(path, "rb") as file:
-                    whole = store.save_blob(iter(lambda file=file: file.read(1 << 18), b""))  # type: ignore[misc]
-                store.write(lambda tx, folder=folder, whole=whole: tx.keep_log(folder.name, None, whole))  # type: ignore[misc]
-            folder.tidy()
-        except (OSError, LeftoffError):
-            pass  # the log is still there, and goes with the run
+def _tidy(store: Store, folder: AttemptFolder) -> None:
+    """Remove what an attempt left, whose end was committed. Of a store that machines share, save a long log."""
+    path = folder.file(LOG)
+    try:
+        if store.shared and os.path.exists(path) and os.path.getsize(path) > MOST_OUTPUT:
+            with open(path, "rb") as file:
+                whole = store.save_blob(iter(lambda: file.read(1 << 18), b""))
+            store.write(lambda tx: tx.keep_log(folder.name, None, whole))
+        folder.tidy()
+    except (OSError, LeftoffError):
+        pass  # the log is still there, and goes with the run

@@ -31,7 +31,7 @@ from leftoff.workflow.attempt_folder import (
     Job,
     framed,
 )
-from leftoff.workflow.process_groups import alive, handle, kill
+from leftoff.workflow.process_groups import alive, kill
 
 ROOM = 1 << 18  # bytes of a job that can be sent before its shim reads; some systems have little by default
 LOOK_S = 0.2  # how often to look at attempts without a channel
@@ -113,7 +113,6 @@ class _Watched:
         self.folder = folder
         self.until = until  # when to kill it
         self.why = why
-        self.fd = handle(process)  # becomes readable when the shim has ended
 
     def is_over(self) -> bool:
         if not alive(self.process, self.folder):
@@ -183,18 +182,14 @@ class Launcher:
         why: str = "its shim was killed",
     ) -> None:
         """Follow an attempt from outside until its end. Kill it after ``until`` if its shim is dead."""
-        watched = self._watched[token] = _Watched(process, folder, until, why)
-        if watched.fd is not None:
-            self._selector.register(watched.fd, selectors.EVENT_READ, watched)
+        self._watched[token] = _Watched(process, folder, until, why)
 
     def drop(self, token: str) -> None:
         """Forget a job. It never runs if it was not sent the word to go, else it continues."""
         shim = self._shims.pop(token, None)
         if shim is not None:
             self._hang_up(shim)
-        watched = self._watched.pop(token, None)
-        if watched is not None:
-            self._look_away(watched)
+        self._watched.pop(token, None)
 
     def fileno(self) -> int:
         """Return what is readable if there are events. Ask twice a second all the same: some come without notice."""
@@ -217,9 +212,7 @@ class Launcher:
                 left = LOOK_S if left is None else min(left, LOOK_S)
             found: list[Ready | Ended | LostJob] = []
             for key, _ in self._selector.select(left):
-                if isinstance(key.data, _Watched):
-                    self._look_away(key.data)
-                elif key.data is not None:
+                if key.data is not None:
                     found += self._hear(key.data)
                 elif key.fileobj is self._socket:  # else it was replaced already
                     self._shut()
@@ -317,13 +310,6 @@ class Launcher:
     def _hang_up(self, shim: _Shim) -> None:
         self._selector.unregister(shim.channel)
         shim.channel.close()
-
-    def _look_away(self, watched: _Watched) -> None:
-        """Release the handle of a watched attempt. Processes that its shim left behind end without notice."""
-        if watched.fd is not None:
-            self._selector.unregister(watched.fd)
-            os.close(watched.fd)
-            watched.fd = None
 
     def _hear(self, shim: _Shim) -> list[Ready | Ended | LostJob]:
         try:
