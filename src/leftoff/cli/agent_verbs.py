@@ -8,14 +8,7 @@ import sys
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean, clean_lines
-from leftoff.engine.find import Target
 from leftoff.errors import NotFound, Unsupported, Usage, usage_errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # a hook loads this module, too, and must be quick
-    from leftoff.agents.handover import Handover
-    from leftoff.agents.install_plan import FileChange
-    from leftoff.agents.install_recipes import Recipe
 
 # -- install
 
@@ -23,7 +16,7 @@ AGENTS = ("claude", "codex", "gemini")
 
 
 def run_install(args: Args, ctx: Context) -> int:
-    from leftoff.agents.install_plan import InstallPlan
+    from leftoff.agents.install_plan import InstallPlan, check_install
     from leftoff.agents.install_recipes import Recipe
 
     agent = args.rest[0]
@@ -34,30 +27,32 @@ def run_install(args: Args, ctx: Context) -> int:
     base = os.path.expanduser("~") if args.user else ctx.project.folder
     recipe = Recipe(agent, base, _own_command(), user=args.user)
     if args.check:
-        return _check_hooks(recipe, ctx)
+        found = check_install(recipe, ctx.project.store_folder)
+        ctx.answer(found, clean_lines("\n".join(found.lines())))
+        return found.code
     plan = InstallPlan(recipe, uninstall=args.uninstall)
     changes = plan.changes
     if not args.dry_run:
         plan.apply()  # before it is shown: a pager or `head` may end the output early
     if args.json:
         shown = [{"path": c.path, "action": c.action, "diff": c.diff(), "note": c.note} for c in changes]
-        ctx.emit({"agent": agent, "user": args.user, "dry_run": args.dry_run, "files": shown})
+        return ctx.answer({"agent": agent, "user": args.user, "dry_run": args.dry_run, "files": shown})
+    for change in changes:
+        if change.action != "keep":
+            ctx.out(clean_lines(change.diff().rstrip("\n")))
+        if change.note:
+            ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
+    number = sum(change.action != "keep" for change in changes)
+    if not number:
+        ctx.say("leftoff: nothing to change.")
+    elif args.dry_run:
+        ctx.say(f"leftoff: {number} files would change; nothing was.")
     else:
-        _show_changes(changes, ctx)
-        _tell_changes(recipe, changes, args, ctx)
+        ctx.say(f"leftoff: {number} files changed.")
+        if not args.uninstall:
+            ctx.say(recipe.conditions)
+            ctx.say(f"`leftoff install {recipe.agent} --check` tells whether its hooks fire.")
     return 0
-
-
-def _check_hooks(recipe: Recipe, ctx: Context) -> int:
-    from leftoff.agents.install_plan import check_install
-
-    found = check_install(recipe, ctx.project.store_folder)
-    if ctx.args.json:
-        ctx.emit(found.to_json())
-    else:
-        for line in found.lines():
-            ctx.out(clean_lines(line))
-    return found.code
 
 
 def _own_command() -> str:
@@ -72,27 +67,6 @@ def _own_command() -> str:
     if found is None:
         raise Usage("The command `leftoff` is not installed.", hint="pip install leftoff, then try again.")
     return os.path.abspath(found)
-
-
-def _show_changes(changes: list[FileChange], ctx: Context) -> None:
-    for change in changes:
-        if change.action != "keep":
-            ctx.out(clean_lines(change.diff().rstrip("\n")))
-        if change.note:
-            ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
-
-
-def _tell_changes(recipe: Recipe, changes: list[FileChange], args: Args, ctx: Context) -> None:
-    number = sum(change.action != "keep" for change in changes)
-    if not number:
-        ctx.say("leftoff: nothing to change.")
-    elif args.dry_run:
-        ctx.say(f"leftoff: {number} files would change; nothing was.")
-    else:
-        ctx.say(f"leftoff: {number} files changed.")
-        if not args.uninstall:
-            ctx.say(recipe.conditions)
-            ctx.say(f"`leftoff install {recipe.agent} --check` tells whether its hooks fire.")
 
 
 # -- hook
@@ -142,9 +116,7 @@ def run_brief(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import brief_run
 
     found = brief_run(ctx.project, ctx.caller, ctx.word)
-    if not args.json:
-        ctx.out(clean_lines(found["text"]))
-    return ctx.answer(found)
+    return ctx.answer(found, clean_lines(found["text"]))
 
 
 # -- handover
@@ -152,36 +124,26 @@ def run_brief(args: Args, ctx: Context) -> int:
 
 def run_handover(args: Args, ctx: Context) -> int:
     ctx.need_name()
+    import shlex
+    import shutil
+
     from leftoff.agents.adapters import adapter, custom_agents
     from leftoff.agents.handover import hand_over
+    from leftoff.operations.run_lifecycle import hand_over_run
     from leftoff.operations.run_reports import check_free, which_run
-    from leftoff.operations.runs import whole_run
+    from leftoff.operations.runs import say_active_again, whole_run
 
     usage_errors(lambda: adapter(args.to, ctx.project.settings.parsed("agents", custom_agents)))
     named = ctx.word
     target = whole_run(ctx.project, ctx.caller, named, which_run(ctx.project, ctx.caller))
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)
-    if args.go:
-        return _exec_agent(found, target, ctx)
-    if args.json:
-        ctx.emit(found.to_json())
-    else:
-        import shlex
-
-        ctx.out(shlex.join(["env", *(f"{key}={value}" for key, value in found.env.items()), *found.words]))
-    return 0
-
-
-def _exec_agent(found: Handover, target: Target, ctx: Context) -> int:
-    """A checkpoint, then the agent in our place."""
-    import shutil
-
-    from leftoff.operations.run_lifecycle import hand_over_run
-    from leftoff.operations.runs import say_active_again
-
+    if not args.go:
+        shown = ["env", *(f"{key}={value}" for key, value in found.env.items()), *found.words]
+        return ctx.answer(found, shlex.join(shown))
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
+    # A checkpoint, then the agent in our place.
     hand_over_run(ctx.project, ctx.caller, target.row, found.agent, found.session)
     say_active_again(ctx.project, target.row)
     ctx.close()

@@ -85,7 +85,9 @@ class Story:
             ran = file.read().split()
         for name in STEPS:
             times = ran.count(name)
-            self._say([(f"{name:<8}", ""), (f"  {times} time{'s' if times > 1 else ''}", "dim")])
+            self._show(
+                [[("   ", ""), (f"{name:<8}", ""), (f"  {times} time{'s' if times > 1 else ''}", "dim")]]
+            )
         self._part("5", "Every finished step saved a checkpoint.")
         self._command("log", "weekly-report")
         self._part("6", "Any two can be compared, and you can go back to any of them.")
@@ -122,10 +124,12 @@ class Story:
         try:
             for line in map(str.rstrip, child.stdout):
                 name, _, what = line.partition(": ")
-                self._say([(f"{name:<8}", ""), (f"  {what}", "busy" if what == "running" else "dim")])
+                self._show(
+                    [[("   ", ""), (f"{name:<8}", ""), (f"  {what}", "busy" if what == "running" else "dim")]]
+                )
                 if line == f"{kill_in}: running":
                     os.kill(child.pid, signal.SIGKILL)
-                    self._say([("kill -9 ", "bad"), (f"  process {child.pid}", "dim")])
+                    self._show([[("   ", ""), ("kill -9 ", "bad"), (f"  process {child.pid}", "dim")]])
         finally:
             child.kill()  # Ctrl-C, or a reader that had enough
             wrong = child.communicate()[1]
@@ -135,9 +139,6 @@ class Story:
 
     def _part(self, number: str, text: str) -> None:
         self._show([[], [(f"{number}  " if number else "", "id"), (text, "title")]])
-
-    def _say(self, line: Line) -> None:
-        self._show([[("   ", ""), *line]])
 
     def _show(self, lines: list[Line]) -> None:
         if not self.quiet:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from difflib import get_close_matches
+from textwrap import indent
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import COMMON, DAILY, GROUPS, SAME, VERBS, Args, read_data, spec_of, wrapped
@@ -16,7 +17,7 @@ from leftoff.hints import Iterable
 from leftoff.model.codec import text
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
 from leftoff.operations.runs import list_project_runs, step_names
-from leftoff.operations.store_upkeep import Initialized, init_project
+from leftoff.operations.store_upkeep import init_project
 
 # -- help
 
@@ -208,23 +209,15 @@ def run_init(args: Args, ctx: Context) -> int:
     suggestions = {"leftoff.toml": _TOML, ".gitignore": ignore, "agents": agents}
     about = {"project": ctx.project.folder, "store": done.store, "created": done.created}
     about |= {"suggestions": suggestions, "dialect": args.dialect, "written": [*done.written]}
-    return ctx.answer(about, _init_page(ctx, done, ignore, agents))
-
-
-def _init_page(ctx: Context, done: Initialized, ignore: str, agents: str) -> str:
     lines = [f"{done.store}: {'created' if done.created else 'already there, unchanged'}."]
     lines += [f"{path}: written." for path in done.written]
     if not os.path.exists(os.path.join(ctx.project.folder, "leftoff.toml")):
-        lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(_TOML)]
+        lines += ["", "Settings, if you want any, go into leftoff.toml:", "", indent(_TOML, "    ").rstrip()]
     if ignore:
         itself = "The store ignores itself in git; to say so in " if done.inside else ""
-        lines += ["", f"{itself or 'For '}your own .gitignore:", "", *_indented(ignore)]
-    lines += ["", "For your agents (CLAUDE.md, AGENTS.md):", "", *_indented(agents)]
+        lines += ["", f"{itself or 'For '}your own .gitignore:", "", indent(ignore, "    ")]
+    lines += ["", "For your agents (CLAUDE.md, AGENTS.md):", "", indent(agents, "    ").rstrip()]
     if not done.shows_all:
         lines += ["", f"Its files show the runs of {done.dialect}; other runs are in the store alone."]
     lines += ["", f"Then: `{done.starts}` begins a run, `leftoff status` shows what there is."]
-    return "\n".join(lines)
-
-
-def _indented(text: str) -> list[str]:
-    return [f"    {line}".rstrip() for line in text.rstrip("\n").split("\n")]
+    return ctx.answer(about, "\n".join(lines))

@@ -31,7 +31,7 @@ from leftoff.operations.store_upkeep import (
 )
 from leftoff.protocols.claude import MAX_AGE_DAYS, Checkpoints, phases, project_of, status_word, why_ask
 from leftoff.protocols.document_text import dump_json
-from leftoff.protocols.project_retention import PruneReport, prune_project
+from leftoff.protocols.project_retention import prune_project
 
 # -- archive, trash
 
@@ -93,7 +93,22 @@ def run_prune(args: Args, ctx: Context) -> int:
         else:
             name = f"{about['run_id']}@{about['seq']}" if "seq" in about else about["run_id"]
             ctx.out(f"{about['kind']} {name}: {verb} ({about['why']})")
-    for line in _prune_summary(done, in_database=not args.protocol_files and ctx.project.store.shared):
+    # All of it: what went where, and which space is free now or later.
+    verbs = [_prune_verb(about, done.dry) for about in done.removed]
+    went = ", ".join(f"{verbs.count(verb)} {verb}" for verb in dict.fromkeys(verbs)) or "nothing to remove"
+    freed = f"about {done.freed:,} bytes would be freed" if done.dry else f"{done.freed:,} bytes freed"
+    if not args.protocol_files and ctx.project.store.shared:
+        freed += " for new rows (PostgreSQL keeps the disk space)"
+    later = f", {done.waiting:,} more within the hour, as the store is in use" if done.waiting else ""
+    ctx.say(f"leftoff: {went}; {done.kept} checkpoints stay; {freed}{later}.")
+    if done.in_trash:
+        ctx.say(
+            f"leftoff: the trash {'would take' if done.dry else 'takes'} about {done.in_trash:,} bytes. "
+            "`leftoff prune --empty-trash` deletes what is in it and frees them now."
+        )
+    if any(about["action"] == "archive" for about in done.removed):
+        ctx.say("leftoff: archived runs keep their space in the store. `leftoff rm RUN` removes one.")
+    for line in done.warnings:
         ctx.say(f"leftoff: {line}")
     return 0
 
@@ -103,24 +118,6 @@ def _prune_verb(about: dict[str, Any], dry: bool) -> str:
     if about["kind"] in ("trash", "checkpoint", "file"):
         verb = "removed for good" if about["kind"] == "trash" else "removed"
     return f"would be {verb}" if dry else verb
-
-
-def _prune_summary(done: PruneReport, *, in_database: bool) -> list[str]:
-    """Return what to say of all of it: what went where, and which space is free now or later."""
-    verbs = [_prune_verb(about, done.dry) for about in done.removed]
-    went = ", ".join(f"{verbs.count(verb)} {verb}" for verb in dict.fromkeys(verbs)) or "nothing to remove"
-    freed = f"about {done.freed:,} bytes would be freed" if done.dry else f"{done.freed:,} bytes freed"
-    freed += " for new rows (PostgreSQL keeps the disk space)" if in_database else ""
-    later = f", {done.waiting:,} more within the hour, as the store is in use" if done.waiting else ""
-    lines = [f"{went}; {done.kept} checkpoints stay; {freed}{later}."]
-    if done.in_trash:
-        lines.append(
-            f"the trash {'would take' if done.dry else 'takes'} about {done.in_trash:,} bytes. "
-            "`leftoff prune --empty-trash` deletes what is in it and frees them now."
-        )
-    if any(about["action"] == "archive" for about in done.removed):
-        lines.append("archived runs keep their space in the store. `leftoff rm RUN` removes one.")
-    return [*lines, *done.warnings]
 
 
 # -- fsck
@@ -198,7 +195,13 @@ def run_trust(args: Args, ctx: Context) -> int:
     if args.list + args.revoke + args.yes > 1:
         raise args.spec.wrong("--list, --revoke and --yes cannot be combined.")
     if args.list:
-        return _list_trust(ctx)
+        known = remembered()
+        lines = [f"{clean(e.project)}  {clean(e.item.key)} = {clean(e.item.value)}" for e in known if e.item]
+        damaged = [
+            f"leftoff: {e.path} is damaged, or not yours alone: it is ignored." for e in known if not e.item
+        ]
+        said = "\n".join(damaged) if known else "leftoff: you have trusted nothing so far."
+        return ctx.answer({"trusted": [e.to_json() for e in known]}, "\n".join(lines) or None, said or None)
     if args.revoke:
         known, runs = take_back_trust(ctx.project)
         about = {"revoked": [each.to_json() for each in known], "runs": runs}
@@ -234,20 +237,6 @@ def _show_trust(ctx: Context, found: Trust) -> None:
         lines += [f"    {clean(line)}" for line in run.commands]
     for line in lines:
         ctx.out(line)
-
-
-def _list_trust(ctx: Context) -> int:
-    found = remembered()
-    if ctx.args.json:
-        return ctx.answer({"trusted": [known.to_json() for known in found]})
-    for known in found:
-        if known.item is None:
-            ctx.say(f"leftoff: {known.path} is damaged, or not yours alone: it is ignored.")
-        else:
-            ctx.out(f"{clean(known.project)}  {clean(known.item.key)} = {clean(known.item.value)}")
-    if not found:
-        ctx.say("leftoff: you have trusted nothing so far.")
-    return 0
 
 
 # -- export, import, dialects

@@ -15,7 +15,7 @@ from leftoff.engine.project import find_project
 from leftoff.errors import Unsupported, Usage
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import projects_beside
-from leftoff.operations.supervision import Supervision, start_resume
+from leftoff.operations.supervision import Supervision
 
 # -- serve
 
@@ -103,35 +103,24 @@ def run_supervise(args: Args, ctx: Context) -> int:
     supervision = Supervision(ctx.project, ctx.caller)
     restart = bool(args.restart) or supervision.settings.restart
     code = 0
-    if args.once:
-        _look(ctx, supervision, restart)
-    else:
+    if not args.once:
         ctx.say("leftoff: watching; Ctrl-C ends it.")
-        try:
-            while True:
-                _look(ctx, supervision, restart)
-                sleep(supervision.settings.every)
-        except KeyboardInterrupt:
-            code = 130
+    try:
+        while True:
+            for found in supervision.look(restart):
+                if isinstance(found, str):
+                    ctx.say(f"leftoff: {clean(found)}")
+                else:
+                    _report_change(ctx, supervision, found)
+            if args.once:
+                break
+            sleep(supervision.settings.every)
+    except KeyboardInterrupt:
+        code = 130
     if args.json:  # the last event has the run that changed last
         newest = list_project_runs(ctx.project, limit=1).runs
         ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
     return code
-
-
-def _look(ctx: Context, supervision: Supervision, restart: bool) -> None:
-    """Report what changed; with ``restart`` resume each dead run, or report once why not."""
-    for change in supervision.changes():
-        _report_change(ctx, supervision, change)
-    for info in supervision.dead() if restart else ():
-        resumes, why = supervision.consider(info)
-        if resumes:
-            change = supervision.restarted(info)
-            start_resume(ctx.project, ctx.caller, [info.run_id], "supervise.log")
-            _report_change(ctx, supervision, change)
-        elif why:
-            ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
-    supervision.save()
 
 
 def _report_change(ctx: Context, supervision: Supervision, change: RunChange) -> None:

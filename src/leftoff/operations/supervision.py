@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from leftoff.engine.attention import (
@@ -37,52 +37,42 @@ class Supervision:
         self._project = project
         self._caller = caller
         self.settings = project.settings.supervise
-        self.folder = project.store_folder
-        self._memory = Memory(self.folder)
+        self._memory = Memory(project.store_folder)
 
-    def changes(self) -> list[RunChange]:
-        """Return what changed since the last look."""
-        return look_for_changes(self._project.store, self._memory, self._project.now, self._project.limits)
-
-    def dead(self) -> list[RunInfo]:
-        """Return the runs that are recorded as running and have no driver."""
-        project = self._project
-        infos = list_info(project.store, project.now, project.limits, status=["running"])
-        return [info for info in infos if info.health == "dead"]
-
-    def consider(self, info: RunInfo) -> tuple[bool, str]:
-        """Return whether to resume a dead run, and if not, why, unless that was reported before.
+    def look(self, restart: bool) -> Iterator[RunChange | str]:
+        """Yield what changed since the last look. With ``restart``, resume each dead run, or yield once why not.
 
         A run of a workflow file is resumed if nothing stands in the way and it was not tried too often.
         """
-        told, limit = self._memory.of(info.run_id), self.settings.limit
-        if not is_driven(self._project, info.row):
-            return False, ""
+        project, store, now = self._project, self._project.store, self._project.now
+        yield from look_for_changes(store, self._memory, now, project.limits)
+        running = list_info(store, now, project.limits, status=["running"]) if restart else []
+        for info in running:
+            if info.health == "dead" and is_driven(project, info.row):
+                yield from self.restart(info)
+        if os.path.isdir(project.store_folder):  # so that no other process reports it again
+            self._memory.save()
+
+    def restart(self, info: RunInfo) -> Iterator[RunChange | str]:
+        """Resume a dead run, or yield once why not."""
+        told, limit, now = self._memory.of(info.run_id), self.settings.limit, self._project.now
         why = ""
-        if may_restart(told, info, self.settings, self._project.now):
+        if may_restart(told, info, self.settings, now):
             report = judge(self._project, self._caller, ResumeRequest(Target(info.row, None)))
             if report.verdict in (RESUME, WARN):
-                return True, ""
+                told.pop("held", None)
+                remember_restart(told, info, self.settings, now)
+                start_resume(self._project, self._caller, [info.run_id], "supervise.log")
+                tries = f"restart {told['restarts']} of {limit}"
+                message = f"{info.run_id} was dead and is being resumed ({tries})."
+                yield RunChange("restart", info.to_json(), message, now)
+                return
             why = "; ".join(dict.fromkeys(finding.code for finding in report.findings))
         elif told.get("restarts", 0) >= limit:
             why = f"it died {limit} times without getting further"
-        if not why or told.get("held") == why:
-            return False, ""
-        told["held"] = why
-        return False, why
-
-    def restarted(self, info: RunInfo) -> RunChange:
-        """Remember that a dead run was resumed, and return what to report."""
-        told, now = self._memory.of(info.run_id), self._project.now
-        told.pop("held", None)
-        remember_restart(told, info, self.settings, now)
-        message = f"{info.run_id} was dead and is being resumed (restart {told['restarts']} of {self.settings.limit})."
-        return RunChange("restart", info.to_json(), message, now)
-
-    def save(self) -> None:
-        """Store what was reported, so that no other process reports it again."""
-        if os.path.isdir(self.folder):
-            self._memory.save()
+        if why and told.get("held") != why:
+            told["held"] = why
+            yield f"{info.run_id} is not restarted: {why}."
 
 
 # -- a resume that outlives the process that asked for it
