@@ -169,11 +169,9 @@ class Bmad(Dialect):
     def encode(self, state: State) -> dict[str, Any]:
         done, current = state.done, _current(state)
         variables, summary = state.of("variable"), state.run("summary")
-        definition = state.of("context").get(DEFINITION)
-        file = definition.get("path") if isinstance(definition, dict) else None
         return {
             "run_id": state.run_id,
-            "workflow_path": state.run("workflow_path") or file,
+            "workflow_path": state.run("workflow_path") or state.about(DEFINITION).get("path"),
             "session_branch": state.run("branch", "main"),
             "started_at": state.run("created_at"),
             "last_checkpoint": state.updated_at,

@@ -262,20 +262,20 @@ class Crunch(Dialect):
         index: dict[str, str] = {}  # the trigger of each checkpoint
         notes, place = Repairs(), os.path.join(os.path.dirname(paths[0]), INDEX)
         whole = len(paths) > 1  # else what the folder or the index lacks is not reported
-        if os.path.isfile(place):
-            try:
-                entries = load(place).document.get("checkpoints")
-            except LeftoffError as error:
-                entries = None
-                if whole:
-                    reject(place, error)
-            for entry in entries if isinstance(entries, list) else ():
-                if isinstance(entry, dict) and isinstance(entry.get("checkpoint_id"), str):
-                    index[entry["checkpoint_id"]] = str(entry.get("trigger", "manual"))
-                else:
-                    notes.add(f"index.yaml: {shown(entry)} names no checkpoint.")
+        entries = None
+        try:
+            entries = load(place).document.get("checkpoints") if os.path.isfile(place) else None
+        except LeftoffError as error:
+            if whole:
+                reject(place, error)
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get("checkpoint_id"), str):
+                index[entry["checkpoint_id"]] = str(entry.get("trigger", "manual"))
+            else:
+                notes.add(f"index.yaml: {shown(entry)} names no checkpoint.")
+        places = {name: place for place, name in enumerate(index)}
         found: dict[tuple[int, str, str], Loaded] = {}
-        there = set()
+        there: set[str] = set()
         for path in paths:
             try:
                 loaded = load(path)
@@ -284,18 +284,15 @@ class Crunch(Dialect):
                 continue
             name = str(loaded.document.get("checkpoint_id"))
             there.add(name)
-            at = list(index).index(name) if name in index else len(index)
-            found[at, str(loaded.document.get("created_at")), path] = loaded
-            if name in index:
-                loaded.trigger = index[name]
-            elif index and whole:
+            loaded.trigger = index.get(name)
+            if loaded.trigger is None and index and whole:
                 loaded.repairs.add(
                     f"{loaded.source.name} is not in index.yaml; taken in behind those that are."
                 )
+            found[places.get(name, len(places)), str(loaded.document.get("created_at")), path] = loaded
+        for name in [name for name in index if whole and name not in there]:
+            notes.add(f"index.yaml names {name}, whose file is not there or cannot be read.")
         out = [found[place] for place in sorted(found)]
-        for name in index if whole else ():
-            if name not in there:
-                notes.add(f"index.yaml names {name}, whose file is not there or cannot be read.")
         for line in notes.lines if out else ():
             out[-1].repairs.add(line)
         return out
@@ -373,18 +370,16 @@ class Crunch(Dialect):
             status = "completed" if order < here + over else "running" if order == here else "pending"
             record: dict[str, Any] = {"status": status, "order": order}
             if order == here:
-                started, attempt = draft.iso(about, "phase_started_at"), draft.number(about, "phase_attempt")
-                record |= {"started_at": started} if started is not None else {}
-                record |= {"attempt": attempt} if attempt is not None else {}
-            draft.put("step", name, record)
+                record["started_at"] = draft.iso(about, "phase_started_at")
+                record["attempt"] = draft.number(about, "phase_attempt")
+            draft.put("step", name, {key: value for key, value in record.items() if value is not None})
         return phase
 
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
         phase, record = current_phase(state)
-        issue, snapshot = state.run("issue"), state.of("context").get(SNAPSHOT)
-        known = snapshot if isinstance(snapshot, dict) else {}
+        issue, known = state.run("issue"), state.about(SNAPSHOT)
         digits = isinstance(issue, str) and issue.isascii() and issue.isdigit() and len(issue) < 16
         mark = sha256(f"{state.run_id}:{state.at}".encode()).hexdigest()[:4]
         return {
@@ -652,9 +647,7 @@ def _resume_from(state: State, phase: str) -> str | None:
 
 
 def _encode_team(state: State) -> dict[str, Any]:
-    team = state.of("context").get("team")
-    about = team if isinstance(team, dict) else {}
-    members = []
+    about, members = state.about("team"), []
     for key, entry in state.listed("member"):
         known = entry if isinstance(entry, dict) else {"role": entry}
         members.append({"agent": known.get("agent", key), **without(known, "agent", NUMBER)})
@@ -677,12 +670,8 @@ def _decode_graph(draft: Draft, graph: dict[str, Any], phase: str) -> None:
     for order, (name, node) in enumerate(draft.mapping(graph, "node_states").items()):
         about = node if isinstance(node, dict) else {"status": node}
         status = NODES.read(about.get("status"), "pending", draft.repairs, f"node {name}")
-        record = {"status": status, "order": order}
-        record |= without(about, "status", "order", "node", "started_at", "completed_at")
-        for key in ("started_at", "completed_at"):
-            when = draft.iso(about, key)
-            if when is not None:
-                record[key] = when
+        known_keys = ("status", "order", "node", "started_at", "completed_at")
+        record = {"status": status, "order": order, **without(about, *known_keys), **draft.times(about)}
         path, match = known.get(name, ""), _NODE.match(name)
         if not path and match:
             path = f"{phase}/batch-{int(match[1])}/{quote_part(match[2])}"
@@ -702,7 +691,6 @@ def _node_name(state: State, path: str) -> str:
 
 
 def _encode_graph(state: State, phase: str) -> dict[str, Any]:
-    about = state.of("context").get("graph")
     nodes: dict[str, Any] = {}
     left: set[int] = set()
     done: set[int] = set()
@@ -719,7 +707,7 @@ def _encode_graph(state: State, phase: str) -> dict[str, Any]:
             nodes[_node_name(state, path)] = {"status": status, **known, **without(step, *_STEP)}
     finished = sorted(done - left)
     return {
-        "graph_id": about.get("graph_id") if isinstance(about, dict) else None,
+        "graph_id": state.about("graph").get("graph_id"),
         "completed_batches": finished,
         "current_batch": min(left) if left else finished[-1] + 1 if finished else None,
         "node_states": nodes,
@@ -740,19 +728,20 @@ def _decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
                 continue
             own = f"{quote_part(agent)}/{quote_part(task)}"
             path, place = known.get(own, f"{phase}/{own}"), about.get("output_location")
-            record: dict[str, Any] = {"status": "completed", "order": len(draft.records)}
-            when = draft.iso(about, "completed_at")
-            record |= {"completed_at": when} if when is not None else {}
-            if about.get("output_summary") is not None:
-                record["result"] = about["output_summary"]
-            record |= without(about, *_OUTPUT, *_STEP)
-            if isinstance(place, str) and place:
-                record["outputs"] = [place]
-            if not draft.put("step", path, record):
+            place = place if isinstance(place, str) and place else None
+            record = {
+                "status": "completed",
+                "order": len(draft.records),
+                "completed_at": draft.iso(about, "completed_at"),
+                "result": about.get("output_summary"),
+                "outputs": [place] if place else None,
+            }
+            record = {key: value for key, value in record.items() if value is not None}
+            if not draft.put("step", path, record | without(about, *_OUTPUT, *_STEP)):
                 draft.repairs.add(
                     f"agent_outputs: {shown(task)} of {shown(agent)} cannot be a step; kept as it is written."
                 )
-            elif isinstance(place, str) and place:
+            elif place:
                 draft.put("artifact", place, {"path": place, "step": path})
 
 
@@ -791,24 +780,19 @@ def _decode_flags(draft: Draft, lists: dict[str, Any], table: dict[str, tuple[st
 
 
 def _encode_flags(state: State, table: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, (collection, flag) in table.items():
-        flags = [f for c, f in table.values() if c == collection]
-        records = state.of(collection).items()
-        out[key] = [name for name, about in records if flag in _flags(about, collection, flags)]
+    out: dict[str, list[str]] = {key: [] for key in table}
+    for collection in {collection: None for collection, _ in table.values()}:
+        keys = {flag: key for key, (of, flag) in table.items() if of == collection}
+        for name, entry in state.of(collection).items():
+            about = entry if isinstance(entry, dict) else {}
+            said = str(about.get("status", about.get("state")))
+            if about.get("kind") == "mirror" or said in _RESOLVED:  # a conflict of the sync
+                continue
+            word = said.lower().replace("-", "_").replace(" ", "_")
+            flags = [flag for flag in keys if about.get(flag) is True]
+            for flag in flags or [word if word in keys else UNFLAGGED[collection]]:
+                out[keys[flag]].append(name)
     return out
-
-
-def _flags(about: Any, collection: str, flags: list[str]) -> list[str]:
-    """Return the flags of a record. Resolved ones, and conflicts of the sync, have none."""
-    if not isinstance(about, dict):
-        return [UNFLAGGED[collection]]
-    said = str(about.get("status", about.get("state")))
-    if about.get("kind") == "mirror" or said in _RESOLVED:
-        return []
-    word = said.lower().replace("-", "_").replace(" ", "_")
-    set_flags = [name for name in flags if about.get(name) is True]
-    return set_flags or [word if word in flags else UNFLAGGED[collection]]
 
 
 DIALECT = Crunch()

@@ -93,6 +93,11 @@ class State:
     def run(self, key: str, default: Any = None) -> Any:
         return self.of("run").get(key, default)
 
+    def about(self, key: str) -> dict[str, Any]:
+        """Return a record of `context`."""
+        found = self.of("context").get(key)
+        return found if isinstance(found, dict) else {}
+
     def fields(self, table: dict[str, tuple[str, str]]) -> dict[str, Any]:
         """Return the fields of a document that are records of `run`."""
         return {key: self.run(record) for key, (record, _) in table.items()}
