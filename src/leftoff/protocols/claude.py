@@ -482,68 +482,52 @@ class Checkpoints:
         said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs())
         there = self._row(said.run_id)
         known = self.state(there) if there is not None else said
-        before = DIALECT.place(folder, known) if there is not None else None
         path = DIALECT.place(folder, known, said.status) or DIALECT.place(folder, known, "running")
         assert path is not None
-        self._write(path, before or path, document)
+        old = (DIALECT.place(folder, known) if there is not None else None) or path
+        kept = self.files.read(old)
+        self.files.replace(path, DIALECT.dump(document).encode())
+        if old != path:
+            self.files.remove(old)
+
+        def refuse(at: str, error: LeftoffError) -> None:
+            self.files.remove(path)
+            if kept is not None:
+                self.files.replace(old, kept)
+            raise error
+
+        importer = Importer(self.store, folder, self.project.redactor, self.project.now, refuse)
+        importer.write(importer.read([os.path.join(folder, path)], DIALECT))
         if said.status != "completed":
             return said.run_id, path
-        self.files.remove(path)  # unless the mirror, where there is one, was first
+        self.files.remove(path)  # unless the sync, if there is one, was first
         return said.run_id, None
 
     def _completed(self, kind: str, state: dict[str, Any]) -> dict[str, Any]:
         """Return the document of a checkpoint: what was given, and the other fields that the protocol requires."""
+        given, now = state.get("checkpoint_id"), self.project.now
         state = {key: value for key, value in state.items() if key != "checkpoint_id" or value is not None}
-        project = project_in(state, str(state.get("checkpoint_id", "")))[0] or "project"
-        known = self._known(kind, project, state.get("checkpoint_id"))
-        now = self.project.now
-        if not known:
-            known = {
-                "checkpoint_id": make_id(slug(kind), project, now),
-                "workflow_type": kind,
-                "project_name": project,
-                "created_at": iso(now),
-            }
+        project = project_in(state, str(given or ""))[0] or "project"
+        # it is saved again: the one of that id, else the newest of the project
+        found = self.unfinished(kind, project)[:1] if given is None else [self._row(fit_id(str(given)))]
+        known: dict[str, Any] = {
+            "checkpoint_id": make_id(slug(kind), project, now),
+            "workflow_type": kind,
+            "project_name": project,
+            "created_at": iso(now),
+        }
+        if found and found[0] is not None:
+            known = self.document(found[0])
         if "workflow_state" not in state:  # what the protocol has no key for is the workflow's own
-            there, own = (
-                known.get("workflow_state"),
-                {key: value for key, value in state.items() if is_key(key)},
-            )
+            there = known.get("workflow_state")
+            own = {key: value for key, value in state.items() if is_key(key)}
             inside = {key: value for key, value in state.items() if key not in own}
             state = {**own, "workflow_state": {**(there if isinstance(there, dict) else {}), **inside}}
-        document = {**known, "status": "in_progress", **state, "workflow_type": kind, "updated_at": iso(now)}
-        document.setdefault("last_error", None)
-        return document
-
-    def _known(self, kind: str, project: str, given: Any) -> dict[str, Any]:
-        """Return the checkpoint that is saved again: the one of that id, else the newest of the project."""
-        found = self.unfinished(kind, project)[:1] if given is None else [self._row(fit_id(str(given)))]
-        return self.document(found[0]) if found and found[0] is not None else {}
+        fixed = {"workflow_type": kind, "updated_at": iso(now)}
+        return {"last_error": None, **known, "status": "in_progress", **state, **fixed}
 
     def _row(self, run_id: str) -> RunRow | None:
         return self.store.read(lambda view: view.find_run(run_id)) if self.store.exists() else None
-
-    def _write(self, path: str, old: str, document: dict[str, Any]) -> None:
-        """Replace a checkpoint and import it. If the import is refused, the old file is restored."""
-        kept = self.files.read(old)
-        self.files.replace(path, DIALECT.dump(document).encode())
-        if old != path and kept is not None:
-            self.files.remove(old)
-        rejected: list[LeftoffError] = []
-        project = self.project
-        importer = Importer(
-            self.store,
-            project.folder,
-            project.redactor,
-            project.now,
-            lambda at, error: rejected.append(error),
-        )
-        importer.write(importer.read([os.path.join(project.folder, path)], DIALECT))
-        if rejected:
-            self.files.remove(path)
-            if kept is not None:
-                self.files.replace(old, kept)
-            raise rejected[0]
 
     def clean_up(self, days: int) -> list[str]:
         """Remove finished runs that are older. Return their ids."""

@@ -27,7 +27,7 @@ _GZIP = ".gz"
 
 
 def read_bytes(path: str, first: int | None = None) -> bytes:
-    """Return the unpacked content of a regular file. ``first``: only so many bytes of it, not unpacked."""
+    """Return the content of a regular file. ``first``: only so many bytes of it."""
     try:
         info = os.stat(path)
         if not stat.S_ISREG(info.st_mode):
@@ -36,15 +36,14 @@ def read_bytes(path: str, first: int | None = None) -> bytes:
             size = info.st_size // 10**6
             raise Rejected(f"{path} has {size} MB; more than {MOST_BYTES // 10**6} MB are not read.")
         with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1 if first is None else first)
+            return file.read(MOST_BYTES + 1 if first is None else first)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"There is no file {path}.", hint="Nothing was imported from it.") from None
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from None
-    return unpack(data, path) if first is None else data
 
 
-def unpack(data: bytes, path: str) -> bytes:
+def _unpack(data: bytes, path: str) -> bytes:
     """Return the content of a file, decompressed if its name ends in `.gz`."""
     if not path.endswith(_GZIP):
         return data
@@ -65,16 +64,12 @@ def pack(data: bytes, path: str) -> bytes:
     return gzip.compress(data, mtime=0) if path.endswith(_GZIP) else data
 
 
-def read_packed(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
-    """Return the document in the bytes of a file, which may be compressed."""
-    return read_document(unpack(data, path), path, repairs)
-
-
 def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
-    """Return the document of a file. ``path`` names it and tells JSON from YAML."""
+    """Return the document in the bytes of a file. Its name says whether it is JSON or YAML, and packed."""
+    data = _unpack(data, path)
     if len(data) > MOST_BYTES:
         raise Rejected(f"{path} has more than {MOST_BYTES // 10**6} MB.")
-    text = decode_text(data, path, repairs)
+    text = _decode(data, path, repairs)
     name = path.removesuffix(_GZIP)
     if name.endswith((".md", ".txt")):
         raise Rejected(f"{path} is a page for people, not a checkpoint.")
@@ -102,7 +97,7 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     return value
 
 
-def decode_text(data: bytes, path: str, repairs: Repairs) -> str:
+def _decode(data: bytes, path: str, repairs: Repairs) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -27,7 +27,7 @@ from leftoff.host import debug
 from leftoff.model.changes import ChangeSet
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_edit import DocumentEdit
-from leftoff.protocols.document_text import pack, read_packed
+from leftoff.protocols.document_text import pack, read_document
 from leftoff.protocols.import_documents import Importer
 from leftoff.protocols.loose_values import Repairs
 from leftoff.protocols.protocol import Dialect, run_named, same, state_at, write
@@ -251,7 +251,7 @@ class Sync(Follower):
         """Merge a changed file into its run. Return whether the run changed; ``None`` if the file is refused."""
         repairs, base = Repairs(), self.base.base(path)
         try:
-            document = self._whole(path, read_packed(data, path, repairs), file)
+            document = self._whole(path, read_document(data, path, repairs), file)
         except LeftoffError as error:
             copy = self.base.save_edited(path, data)
             if copy is not None:
@@ -319,7 +319,7 @@ class Sync(Follower):
         path = os.path.relpath(paths[-1], self.project)
         data = self.base.read(path)
         try:
-            document = read_packed(data, path, Repairs()) if data is not None else {}
+            document = read_document(data, path, Repairs()) if data is not None else {}
         except LeftoffError:  # reported when it is imported
             return 0
         said = (document.get(stamp) for stamp in self.dialect.stamps)
@@ -511,7 +511,7 @@ class Sync(Follower):
     def _says(data: bytes | None, path: str, document: dict[str, Any], but: tuple[str, ...] = ()) -> bool:
         """Return whether a file has this document, apart from the fields ``but``."""
         try:
-            there = read_packed(data, path, Repairs()) if data is not None else None
+            there = read_document(data, path, Repairs()) if data is not None else None
         except LeftoffError:
             return False
         return there is not None and same(_without(there, but), _without(document, but))

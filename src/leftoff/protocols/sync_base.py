@@ -19,7 +19,7 @@ from leftoff.engine.redactor import MASK, Redactor
 from leftoff.errors import LeftoffError
 from leftoff.files import held_by_another, lock_within, write_private
 from leftoff.model.codec import sha256
-from leftoff.protocols.document_text import read_packed
+from leftoff.protocols.document_text import read_document
 from leftoff.protocols.loose_values import Repairs
 from leftoff.store.base import Store
 
@@ -139,7 +139,7 @@ class SyncBase:
         """Store what a file holds, as far as the store knows it now."""
         file = self.files[path] = SyncedFile(run_id, part, digest(data))
         try:
-            document = self.secrets.clean(read_packed(data, path, Repairs()))
+            document = self.secrets.clean(read_document(data, path, Repairs()))
             write_private(self._base(path), [json.dumps(document).encode()], durable=False)
         except LeftoffError:  # not a document
             _unlink(self._base(path))
@@ -232,7 +232,7 @@ class SecretFilter:
         if there is None or not (_has_marks(document) or MASK in str(document)):
             return document
         try:
-            found: dict[str, Any] = self._filled(document, read_packed(there, path, Repairs()))
+            found: dict[str, Any] = self._filled(document, read_document(there, path, Repairs()))
         except LeftoffError:
             return document
         return found
