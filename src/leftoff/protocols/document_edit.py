@@ -70,17 +70,17 @@ class Contradiction:
 
 @dataclass
 class Edits:
-    """What a merge changes: whole records, fields of records, and what it refused."""
+    """What a merge changes, and what it refused."""
 
     records: dict[Address, Any] = field(default_factory=dict)  # GONE: delete it
-    fields: dict[Address, dict[str, Any]] = field(default_factory=dict)
     contradictions: list[Contradiction] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.records or self.fields or self.contradictions)
+        return bool(self.records or self.contradictions)
 
 
-def merge(base: Records, ours: Records, theirs: Records) -> Edits:
+def merge(base: Records, ours: Records, theirs: Records, stored: Records) -> Edits:
+    """Merge records as the protocol's documents say them. ``stored``: all fields of ours."""
     edits = Edits()
     for address in sorted({*base, *theirs}):
         before, mine, after = (side.get(address, GONE) for side in (base, ours, theirs))
@@ -98,7 +98,9 @@ def merge(base: Records, ours: Records, theirs: Records) -> Edits:
                 else:
                     edits.contradictions.append(Contradiction(address, name, own, new))
             if changed:
-                edits.fields[address] = changed
+                known = stored.get(address)
+                merged = {**known, **changed} if isinstance(known, dict) else changed
+                edits.records[address] = {key: value for key, value in merged.items() if value is not GONE}
         elif form or same(before, mine):
             edits.records[address] = after
         else:
@@ -109,19 +111,17 @@ def merge(base: Records, ours: Records, theirs: Records) -> Edits:
 def undecided(edits: Edits, stored: Records) -> list[str]:
     """Drop the edits that would decide an approval, or change a decision. Return the steps."""
     found = []
-    for address in [*edits.records, *edits.fields]:
+    for address, given in list(edits.records.items()):
         collection, path = address
         if collection not in ("step", "approval"):
             continue
         said, step = (stored.get((name, path)) for name in ("approval", "step"))
         decides = collection == "approval" and isinstance(said, dict) and "status" in said
         if isinstance(step, dict) and step.get("kind") == "approval" and not decides_step(step):
-            given = edits.records.get(address, edits.fields.get(address))
             after = {**step, **given} if isinstance(given, dict) else {}
             decides = collection == "approval" or decides_step(after) or after.get("kind") != "approval"
         if decides:
-            edits.records.pop(address, None)
-            edits.fields.pop(address, None)
+            del edits.records[address]
             found.append(path)
     return list(dict.fromkeys(found))
 
@@ -181,9 +181,15 @@ class DocumentEdit:
         self.beat = theirs.told
         theirs.records = masked(theirs.records, self.scrubber, self.repairs)
         before = self._before(tx, row, theirs, head)
-        self.edits = edits = merge(ours.records if before is None else before, ours.records, theirs.records)
+        self.edits = edits = merge(
+            ours.records if before is None else before, ours.records, theirs.records, head.records
+        )
         stored = head.records
-        self._drop_unchanged(edits, stored)
+        for at, value in list(
+            edits.records.items()
+        ):  # the base and the store have no secrets, the file has them
+            if stored.get(at, GONE) == self._scrubbed(at[1], value):
+                del edits.records[at]
         for path in undecided(edits, stored):
             self.repairs.add(
                 f"step {path} has a decision that only a person takes; a file does not decide it."
@@ -196,7 +202,7 @@ class DocumentEdit:
         current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
         names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
         self.redacted = redacted_records(changes)
-        number = len([address for address in edits.records if address[1] != AS_WRITTEN]) + len(edits.fields)
+        number = len([address for address in edits.records if address[1] != AS_WRITTEN])
         note = f"{self.source.name} was changed: {number} record{'' if number == 1 else 's'}"
         note += f", {len(edits.contradictions)} in conflict" if edits.contradictions else ""
         return Seal(self.trigger, note=note, aliases=tuple(names))
@@ -207,10 +213,6 @@ class DocumentEdit:
                 changes.put(*address, value)
             elif address in stored:
                 changes.delete(*address)
-        for address, fields in edits.fields.items():
-            known = stored.get(address)
-            new = {**known, **fields} if isinstance(known, dict) else fields
-            changes.put(*address, {key: value for key, value in new.items() if value is not GONE})
         for both in edits.contradictions:
             name = both.field or both.address[1]
             about = {
@@ -231,19 +233,6 @@ class DocumentEdit:
         if value is GONE or self.scrubber is None:
             return value
         return self.scrubber.scrub(name, value)[0]
-
-    def _drop_unchanged(self, edits: Edits, stored: Records) -> None:
-        """Drop edits that leave what is stored as it is: the base and the store have no secrets, the file has them."""
-        for at, value in list(edits.records.items()):
-            if stored.get(at, GONE) == self._scrubbed(at[1], value):
-                del edits.records[at]
-        for at, fields in list(edits.fields.items()):
-            known = stored[at] if isinstance(stored.get(at), dict) else {}
-            for name, value in list(fields.items()):
-                if known.get(name, GONE) == self._scrubbed(name, value):
-                    del fields[name]
-            if not fields:
-                del edits.fields[at]
 
     def _read(self, present: dict[str, Any], head: State) -> State:
         """Return the run of the document, with missing fields as they are and untouched computed fields renewed."""

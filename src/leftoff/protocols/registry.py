@@ -106,11 +106,8 @@ def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
             hint="Edit it by hand: a project follows one protocol.",
         )
     files = ProjectFiles(project)
-    text = ""
-    if files.stat(FILE) is not None:
-        text = (files.read(FILE) or b"").decode("utf-8-sig")
-        text += "" if text.endswith("\n") or not text else "\n"
-    text += ("\n" if text else "") + f'[mirror]\ndialect = "{name}"\n'
+    text = (files.read(FILE) or b"").decode("utf-8-sig").removesuffix("\n")
+    text = f'{text}\n\n[mirror]\ndialect = "{name}"\n' if text else f'[mirror]\ndialect = "{name}"\n'
     with files.open(FILE) as at:
         replace_at(at, [text.encode()], mode_at(at), new=0o666)
     return [FILE]
