@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from leftoff.engine import resume_answers
-from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest
+from leftoff.engine.settings import Caller
 from leftoff.operations import resuming
 from leftoff.operations.resuming import Resumed
 

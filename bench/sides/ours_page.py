@@ -10,8 +10,8 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import leftoff
-from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
+from leftoff.engine.settings import Caller
 from leftoff.operations.run_reports import set_variables
 from leftoff.web.background import event_stream
 from leftoff.web.page_server import make_app

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.caller import CALLER
+from leftoff.engine.settings import CALLER
 from tests.agents.hooking import Session, Spawned
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
@@ -319,8 +319,7 @@ def test_a_damaged_yes_is_none(project: Path, own_folder: Path) -> None:
 
 def test_settings_that_ask_for_nothing_read_no_trust(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's folder is not even looked at."""
-    from leftoff.engine.caller import Caller
-    from leftoff.engine.settings import load
+    from leftoff.engine.settings import Caller, load
 
     def looked(self: Caller) -> str:
         raise AssertionError("the user's folder was looked at")

@@ -11,10 +11,10 @@ import pytest
 
 import leftoff
 from leftoff.agents.mcp_tools import Tools
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Terms, report
 from leftoff.engine.project import Project
 from leftoff.engine.run_reader import definition_of
+from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError, NeedsPerson, Usage
 from leftoff.operations.run_reports import this_run
 from leftoff.operations.runs import info_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from leftoff.clock import SYSTEM
-from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
+from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.host import this_process
 from leftoff.operations.store_upkeep import archive_run, remove_run

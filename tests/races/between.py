@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.opening import open_run
 from leftoff.engine.project import Project
+from leftoff.engine.settings import Caller
 from leftoff.host import this_process
 from leftoff.operations.run_reports import add_note
 from leftoff.store.sqlite import SqliteStore

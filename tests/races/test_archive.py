@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.caller import Caller
+from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeaseHeld, NeedsPerson
 from leftoff.operations.page_actions import act, dry_run
 from leftoff.operations.run_files import Rollback, plan_rollback, rollback_run

@@ -11,9 +11,9 @@ import pytest
 
 from leftoff.agents import agent_session as sessions
 from leftoff.agents.mcp_tools import Tools
-from leftoff.engine.caller import Caller
 from leftoff.engine.find import Moved
 from leftoff.engine.sessions import Who
+from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeaseHeld, LeftoffError
 from leftoff.operations.page_actions import act, dry_run, plan_to_prune, prune_as_seen
 from leftoff.operations.run_lifecycle import decide_step, hand_over_run

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.agent_turns import AgentTurn
-from leftoff.engine.caller import Caller
 from leftoff.engine.retention_policy import Policy
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.sessions import Who, end_session, report_session, session_opening
+from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, NoCheckpoint
 from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.findings import Finding
 from leftoff.engine.resume_answers import Answerer, ResumeRequest
+from leftoff.engine.settings import Caller
 from leftoff.operations.resuming import Resumed
 from leftoff.operations.run_lifecycle import Start, start_or_continue
 from leftoff.operations.run_reports import set_variables

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Terms, report
 from leftoff.engine.findings import Finding
 from leftoff.engine.resume_answers import CLEAR, GO_ON, Answerer, ResumeRequest
+from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import REPAIRED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.caller import Caller
+from leftoff.engine.settings import Caller
 from leftoff.errors import LeaseHeld
 from leftoff.operations.store_upkeep import remove_run
 from tests.cli.command import call, succeed

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.restoring import RestorePlan
+from leftoff.engine.settings import Caller
 from leftoff.operations.run_files import Rollback, restore_files, rollback_run
 from tests.cli.command import succeed
 from tests.races.between import Seam, here, note, notes

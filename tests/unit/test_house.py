@@ -19,7 +19,8 @@ RECORDS = (
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.
 ENVIRONMENT = {
     "leftoff.cli.screen",
-    "leftoff.engine.caller",
+    "leftoff.engine.settings",
+    "leftoff.engine.git",  # what git itself reads
     "leftoff.host",
     "leftoff.workflow.python_step",
     "leftoff.agents.hook_process",  # the variables that Claude Code sets for its hooks

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.find import resolve
 from leftoff.engine.findings import NEVER_YES, STOP, Finding, check_by_proxy
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import RESTORE, Answerer, ResumeRequest
+from leftoff.engine.settings import Caller
 from leftoff.errors import NeedsPerson
 from leftoff.operations.resuming import RUNNING, STOPPED, Resumed
 from tests.cli.command import succeed

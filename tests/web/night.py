@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.engine import lease
-from leftoff.engine.caller import Caller
 from leftoff.engine.find import Target
 from leftoff.engine.project import Project
+from leftoff.engine.settings import Caller
 from leftoff.engine.step_lifecycle import StepReport
 from leftoff.host import Process, this_process
 from leftoff.model.changes import ChangeSet

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.history import Lives, find_lives
+from leftoff.engine.settings import Caller
 from leftoff.engine.show import StepPage, StepsWanted, step_graph, step_page
 from leftoff.engine.step_lifecycle import StepReport
 from leftoff.operations.page_actions import Overview, RunFilter, at_a_glance, overview, run_records

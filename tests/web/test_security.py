@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.caller import Caller
+from leftoff.engine.settings import Caller
 from leftoff.web.page_server import secrets_of
 from leftoff.web.served import PageLimits, serve_folders
 from tests.cli.runs import started

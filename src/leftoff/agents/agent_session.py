@@ -9,7 +9,6 @@ import os
 import time
 
 from leftoff.engine import sessions
-from leftoff.engine.caller import Caller
 from leftoff.engine.find import is_spent
 from leftoff.engine.git import git_head, main_worktree, upward
 from leftoff.engine.opening import Opening
@@ -22,6 +21,7 @@ from leftoff.engine.project import (
     store_location,
 )
 from leftoff.engine.sessions import Who
+from leftoff.engine.settings import Caller
 from leftoff.engine.tracking import Peeked, Workspace
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.hints import NamedTuple

@@ -18,9 +18,9 @@ from leftoff.agents.adapters import Adapter, StepWishes, adapter, session_named
 from leftoff.agents.agent_outcome import Outcome
 from leftoff.agents.agent_process import NOT_FOUND, AgentLife, AgentStopped, SignalWatch, complain
 from leftoff.clock import iso
-from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import quoted
+from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError
 from leftoff.hints import Any, NamedTuple
 from leftoff.operations.agent_steps import AgentStep

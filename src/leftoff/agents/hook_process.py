@@ -12,8 +12,8 @@ from leftoff.agents import agent_session as sessions
 from leftoff.agents import spool_drain as spooling
 from leftoff.agents.hook_events import HookEvent, log_error, note_event, read_event
 from leftoff.agents.spool_drain import Delivery, HookCaller
-from leftoff.engine.caller import CALLER
 from leftoff.engine.project import Project
+from leftoff.engine.settings import CALLER
 from leftoff.errors import LeftoffError, NeedsPerson
 from leftoff.hints import NamedTuple
 from leftoff.host import Process, agent_above, orphan, scope, started, words_of

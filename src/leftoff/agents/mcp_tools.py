@@ -15,12 +15,12 @@ from mcp_types import INVALID_PARAMS
 
 from leftoff.agents.hook_events import AGENTS
 from leftoff.agents.mcp_words import for_a_model, told
-from leftoff.engine.caller import Caller
 from leftoff.engine.findings import NEVER_YES, REFUSE, check_by_proxy
 from leftoff.engine.judge import Verdict
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import named, quoted
 from leftoff.engine.resume_answers import ResumeRequest, nothing_left
+from leftoff.engine.settings import Caller
 from leftoff.engine.step_lifecycle import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
 from leftoff.hints import Any, Callable, NamedTuple

@@ -12,8 +12,8 @@ from leftoff.cli.options import Args
 from leftoff.cli.text import clean, columns, out, safe_json, say
 from leftoff.clock import ago
 from leftoff.engine import project as places
-from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
+from leftoff.engine.settings import Caller
 from leftoff.errors import NeedsPerson
 from leftoff.hints import Any, Sequence
 from leftoff.model import codec

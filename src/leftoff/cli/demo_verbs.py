@@ -19,7 +19,7 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
 from leftoff.cli.text import Line
-from leftoff.engine.caller import CALLER
+from leftoff.engine.settings import CALLER
 from leftoff.hints import Any
 from leftoff.host import python
 

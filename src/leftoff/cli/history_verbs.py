@@ -8,8 +8,8 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, positive
 from leftoff.cli.screen import Screen, crop
 from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visible, width
-from leftoff.engine.caller import Caller
 from leftoff.engine.history import Section, differences, place_name
+from leftoff.engine.settings import Caller
 from leftoff.errors import usage_errors
 from leftoff.hints import Container
 from leftoff.host import Process

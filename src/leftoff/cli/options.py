@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff.engine.caller import CALLER
+from leftoff.engine.settings import CALLER
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage, usage_errors
 from leftoff.hints import Any, BinaryIO, Callable, NamedTuple
 from leftoff.model import typed

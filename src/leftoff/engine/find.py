@@ -30,7 +30,7 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the caller looks up its session in modules that import this one
-    from leftoff.engine.caller import Caller
+    from leftoff.engine.settings import Caller
     from leftoff.host import Process
 
     T = TypeVar("T")

@@ -12,7 +12,6 @@ import select
 import stat
 import time
 
-from leftoff.engine.caller import CALLER
 from leftoff.errors import StoreUnavailable
 from leftoff.files import open_plain
 from leftoff.hints import Any, Callable, Iterable, NamedTuple
@@ -288,7 +287,7 @@ def git_command(project: str, *words: str) -> list[str]:
 
 def git_environment() -> dict[str, str]:
     """Return the environment for git: it takes no lock, and finds its repository by the folder alone."""
-    env = {name: value for name, value in CALLER.environment().items() if name not in _PLACES}
+    env = {name: value for name, value in os.environ.items() if name not in _PLACES}
     return {**env, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 

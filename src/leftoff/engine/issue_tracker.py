@@ -9,8 +9,7 @@ import os
 import re
 
 from leftoff.clock import iso
-from leftoff.engine.caller import CALLER
-from leftoff.engine.settings import Settings, outside
+from leftoff.engine.settings import CALLER, Settings, outside
 from leftoff.files import open_plain
 from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet

@@ -13,9 +13,9 @@ import sys
 from leftoff import seams
 from leftoff import store as stores
 from leftoff.clock import SYSTEM
-from leftoff.engine.caller import CALLER
 from leftoff.engine.git import git_facts, main_worktree, upward
 from leftoff.engine.settings import (
+    CALLER,
     FILE,
     HOW,
     UNKNOWN,

@@ -11,13 +11,13 @@ import re
 from _collections_abc import Mapping
 
 from leftoff.clock import ago, iso, millis
-from leftoff.engine.caller import CALLER
 from leftoff.engine.find import need_run
 from leftoff.engine.findings import WARN, Finding, some
 from leftoff.engine.lease import describe, stands_in_the_way, state, unseen
 from leftoff.engine.project import home_of
 from leftoff.engine.resume_answers import DONE
 from leftoff.engine.run_reader import Reader, met, need_version, proved_version, whole
+from leftoff.engine.settings import CALLER
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Corrupt, NotFound, Unsupported
 from leftoff.hints import Any, Callable, Collection, Iterator, Sequence

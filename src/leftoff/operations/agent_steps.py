@@ -6,12 +6,12 @@ import os
 from typing import Any
 
 from leftoff.clock import iso
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Seal, Terms, beat, report
 from leftoff.engine.find import Target
 from leftoff.engine.opening import find
 from leftoff.engine.project import Project
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.settings import Caller
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet

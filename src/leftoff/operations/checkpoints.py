@@ -7,7 +7,6 @@ from itertools import count
 from leftoff.engine import history as versions_of
 from leftoff.engine.agent_turns import add_unreported
 from leftoff.engine.brief import LIMIT, WHOLE, brief_parts, fit_parts, was_cut_off
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Audit
 from leftoff.engine.file_versions import FileDiff, FileSide, file_diffs
 from leftoff.engine.find import Target
@@ -17,6 +16,7 @@ from leftoff.engine.project import Project
 from leftoff.engine.project_files import given_path
 from leftoff.engine.quoting import source_of
 from leftoff.engine.run_info import RunInfo
+from leftoff.engine.settings import Caller
 from leftoff.engine.show import document
 from leftoff.engine.transcript import last_words
 from leftoff.errors import usage_errors

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.approvals import REJECT, waiting
 from leftoff.engine.attention import URGENT, Glance, glance, need_of, unfinished_runs
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Audit
 from leftoff.engine.find import Target
 from leftoff.engine.findings import ASK, REFUSE, check_codes
@@ -25,6 +24,7 @@ from leftoff.engine.restoring import RestorePlan
 from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest, take_answers
 from leftoff.engine.run_info import info
 from leftoff.engine.run_reader import Reader, need_version
+from leftoff.engine.settings import Caller
 from leftoff.engine.show import as_of
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson, NotFound, Usage
 from leftoff.host import GONE

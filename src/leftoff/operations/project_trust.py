@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine import settings as trust
-from leftoff.engine.caller import CALLER
 from leftoff.engine.find import Target
 from leftoff.engine.imported_runs import agree, agreed, disagree, may_run
 from leftoff.engine.project import Project, open_store, store_home
-from leftoff.engine.settings import Remembered, TrustItem, tables_of
+from leftoff.engine.settings import CALLER, Remembered, TrustItem, tables_of
 from leftoff.files import ID_FILE, write_private
 from leftoff.model.words import UNFINISHED
 from leftoff.store import folder_of

@@ -39,8 +39,8 @@ from leftoff.protocols.registry import dialect_checks, dialect_of, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.caller import Caller
     from leftoff.engine.project import Project
+    from leftoff.engine.settings import Caller
     from leftoff.model.changes import ChangeSet
     from leftoff.operations.checkpoints import History
     from leftoff.operations.workflow_runs import Execution

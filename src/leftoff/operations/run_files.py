@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Guard
 from leftoff.engine.continue_run import go_back
 from leftoff.engine.file_versions import WHY_NOT_KEPT, FileThen
@@ -17,6 +16,7 @@ from leftoff.engine.project_files import check_path, given_path
 from leftoff.engine.restoring import Agree, RestoreOutcome, RestorePlan, Restorer, last_good
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.settings import Caller
 from leftoff.engine.tracking import look_at_git, track_given
 from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.host import Process

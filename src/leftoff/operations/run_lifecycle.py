@@ -19,7 +19,6 @@ from leftoff.engine.approvals import (
     record_decision,
     waiting,
 )
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Audit, Seal, Terms, report
 from leftoff.engine.continue_run import EndedWork, Ending, end_work, start_run
 from leftoff.engine.find import Deciding, Fit, Target, unmoved_run, until_unmoved
@@ -30,6 +29,7 @@ from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_reader import Reader, definition_of
+from leftoff.engine.settings import Caller
 from leftoff.engine.step_lifecycle import known_step
 from leftoff.errors import Ambiguous, NotFound, Usage, usage_errors
 from leftoff.host import ALIVE, UNKNOWN, user

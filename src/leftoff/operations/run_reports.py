@@ -30,10 +30,10 @@ from leftoff.model.words import FINISHED, check_record, decides_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.caller import Caller
     from leftoff.engine.commit import Audit, Make
     from leftoff.engine.find import Find, Target
     from leftoff.engine.project import Project
+    from leftoff.engine.settings import Caller
     from leftoff.engine.show import NextStep
     from leftoff.model.changes import Version
     from leftoff.store.base import Tx, View

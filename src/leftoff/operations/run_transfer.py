@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.export import Bundle, Exported, export_run, import_bundle, would_import
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import note_bundle
+from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError, StoreUnavailable, Usage
 from leftoff.operations.runs import target
 from leftoff.protocols.import_documents import Importer, documents_under

@@ -16,11 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from leftoff.engine.caller import Caller
     from leftoff.engine.find import Which
     from leftoff.engine.project import Project
     from leftoff.engine.restoring import HalfRestored
     from leftoff.engine.run_reader import Reader, Value
+    from leftoff.engine.settings import Caller
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 

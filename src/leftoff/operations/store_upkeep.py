@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine import run_states
-from leftoff.engine.caller import Caller
 from leftoff.engine.commit import Audit
 from leftoff.engine.find import Deciding, Fit, until_unmoved
 from leftoff.engine.opening import find
@@ -17,6 +16,7 @@ from leftoff.engine.project_files import ProjectFiles, write_new
 from leftoff.engine.retention_policy import IN_PROGRESS
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_states import FsckReport, fsck, sweep_store
+from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.words import in_words
 from leftoff.operations.run_reports import record_audit

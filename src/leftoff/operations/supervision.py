@@ -16,12 +16,12 @@ from leftoff.engine.attention import (
     may_restart,
     remember_restart,
 )
-from leftoff.engine.caller import Caller
 from leftoff.engine.find import Target
 from leftoff.engine.findings import RESUME, WARN
 from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo, list_info
+from leftoff.engine.settings import Caller
 from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson
 from leftoff.host import python
 from leftoff.operations.resuming import judge

@@ -6,12 +6,12 @@ import os
 import time
 
 from leftoff.engine.attempt_logs import AttemptLog, Choice, FoundLogs, find_logs
-from leftoff.engine.caller import Caller
 from leftoff.engine.find import READS
 from leftoff.engine.lease import state
 from leftoff.engine.project import Project
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_info import health
+from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.files import open_plain
 from leftoff.hints import Any, Iterator

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from leftoff import seams
-from leftoff.engine.caller import CALLER, Caller
 from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.continue_run import Ending, end_work
 from leftoff.engine.find import Deciding, Fit, Target, twins, unmoved_run
@@ -22,6 +21,7 @@ from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import ResumeRequest
 from leftoff.engine.run_info import RunInfo
 from leftoff.engine.run_reader import definition_of, read
+from leftoff.engine.settings import CALLER, Caller
 from leftoff.engine.step_lifecycle import StepReport, step_changes, steps_in, why_failed
 from leftoff.engine.tracking import for_checkpoint
 from leftoff.errors import BadDefinition, CannotResume, Conflict

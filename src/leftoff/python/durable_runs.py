@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine import find
-from leftoff.engine.caller import CALLER
 from leftoff.engine.commit import Head, save_blobs
 from leftoff.engine.find import RESUMES, twins
 from leftoff.engine.lease import take
 from leftoff.engine.opening import Opening, is_taken, opening_changes, start_in
 from leftoff.engine.opening import open_run as open_existing
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.settings import CALLER
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
 from leftoff.model.changes import Version
 from leftoff.model.codec import decode, marks, text

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from leftoff.clock import SYSTEM
 from leftoff.engine import find, project, settings
-from leftoff.engine.caller import CALLER, Caller
 from leftoff.engine.commit import Terms
 from leftoff.engine.continue_run import go_on, run_or_start
 from leftoff.engine.find import READS, RESUMES, Which, need_store
@@ -23,6 +22,7 @@ from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.engine.opening import find as find_run
 from leftoff.engine.resume_answers import Answers, ResumeRequest, keep_accepted, nothing_left
 from leftoff.engine.run_info import RunInfo, list_info
+from leftoff.engine.settings import CALLER, Caller
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.hints import Callable, Iterable, Sequence
 from leftoff.host import this_process

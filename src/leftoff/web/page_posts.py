@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from leftoff.engine.caller import Caller
+from leftoff.engine.settings import Caller
 from leftoff.errors import Usage
 from leftoff.operations.page_actions import (
     ACTIONS,

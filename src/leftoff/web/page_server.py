@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from leftoff._version import __version__
-from leftoff.engine.caller import Caller
+from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeftoffError, StoreUnavailable, Usage
 from leftoff.model.codec import text
 from leftoff.web import background, page_api, page_posts, raw_files, screens

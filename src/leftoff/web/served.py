@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from leftoff.engine.caller import Caller
 from leftoff.engine.project import Project
+from leftoff.engine.settings import Caller
 from leftoff.errors import NotFound, Usage
 from leftoff.model.ids import slug
 

@@ -19,14 +19,13 @@ from typing import Any, NamedTuple, TypeVar
 from leftoff.clock import Clock, iso, millis
 from leftoff.engine import lease
 from leftoff.engine.approvals import how
-from leftoff.engine.caller import CALLER
 from leftoff.engine.commit import Guard, Head, Seal, Terms, commit_in, mark_rewound, need_known, save_blobs
 from leftoff.engine.continue_run import rollback_to
 from leftoff.engine.find import need_run, need_unmoved
 from leftoff.engine.git import dirty_paths, git_head
 from leftoff.engine.opening import Opening, opening_changes, start_in
 from leftoff.engine.redactor import Redactor
-from leftoff.engine.settings import Redaction
+from leftoff.engine.settings import CALLER, Redaction
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.engine.tracking import Found
 from leftoff.errors import LeftoffError, Rewound, StoreUnavailable

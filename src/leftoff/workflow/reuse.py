@@ -13,11 +13,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from leftoff.engine.caller import CALLER
 from leftoff.engine.file_state import compare_files, hash_file
 from leftoff.engine.imported_runs import may_run
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.settings import CALLER
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import marks, sha256

@@ -14,9 +14,9 @@ from itertools import product
 from typing import Any
 
 from leftoff.engine import step_lifecycle as lifecycle
-from leftoff.engine.caller import CALLER
 from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
+from leftoff.engine.settings import CALLER
 from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import Mark, marks

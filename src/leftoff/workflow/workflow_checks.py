@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import millis
 from leftoff.engine.approvals import ask_again, how, is_rejected
-from leftoff.engine.caller import CALLER
 from leftoff.engine.find import Target
 from leftoff.engine.findings import REFUSE, UNTRUSTED, WARN, Finding
 from leftoff.engine.imported_runs import may_run
@@ -22,7 +21,7 @@ from leftoff.engine.quoting import source_of
 from leftoff.engine.resume_answers import DONE, Selection
 from leftoff.engine.run_checks import World
 from leftoff.engine.run_reader import definition_of, read
-from leftoff.engine.settings import outside
+from leftoff.engine.settings import CALLER, outside
 from leftoff.errors import LeftoffError
 from leftoff.host import UNKNOWN, scope
 from leftoff.model.changes import NOTHING

@@ -465,6 +465,6 @@ def test_several_projects_on_one_page(
 
 
 def _named(run_id: str) -> Any:
-    from leftoff.engine.caller import Caller
+    from leftoff.engine.settings import Caller
 
     return Caller(named=run_id)
