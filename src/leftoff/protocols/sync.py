@@ -238,6 +238,10 @@ class Sync(Follower):
         if data is None or digest(data) == file.hash:
             file.stat = stat
             return False
+        if digest(data) == file.coming:
+            self.base.remember(path, data, file.run, file.part)
+            self._stale.add(file.run)
+            return False
         took = self._merge(path, data, file)
         if took is not None and path in self.base.files:
             now = self.base.remember(path, data, file.run, file.part)
@@ -450,7 +454,7 @@ class Sync(Follower):
             for path, said in says.items():
                 underway = self.dialect.underway(said, wanted[path])
                 if underway is not None:
-                    again |= self.put(path, underway, row, wanted[path])
+                    again |= self.put(path, underway, row, wanted[path], whole=False)
         for path, said in reversed(says.items()):
             again |= self.put(path, said, row, wanted[path])
         self._add_names(row, state)
@@ -487,9 +491,17 @@ class Sync(Follower):
                 leave(self, path, file.run)
                 self.base.seen[path] = self.base.stat(path)
 
-    def put(self, path: str, document: dict[str, Any], row: RunRow, part: str | None = None) -> bool:
+    def put(
+        self,
+        path: str,
+        document: dict[str, Any],
+        row: RunRow,
+        part: str | None = None,
+        *,
+        whole: bool = True,
+    ) -> bool:
         """Write a document, unless the file says the same. Return whether an edit was merged that came since the last
-        look: then the run has to be written again."""
+        look: then the run has to be written again. ``whole``: else the complete document follows."""
         there, file = self.base.read(path), self.base.files.get(path)
         if there is not None and self._says(there, path, document):
             self.base.remember(path, there, row.run_id, part)
@@ -499,6 +511,10 @@ class Sync(Follower):
             return False
         data, took = pack(self.dialect.dump(document).encode(), path), False
         known = file or SyncedFile(row.run_id, part, "")
+        if not whole:
+            known.coming = digest(data)
+            self.base.files[path] = known
+            self.base.save()
         replaced = self._try(path, lambda: (self.base.replace(path, data),))
         if replaced is None:
             return False

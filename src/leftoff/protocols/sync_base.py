@@ -36,7 +36,8 @@ def digest(data: bytes) -> str:
 class SyncedFile:
     """A file of a run. ``part``: which part of its document; ``hash``: of the bytes last written or read.
 
-    ``edited``: those bytes were read. ``deleted``: the file is missing, and that was reported.
+    ``edited``: those bytes were read. ``deleted``: the file is missing, and that was reported. ``coming``: the hash of
+    an incomplete document that leftoff was about to write: if a kill left it in the file, no user has edited that.
     """
 
     run: str
@@ -45,6 +46,7 @@ class SyncedFile:
     stat: Stat | None = None
     edited: bool = False
     deleted: bool = False
+    coming: str = ""
 
 
 @dataclass
@@ -86,10 +88,13 @@ class SyncBase:
                 try:
                     yield
                 finally:
-                    if (now := self._dumped()) != before:
-                        write_private(self._state, [now], durable=False)
+                    if self._dumped() != before:
+                        self.save()
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
+
+    def save(self) -> None:
+        write_private(self._state, [self._dumped()], durable=False)
 
     def saved(self) -> SyncBase:
         """Return the state as it was saved, without a lock, for callers that only look."""
