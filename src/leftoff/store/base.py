@@ -30,7 +30,7 @@ from _weakref import ref
 
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
-from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
+from leftoff.hints import Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 from leftoff.model.changes import NO_COUNTS
 from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
 from leftoff.store.rows import (
@@ -848,18 +848,13 @@ os.register_at_fork(
 )
 
 
-class Stood:
+class Stood(NamedTuple):
     """Where a driver knows its run to stand, and by which epoch and token it commits."""
 
-    __slots__ = ("counts", "digest", "epoch", "run", "run_id", "seq", "token")
-
-    def __init__(
-        self, run: int, run_id: str, seq: int, digest: bytes, counts: str, epoch: int | None, token: bytes
-    ) -> None:
-        self.run = run
-        self.run_id = run_id
-        self.seq = seq
-        self.digest = digest
-        self.counts = counts
-        self.epoch = epoch
-        self.token = token
+    run: int
+    run_id: str
+    seq: int
+    digest: bytes
+    counts: str
+    epoch: int | None
+    token: bytes

@@ -7,9 +7,9 @@ structure of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.model.changes import Leaves, blob_of, card_of, step_of, up_to
@@ -25,12 +25,6 @@ Check = Callable[[Any, "Report"], None]
 #: what taking a damaged row apart raises
 NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError)
 _CARD = ("workflow", "branch", "status", "title", "issue", "session")
-
-
-class BlobSource(Protocol):
-    """Loads the content of blobs."""
-
-    def load(self, row: BlobRow) -> Iterator[bytes]: ...
 
 
 class Report:
@@ -188,7 +182,7 @@ def check_structure(store: SqliteStore, report: Report) -> None:
 class RunCheck:
     """Checks one run inside one snapshot."""
 
-    def __init__(self, view: Any, blobs: BlobSource, run: int, report: Report) -> None:
+    def __init__(self, view: Any, blobs: Any, run: int, report: Report) -> None:
         self.view = view
         self.blobs = blobs
         self.report = report
@@ -252,7 +246,7 @@ class RunCheck:
                 self._problem("record", where, error.message)
             return ""
 
-    def _load(self, hash: bytes) -> Iterator[bytes]:
+    def _load(self, hash: bytes) -> Any:
         row = self.view.blob(hash)
         if row is None:
             raise Corrupt(f"The blob {hash.hex()} is gone.", where=hash.hex())

@@ -343,11 +343,7 @@ class _SqliteRepair:
         """Make a folder in the quarantine, named by the time of this repair."""
         root = os.path.join(self._quarantine, above)
         os.makedirs(root, mode=0o700, exist_ok=True)
-        name, number = compact(self._store.clock.now()), 1
-        folder = os.path.join(root, name)
-        while os.path.exists(folder):
-            number += 1
-            folder = os.path.join(root, f"{name}-{number}")
+        folder = os.path.join(root, f"{compact(self._store.clock.now())}-{os.urandom(3).hex()}")
         os.mkdir(folder, 0o700)
         sync_folder(self._store.folder)
         sync_folder(root)
@@ -578,8 +574,7 @@ class _Rebuild:
         for hash in used:
             found = self._blobs.identify(hash) if hash not in known else None
             if found is not None:
-                columns = ("hash", "size", "stored", "encoding")
-                known[hash] = {name: getattr(found, name) for name in columns}
+                known[hash] = found._asdict()
             if hash in known:
                 _insert(tx, "blob", known[hash])
 

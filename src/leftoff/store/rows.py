@@ -94,17 +94,14 @@ def is_name(run_id: str) -> bool:
     return "/" not in run_id and run_id not in _NO_NAMES
 
 
-class Record:
+class Record(NamedTuple):
     """One record at one version, its bytes checked against their hash."""
 
-    __slots__ = ("collection", "hash", "key", "seq", "stored")
-
-    def __init__(self, collection: str, key: str, seq: int, hash: bytes, stored: bytes) -> None:
-        self.collection = collection
-        self.key = key
-        self.seq = seq
-        self.hash = hash
-        self.stored = stored
+    collection: str
+    key: str
+    seq: int
+    hash: bytes
+    stored: bytes
 
 
 class Holder(NamedTuple):
@@ -234,16 +231,13 @@ class Trashed(NamedTuple):
     n: int
 
 
-class BlobRow:
+class BlobRow(NamedTuple):
     """A file in the store's blob folder."""
 
-    __slots__ = ("encoding", "hash", "size", "stored")
-
-    def __init__(self, hash: bytes, size: int, stored: int, encoding: str) -> None:
-        self.hash = hash
-        self.size = size
-        self.stored = stored
-        self.encoding = encoding
+    hash: bytes
+    size: int
+    stored: int
+    encoding: str
 
 
 _VERSION = (str, int, bytes, int, int, int, str)

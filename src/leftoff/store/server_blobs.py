@@ -73,7 +73,7 @@ class PostgresBlobs:
         def work(tx: Any) -> None:
             for hash, (upload, row) in sorted(made.items()):
                 tx.note(Q.drop_former, (hash, upload))
-                tx.note(Q.put_blob, (hash, upload, row.size, row.stored, row.encoding, UNCLAIMED_S))
+                tx.note(Q.put_blob, (hash, upload, *row[1:], UNCLAIMED_S))
             uploads = {upload for upload, _ in made.values()}
             if len(tx.rows(Q.hold_uploads, (sorted(uploads),))) < len(uploads):
                 raise StoreUnavailable(

@@ -115,7 +115,7 @@ class SqliteTx(SqliteView, Tx):
 
     def put_blob(self, row: BlobRow) -> None:
         self._blobs.present(row.hash)
-        self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
+        self.execute(Q.put_blob, row)
 
 
 class Log:

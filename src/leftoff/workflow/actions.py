@@ -36,7 +36,7 @@ from leftoff.workflow.attempt_folder import (
 from leftoff.workflow.definition import Step
 from leftoff.workflow.durations import text as duration_text
 from leftoff.workflow.run_state import RunState
-from leftoff.workflow.templates import Templates
+from leftoff.workflow.templates import Templates, whole_expression
 
 if TYPE_CHECKING:
     from leftoff.workflow.driver import Driver
@@ -307,9 +307,8 @@ def _filled(value: Any, templates: Templates, values: dict[str, Any], where: str
         return [_filled(entry, templates, values, where) for entry in value]
     if not isinstance(value, str):
         return value
-    text = value.strip()
-    if text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1:
-        return templates.value(text[2:-2].strip(), values, where)
+    if whole_expression(value) is not None:
+        return templates.value(value, values, where)
     return templates.render(value, values, where)
 
 
