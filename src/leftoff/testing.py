@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from leftoff.clock import Clock
 from leftoff.errors import StoreUnavailable
@@ -61,25 +60,21 @@ class _Fault(NamedTuple):
     error: BaseException
 
 
-def _passed_on(name: str) -> Any:
-    """Return a method that counts its calls and calls the inner store."""
-
-    @wraps(getattr(Store, name))
-    def call(self: FaultyStore, *args: Any, **named: Any) -> Any:
-        self._count(name)
-        return getattr(self.store, name)(*args, **named)
-
-    return call
+# It has no method of a store but those below, so that `__getattr__` passes on all others.
+if TYPE_CHECKING:
+    _Passing = Store
+else:
+    _Passing = object
 
 
-class FaultyStore(Store):
-    """Wrap a store, and fail as told. Every write passes through it, also those of prune and sweep."""
+class FaultyStore(_Passing):
+    """Wrap a store, and fail as told. Every write passes through it, also those of prune and sweep.
+
+    All else is the inner store's own.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.name = store.name
-        self.location, self.folder = store.location, store.folder
-        self.shared = store.shared
         self.calls: dict[str, int] = {}  # how often each method was called
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
@@ -88,7 +83,6 @@ class FaultyStore(Store):
         store.write = lambda fn, *, durable=True: self.write(fn, durable=durable)  # type: ignore[method-assign]
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute that only this kind of store has."""
         return getattr(self.store, name)
 
     def fail(
@@ -155,18 +149,3 @@ class FaultyStore(Store):
 
     def save_together(self, work: Callable[[Save], T]) -> T:
         return self.store.save_together(lambda save: work(lambda each: self._call("save_blob", save, each)))
-
-    exists = _passed_on("exists")
-    load_blob = _passed_on("load_blob")
-    prune = _passed_on("prune")
-    remove = _passed_on("remove")
-    sweep = _passed_on("sweep")
-    vacuum = _passed_on("vacuum")
-    watch = _passed_on("watch")
-    writable = _passed_on("writable")
-    siblings = _passed_on("siblings")
-    backup = _passed_on("backup")
-    check = _passed_on("check")
-    about = _passed_on("about")
-    migrate = _passed_on("migrate")
-    close = _passed_on("close")

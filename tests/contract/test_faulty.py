@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from leftoff.engine.opening import Opening, start_new_run
 from leftoff.engine.redactor import Redactor
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet
-from leftoff.store.base import Store
 from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FakeClock, FaultyStore
 
@@ -102,16 +100,6 @@ def test_upkeep_meets_the_faults(faulty: FaultyStore) -> None:
     with pytest.raises(StoreUnavailable):
         faulty.prune(head.run, [])
     faulty.prune(head.run, [])
-
-
-@pytest.mark.parametrize(
-    "name",
-    [n for n, f in vars(Store).items() if inspect.isfunction(f) and n != "__init__" and "fork" not in n],
-)
-def test_wrapper_has_the_whole_interface(name: str) -> None:
-    """Every method of a store is there, with the same parameters. The inner store handles forks by itself."""
-    assert name in vars(FaultyStore)
-    assert inspect.signature(getattr(Store, name)) == inspect.signature(getattr(FaultyStore, name))
 
 
 def test_impossible_fault_is_refused(faulty: FaultyStore) -> None:
