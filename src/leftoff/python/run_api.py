@@ -7,6 +7,7 @@ one picks up theirs. A commit that fails keeps its changes: call it again.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
@@ -29,9 +30,10 @@ from leftoff.model.changes import Version, check_address
 from leftoff.model.codec import freeze_holed
 from leftoff.model.ids import check_step, parent_of, parse_ref, shown_step
 from leftoff.model.words import UNFINISHED, refuse_decision
+from leftoff.python.arguments import given_arguments
 from leftoff.python.item_steps import Each, ItemMap, found_items
 from leftoff.python.run_buffer import Heartbeat, RunBuffer
-from leftoff.python.run_steps import RunSteps, StepVerbs
+from leftoff.python.run_steps import NO_ARGUMENTS, RunSteps, Step, logger
 from leftoff.python.values import restored
 from leftoff.store.base import Store as StoreOfRuns
 from leftoff.store.base import View
@@ -292,7 +294,7 @@ class Variables(_Named[Any], MutableMapping[str, Any]):
         self._buffer.unassign(name)
 
 
-class Run(StepVerbs, RunView):
+class Run(RunView):
     """One run, driven by this process until it is finished, paused, or the process ends."""
 
     def __init__(self, owner: Store, head: Head, epoch: int, *, resumed: bool) -> None:
@@ -330,6 +332,38 @@ class Run(StepVerbs, RunView):
     def steps(self) -> Mapping[str, Any]:
         """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
         return self._steps.all()
+
+    def done(self, path: str) -> bool:
+        """Whether a step is finished: completed or skipped."""
+        return self._steps.done(path)
+
+    def result(self, path: str) -> Any:
+        """Return a copy of what a finished step returned."""
+        return self._steps.result(path)
+
+    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
+        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
+        return self._steps.step(path, again=again, title=title)
+
+    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
+        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
+
+        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
+        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
+        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
+        """
+        steps, given = self._steps, NO_ARGUMENTS
+        if args or named or isinstance(fn, partial):
+            given = given_arguments(fn, args, named, steps.buffer.redactor)
+        if again or not steps.finished(path, given):
+            with Step(steps, check_step(path), again=again, given=given) as step:
+                step.result = fn(*args, **named)
+        return steps.result(path)  # type: ignore[no-any-return]
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
+        return logger
 
     def each(
         self,

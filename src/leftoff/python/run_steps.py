@@ -27,7 +27,7 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.codec import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
-from leftoff.python.arguments import Given, call_facts, given_arguments, other_arguments
+from leftoff.python.arguments import Given, call_facts, other_arguments
 from leftoff.python.run_buffer import Entry, Record, RunBuffer
 from leftoff.python.values import decode_value, encode_value
 
@@ -334,44 +334,6 @@ class RunSteps:
             self._leave_stack(step)
             self.buffer.move_step(step.path, lifecycle.forget(record))
             self._move_batch(step, lifecycle.put_back)
-
-
-class StepVerbs:
-    """What a program does with the steps of its `Run`, apart from loops."""
-
-    _steps: RunSteps
-
-    def done(self, path: str) -> bool:
-        """Whether a step is finished: completed or skipped."""
-        return self._steps.done(path)
-
-    def result(self, path: str) -> Any:
-        """Return a copy of what a finished step returned."""
-        return self._steps.result(path)
-
-    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
-        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
-        return self._steps.step(path, again=again, title=title)
-
-    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
-        """Call ``fn`` as a step, once: if it is finished already, its recorded result is returned instead.
-
-        The arguments count: a finished step that is called with others is an error, ``Usage``, or ``Diverged`` if an
-        earlier process did it. ``again`` runs it with the new ones. Each call returns a copy of the recorded result.
-        Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows come back as what they were.
-        """
-        steps, given = self._steps, NO_ARGUMENTS
-        if args or named or isinstance(fn, partial):
-            given = given_arguments(fn, args, named, steps.buffer.redactor)
-        if again or not steps.finished(path, given):
-            with Step(steps, check_step(path), again=again, given=given) as step:
-                step.result = fn(*args, **named)
-        return steps.result(path)  # type: ignore[no-any-return]
-
-    @property
-    def log(self) -> logging.Logger:
-        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
-        return logger
 
 
 # -- the log of a step: the lines that Python code logs inside it. ``leftoff logs`` shows them.
