@@ -185,6 +185,30 @@ def test_resume_goes_back_to_a_checkpoint(store: leftoff.Store, calls: Calls) ->
     assert ["summarise"] == calls
 
 
+def test_a_run_is_checked_before_it_continues(
+    project: Path, calls: Calls, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tracked file that is gone stops it, whichever call continues it, until the program accepts that."""
+    crawl = make(calls)
+    calls.fail["a"] = 1
+    store = leftoff.open(".leftoff")
+    with pytest.raises(ValueError):
+        crawl.run(["a"], store=store, run_id="r")
+    (project / "map.txt").write_text("a map")
+    succeed("track", "map.txt", "--run", "r", cwd=project)
+    (project / "map.txt").unlink()
+    for again in (lambda: crawl.run(["a"], store=store, run_id="r"), lambda: crawl.resume("r", store=store)):
+        with pytest.raises(leftoff.CannotResume) as caught:
+            again()
+        findings: Any = caught.value.findings
+        codes = [finding.code for finding in findings]
+        assert f"crawl.resume('r', accept={codes!r})" in caught.value.hint
+        assert "failed" == store.get("r").status
+    assert 1 == crawl.run(["a"], store=store, run_id="r", accept=codes)
+    assert "leftoff: continuing r, last active" in capsys.readouterr().err
+    store.close()
+
+
 def test_what_cannot_be_resumed_says_so(store: leftoff.Store, calls: Calls) -> None:
     """Abandoned, finished by hand, or never a durable function."""
     crawl = make(calls)

@@ -1,23 +1,23 @@
 """Which run a workflow function continues: that of a ``run_id``, one of the same arguments, or a new one.
 
-Finding it and taking its lease are one transaction, so that a program that is started twice never has two runs by
-accident. The arguments are a record of the run. Their digest is in its listing, so that finding it reads no records.
+A run that is there is continued as `leftoff.resume` does it: it is checked first. The transaction that starts a new one
+looks once more, so that a program that is started twice never has two runs by accident. The arguments are a record of
+the run. Their digest is in its listing, so that finding it reads no records.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine import find
 from leftoff.engine.commit import Head, save_blobs
 from leftoff.engine.find import RESUMES, twins
-from leftoff.engine.lease import take
 from leftoff.engine.opening import Opening, is_taken, opening_changes, start_in
-from leftoff.engine.opening import open_run as open_existing
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import CALLER
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
-from leftoff.model.changes import Version
 from leftoff.model.codec import decode, marks, text
 from leftoff.model.words import UNFINISHED
 from leftoff.python.arguments import call_facts, encode_arguments
@@ -31,8 +31,8 @@ from leftoff.store.rows import RunRow
 if TYPE_CHECKING:
     from leftoff.python.durable import Runs
 
-RUN_OPTIONS = ("run_id", "title", "branch", "issue", "store", "take_over", "again")
-_RESUMING = ("branch", "store", "take_over", "again")
+RUN_OPTIONS = ("run_id", "title", "branch", "issue", "store", "take_over", "again", "accept")
+_RESUMING = ("branch", "store", "take_over", "again", "accept")
 
 
 class Request:
@@ -77,16 +77,6 @@ class Request:
             raise TypeError(f"{self.function.name}.run() is missing {names}")
 
 
-class DrivenRun(NamedTuple):
-    """A run whose lease this process has, and what it knows of its function. ``back_to``: a version to go back to."""
-
-    head: Head
-    epoch: int
-    about: dict[str, Any]
-    resumed: bool = True
-    back_to: Version | None = None
-
-
 class Finished(NamedTuple):
     """The result of a run that has nothing left to do."""
 
@@ -94,21 +84,49 @@ class Finished(NamedTuple):
 
 
 def open_durable_run(request: Request) -> Flow | Finished:
-    """Find or start the run, and take its lease."""
-    request.store._look()
-    found = _resume(request) if request.resumes else _run(request)
-    return _drive(request, found) if isinstance(found, DrivenRun) else Finished(_result(request, found))
+    """Find the run, check it and take its lease, or start a new one."""
+    store, flow = request.store, None
+    store._look()
+    if request.resumes:
+        return _continue(request, _to_resume(request))
+    opening = _opening(request)
+    while flow is None:  # or another process has started it meanwhile
+        row = (
+            store._store.read(lambda view: _there(view, request, opening)) if store._store.exists() else None
+        )
+        if row is not None:
+            return _continue(request, find.Target(row, None))
+        flow = _start(request, opening)
+    return flow
 
 
-# -- run
+def _opening(request: Request) -> Opening:
+    """Return what a new run would be."""
+    options = request.options
+    opening = Opening(
+        request.function.name,
+        title=options.get("title"),
+        branch=request.branch,
+        run_id=options.get("run_id"),
+    )
+    opening.facts = {
+        **request.store._facts(options.get("issue")),
+        "inputs": call_facts(request.inputs, request.store._redactor).record["digest"],
+    }
+    return opening
 
 
-def _run(request: Request) -> DrivenRun | RunRow:
-    """Return the interrupted run or a new one, or the row of a run that is finished."""
-    store = request.store
-    if request.options.get("run_id") is None or not store._store.exists():
-        request.check_complete()
-    opening, now, driver, function = _opening(request), store._clock.now(), store._driver(), request.function
+def _start(request: Request, opening: Opening) -> Flow | None:
+    """Start a new run. Return ``None`` if another process was faster."""
+    request.check_complete()
+    store, now, driver, function = (
+        request.store,
+        request.store._clock.now(),
+        request.store._driver(),
+        request.function,
+    )
+    issue = opening.facts["issue"]  # a program may start very many runs: nothing else is looked up
+    opening.context = store._project.issue_snapshot(issue, opening.facts["git_branch"]) if issue else {}
     about = {"name": function.name, "inputs": request.inputs}
     for word, fact in (("module", function.plain.__module__), ("version", function.settings.version)):
         if fact is not None:
@@ -117,40 +135,17 @@ def _run(request: Request) -> DrivenRun | RunRow:
     changes.put("context", FUNCTION, about)
     changes, blobs = save_blobs(store._store, changes)
 
-    def work(tx: Tx) -> DrivenRun | RunRow:
-        row = _there(tx, request, opening)
-        if row is None:
-            request.check_complete()
-            head, epoch, _ = start_in(tx, opening, changes, blobs, now, driver)
-            return DrivenRun(head, epoch or 0, about, resumed=False)
-        if row.status not in UNFINISHED:
-            return row
-        known = _about(tx, request, row)
-        taken = take(tx, row.run, row.run_id, driver, now, take_over=request.take_over)
-        return DrivenRun(Head.of(row), taken, known)
+    def work(tx: Tx) -> tuple[Head, int] | None:
+        if _there(tx, request, opening) is not None:
+            return None
+        head, epoch, _ = start_in(tx, opening, changes, blobs, now, driver)
+        return head, epoch or 0
 
-    return store._store.write(work)
-
-
-def _opening(request: Request) -> Opening:
-    """Return what a new run would be. Only its issue is looked up: a program may start very many runs."""
-    store, options = request.store, request.options
-    opening = Opening(
-        request.function.name,
-        title=options.get("title"),
-        branch=request.branch,
-        run_id=options.get("run_id"),
-    )
-    opening.facts = {
-        **store._facts(options.get("issue")),
-        "inputs": call_facts(request.inputs, store._redactor).record["digest"],
-    }
-    issue = opening.facts["issue"]
-    if issue and not (
-        store._store.exists() and store._store.read(lambda view: _there(view, request, opening))
-    ):
-        opening.context = store._project.issue_snapshot(issue, opening.facts["git_branch"])
-    return opening
+    started = store._store.write(work)
+    if started is None:
+        return None
+    with _claim(request, started[0].run_id) as key:
+        return _flow(request, Run(store, *started, resumed=False), about, key)
 
 
 def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
@@ -183,34 +178,34 @@ def _check_ours(request: Request, row: RunRow) -> None:
         )
 
 
-# -- resume
+# -- runs that are there
 
 
-def _resume(request: Request) -> DrivenRun | RunRow:
+def _to_resume(request: Request) -> find.Target:
+    """Return the run that ``resume`` continues, and the version that it goes back to, if one is named."""
     store, name, branch = request.store, request.function.name, request.branch
     if request.ref is not None:
-        target = store._resolved(request.ref, RESUMES)
-    else:
-        rows = store._store.read(lambda view: twins(view, name, branch)) if store._store.exists() else []
-        if not rows:
-            raise NotFound(
-                f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",
-                hint=f"{name}.run(…) starts one; {name}.resume(REF) goes back to a checkpoint.",
-            )
-        target = find.Target(rows[0], None)
-    row = target.row
+        return store._resolved(request.ref, RESUMES)
+    rows = store._store.read(lambda view: twins(view, name, branch)) if store._store.exists() else []
+    if not rows:
+        raise NotFound(
+            f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",
+            hint=f"{name}.run(…) starts one; {name}.resume(REF) goes back to a checkpoint.",
+        )
+    return find.Target(rows[0], None)
+
+
+def _continue(request: Request, target: find.Target) -> Flow | Finished:
+    """Continue a run as ``leftoff.resume`` does, or return the result of one that has nothing left to do."""
+    store, row = request.store, target.row
     _check_ours(request, row)
     if row.status not in UNFINISHED and target.version is None:
-        return row
+        return Finished(_result(request, row))
     about = store._store.read(lambda view: _about(view, request, row))
-    head, epoch = open_existing(
-        store._store, row.run_id, store._clock.now(), driver=store._driver(), take_over=request.take_over
-    )
-    assert epoch is not None
-    return DrivenRun(head, epoch, about, back_to=target.version)
-
-
-# -- both
+    call, accept = f"{request.function.name}.resume({row.run_id!r}, ", request.options.get("accept", ())
+    with _claim(request, row.run_id) as key:
+        run = store._continue(target, call, take_over=request.take_over, accept=accept)
+        return _flow(request, run, about, key)
 
 
 def _about(view: View, request: Request, row: RunRow) -> dict[str, Any]:
@@ -242,30 +237,33 @@ def _result(request: Request, row: RunRow) -> Any:
     return decode_value(found.plain["value"], f"The result of run {row.run_id}")
 
 
-def _drive(request: Request, held: DrivenRun) -> Flow:
-    """Make a run ready to be executed, once at a time: the lease does not tell the threads of a process apart."""
-    store, head, about, function = request.store, held.head, held.about, request.function
-    key = (store.location, head.run_id)
+@contextmanager
+def _claim(request: Request, run_id: str) -> Iterator[tuple[str, str]]:
+    """Let this process execute a run once at a time: the lease does not tell its threads apart."""
+    key = (request.store.location, run_id)
     if flows.setdefault(key, request) is not request:
         raise LeaseHeld(
-            f"Run {head.run_id} is already being run by this process.",
+            f"Run {run_id} is already being run by this process.",
             hint="Wait for it, or use another run_id.",
         )
     try:
-        run = Run(store, head, held.epoch, resumed=held.resumed)
-        with run._or_release():
-            if held.resumed:
-                store._go_on(run, held.back_to)
-            flow = Flow(run, about, key, function.max_parallel, request.options.get("again", ()))
-            if run.resumed and about.get("version") != function.settings.version:
-                flow.revise(flow.revision)
-                flow.note(version=function.settings.version)
-            # As they are read back, the first time too: the order of a dict, for example, is not stored.
-            inputs = decode(text(request.inputs, "inputs")) if request.given else about["inputs"]
-            flow.args, flow.named = function.signature.spread(
-                decode_value(inputs, f"An argument of run {run.id}")
-            )
-            return flow
+        yield key
     except BaseException:
         flows.pop(key, None)
         raise
+
+
+def _flow(request: Request, run: Run, about: dict[str, Any], key: tuple[str, str]) -> Flow:
+    """Make a run ready to be executed."""
+    function = request.function
+    with run._or_release():
+        flow = Flow(run, about, key, function.max_parallel, request.options.get("again", ()))
+        if run.resumed and about.get("version") != function.settings.version:
+            flow.revise(flow.revision)
+            flow.note(version=function.settings.version)
+        # As they are read back, the first time too: the order of a dict, for example, is not stored.
+        inputs = decode(text(request.inputs, "inputs")) if request.given else about["inputs"]
+        flow.args, flow.named = function.signature.spread(
+            decode_value(inputs, f"An argument of run {run.id}")
+        )
+        return flow

@@ -146,8 +146,12 @@ class Store:
         """
         self._look()
         target = self._unfinished(ref, branch)
-        request = ResumeRequest(target, accept=accept)
-        report = self._checked(request, f"leftoff.resume({target.row.run_id!r}, ", take_over)
+        call = f"leftoff.resume({target.row.run_id!r}, "
+        return self._continue(target, call, take_over=take_over, accept=accept)
+
+    def _continue(self, target: find.Target, call: str, *, take_over: bool, accept: Sequence[str]) -> Run:
+        """Check a run, and drive it. ``call``: the program's call, up to where ``accept=`` goes."""
+        report = self._checked(ResumeRequest(target, accept=accept), call, take_over)
         now, driver = self._clock.now(), self._driver()
         head, epoch = open_run(self._store, target.row.run_id, now, driver=driver, take_over=take_over)
         assert epoch is not None
