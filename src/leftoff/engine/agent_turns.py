@@ -345,8 +345,12 @@ def _put_item(steps: Steps, path: str, item: ListItem, order: int | None, sessio
         record = {**old, "entry": status}
     else:
         record = {**(old or {"by": "list"})}
-        if record.get("status") != status:
-            record = _moved(record, status, steps.now)
+        if record.get("status") != status and status == "running":
+            record = start(record, steps.now)
+        elif record.get("status") != status and status == "completed":
+            record = complete(ensure_try(record, steps.now), steps.now)
+        elif record.get("status") != status:
+            record = skip(record, steps.now) if status == "skipped" else put_back(record)
         record["title"] = item.text
         record.pop("entry", None)
     record[LISTED_BY] = session
@@ -356,11 +360,3 @@ def _put_item(steps: Steps, path: str, item: ListItem, order: int | None, sessio
         record["order"] = order
     if record != old:
         steps.move(path, record)
-
-
-def _moved(record: dict[str, Any], status: str, now: str) -> dict[str, Any]:
-    if status == "running":
-        return start(record, now)
-    if status == "completed":
-        return complete(ensure_try(record, now), now)
-    return skip(record, now) if status == "skipped" else put_back(record)

@@ -88,7 +88,11 @@ class PendingApproval:
         reader = Reader(store, view, row.run, row.run_id)
         found = reader.value("step", step)
         if found is None:
-            raise _no_step(reader, view, row, step)
+            leaves = view.leaves(row.run, "waiting", _SHOWN)
+            waits = [shown_step(path) for path in leaves if reader.value("approval", path) is not None]
+            hint = f"These are waiting for a decision: {', '.join(waits)}." if waits else ""
+            hint = hint or "Nothing in it is waiting for a decision."
+            raise NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)
         asked = reader.value("approval", step)
         self.run_id = row.run_id
         self.finished = row.status if row.status in FINISHED else None
@@ -184,14 +188,6 @@ def waiting(store: Store, view: View, row: RunRow) -> dict[str, PendingApproval]
         if known is not None and known[1] == "waiting":
             out[record.key] = PendingApproval(store, view, row, record.key)
     return out
-
-
-def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
-    leaves = view.leaves(row.run, "waiting", _SHOWN)
-    asked = [shown_step(path) for path in leaves if reader.value("approval", path) is not None]
-    hint = f"These are waiting for a decision: {', '.join(asked)}." if asked else ""
-    hint = hint or "Nothing in it is waiting for a decision."
-    return NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)
 
 
 # -- deciding

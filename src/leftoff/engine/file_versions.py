@@ -123,26 +123,25 @@ class FileThen:
         self.path = path
         self.where = f"{target.row.run_id}@{target.seq}"
         self._data: bytes | None = None
-        about, commit = store.read(lambda view: self._find(view, target))
-        self.about = about if about is not None else self._from_git(project, commit)
+        run, run_id, seq = target.row.run, target.row.run_id, target.seq
 
-    def _find(self, view: View, target: Target) -> tuple[dict[str, Any] | None, str | None]:
-        reader = Reader(self.store, view, target.row.run, target.row.run_id, target.seq)
-        found = manifest(reader)[0].get(self.path) or reader.plain("artifact").get(self.path)
-        commit = complete_at(reader, target.seq)
-        return (found if isinstance(found, dict) else None), commit
+        def find(view: View) -> tuple[dict[str, Any] | None, str | None]:
+            reader = Reader(store, view, run, run_id, seq)
+            found = manifest(reader)[0].get(path) or reader.plain("artifact").get(path)
+            return (found if isinstance(found, dict) else None), complete_at(reader, seq)
 
-    def _from_git(self, project: str, commit: str | None) -> dict[str, Any]:
-        """Return what is known of a file that was not dirty then: it is in the commit that was checked out."""
-        repo = repository(project) if commit else None
-        base = repo.bases(commit, [self.path]).get(self.path) if repo is not None and commit else None
-        if repo is None or base is None or not commit:
-            hint = f"`leftoff show {self.where} --files` lists them."
-            raise NotFound(f"{self.where} has no file {self.path}.", hint=hint)
-        self._data = repo.content(commit, base)
-        digest, size = hashed([self._data])
-        mode = "0755" if base.executable else "0644"
-        return {"path": self.path, "hash": f"sha256:{digest.hex()}", "size": size, "mode": mode}
+        about, commit = store.read(find)
+        if about is None:  # a file that was not dirty then is in the commit that was checked out
+            repo = repository(project) if commit else None
+            base = repo.bases(commit, [path]).get(path) if repo is not None and commit else None
+            if repo is None or base is None or not commit:
+                hint = f"`leftoff show {self.where} --files` lists them."
+                raise NotFound(f"{self.where} has no file {path}.", hint=hint)
+            self._data = repo.content(commit, base)
+            digest, size = hashed([self._data])
+            mode = "0755" if base.executable else "0644"
+            about = {"path": path, "hash": f"sha256:{digest.hex()}", "size": size, "mode": mode}
+        self.about = about
 
     def chunks(self) -> Iterable[bytes]:
         """Return its content; raise ``NotFound`` if it was deleted, or only hashed."""

@@ -232,8 +232,25 @@ class RestorePlan:
                 gone.add(path)
         if self.only is None:
             entries += [PlanEntry(path, KEEP, "it is outside the project") for path in self.outside]
-        self._settle_folders(entries)
-        self._mark_changed(entries)
+        # A folder in the place of a file stays, and a file in the place of a folder, unless it is deleted anyway.
+        for entry in [entry for entry in entries if entry.action == RESTORE]:
+            obstacle = _obstacle(self.project, entry.path)
+            if obstacle and obstacle not in gone:
+                entry.kept(f"{obstacle} is in the way, which is no folder")
+            elif entry.now.kind == FOLDER:
+                left = [path for path in _below(self.project, entry.path) if path not in gone]
+                if left:
+                    entry.kept(f"there is a folder in its place, with {left[0]}")
+        # The user must agree to lose what is not as it was last recorded.
+        doubtful = [e for e in entries if e.action != KEEP and e.now.kind in (FILE, LINK)]
+        unsaid = {entry.path for entry in doubtful if entry.path not in self.newest}
+        bases = self._based(self.head, unsaid) or {}
+        for entry in doubtful:
+            about, base = self.newest.get(entry.path), bases.get(entry.path)
+            if about is not None:
+                entry.changed = not entry.now.same(recorded(about))
+            else:
+                entry.changed = base is None or base.want.hash != entry.now.hash
         return entries
 
     def _wants(self, paths: set[str]) -> dict[str, PlanEntry | None]:
@@ -321,30 +338,6 @@ class RestorePlan:
             copy_of(self.store, self.then.get(path) or self.first.get(path) or {})  # raises if it is lost
             return entry.kept("its content was not kept")
         return entry
-
-    def _settle_folders(self, entries: list[PlanEntry]) -> None:
-        """Keep a folder in the place of a file, and a file in the place of a folder, unless it is deleted anyway."""
-        gone = {entry.path for entry in entries if entry.action == DELETE}
-        for entry in [entry for entry in entries if entry.action == RESTORE]:
-            obstacle = _obstacle(self.project, entry.path)
-            if obstacle and obstacle not in gone:
-                entry.kept(f"{obstacle} is in the way, which is no folder")
-            elif entry.now.kind == FOLDER:
-                left = [path for path in _below(self.project, entry.path) if path not in gone]
-                if left:
-                    entry.kept(f"there is a folder in its place, with {left[0]}")
-
-    def _mark_changed(self, entries: list[PlanEntry]) -> None:
-        """Mark files that are not what was last recorded, and would be lost: the user must agree to that."""
-        doubtful = [e for e in entries if e.action != KEEP and e.now.kind in (FILE, LINK)]
-        unsaid = {entry.path for entry in doubtful if entry.path not in self.newest}
-        bases = self._based(self.head, unsaid) or {}
-        for entry in doubtful:
-            about, base = self.newest.get(entry.path), bases.get(entry.path)
-            if about is not None:
-                entry.changed = not entry.now.same(recorded(about))
-            else:
-                entry.changed = base is None or base.want.hash != entry.now.hash
 
 
 def _obstacle(project: str, path: str) -> str:

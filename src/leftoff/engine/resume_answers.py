@@ -307,7 +307,14 @@ def take_answers(verdict: Verdict, answers: Answers, answerer: Answerer, quiet: 
         unsaid = (*quiet, *_NOT_TOLD)
         warnings = [f for f in verdict.findings if f.level == WARN and f.code not in unsaid]
         answerer.tell([f for f in warnings if not answers.is_known(f)], verdict)
-    for group in _questions(verdict):
+    by_code: dict[str, list[Finding]] = {}
+    for finding in verdict.findings:
+        if finding.level == ASK:
+            by_code.setdefault(finding.code, []).append(finding)
+    groups: list[list[Finding]] = []  # one question per finding, or one for many of a kind
+    for found in by_code.values():
+        groups += [found] if len(found) > TOGETHER else [[finding] for finding in found]
+    for group in groups:
         answerer.show(group)
         finding = group[0]
         if finding.secrets and not finding.choices:
@@ -382,18 +389,6 @@ def _say_yes(verdict: Verdict, answers: Answers) -> None:
                 continue  # it would run a second time
             answers.again.add(str(finding.subject))
         finding.level = WARN
-
-
-def _questions(verdict: Verdict) -> list[list[Finding]]:
-    """Return the questions: one per finding, or one for many of a kind."""
-    by_code: dict[str, list[Finding]] = {}
-    for finding in verdict.findings:
-        if finding.level == ASK:
-            by_code.setdefault(finding.code, []).append(finding)
-    groups: list[list[Finding]] = []
-    for found in by_code.values():
-        groups += [found] if len(found) > TOGETHER else [[finding] for finding in found]
-    return groups
 
 
 def _keep(group: list[Finding], chosen: str, answers: Answers) -> None:

@@ -426,7 +426,19 @@ def progress(world: World) -> Iterator[Finding]:
             undone = world.steps.status(other) in ("pending", "running", "waiting", "blocked")
             if undone and ONCE_MORE not in world.steps[other]:
                 wrong.append(f"{shown_step(path)} is completed before {shown_step(other)}, which it needs")
-    wrong += _phases_skipped(world)
+    # Phases follow one another, unless the run has a graph: none begins while one before it is untouched.
+    open_phases = [step for step in world.steps.open.values() if step.get("kind") == "phase"]
+    has_graph = isinstance(world.context.get("graph"), dict)
+    if not has_graph and any(step.get("status") == "pending" for step in open_phases):
+        phases = [
+            path for path, step in world.steps.items() if step.get("kind") == "phase" and "/" not in path
+        ]
+        phases.sort(key=lambda path: world.steps[path].get("order", 0))
+        begun = [world.steps[path].get("status") in (*DONE, "running") for path in phases]
+        for index, path in enumerate(phases):
+            untouched = world.steps[path].get("status") == "pending" and ONCE_MORE not in world.steps[path]
+            if untouched and any(begun[index + 1 :]):
+                wrong.append(f"{shown_step(path)} was passed over")
     if wrong:
         yield Finding(
             "progress.illegal",
@@ -435,22 +447,6 @@ def progress(world: World) -> Iterator[Finding]:
             "--accept progress.illegal resumes anyway.",
             wrong[0].partition(" ")[0],
         )
-
-
-def _phases_skipped(world: World) -> Iterator[str]:
-    """Phases follow one another, unless the run has a graph: none begins while one before it is untouched."""
-    open_steps = world.steps.open.values()
-    if isinstance(world.context.get("graph"), dict) or not any(
-        step.get("kind") == "phase" and step.get("status") == "pending" for step in open_steps
-    ):
-        return
-    phases = [path for path, step in world.steps.items() if step.get("kind") == "phase" and "/" not in path]
-    phases.sort(key=lambda path: world.steps[path].get("order", 0))
-    begun = [world.steps[path].get("status") in (*DONE, "running") for path in phases]
-    for index, path in enumerate(phases):
-        untouched = world.steps[path].get("status") == "pending" and ONCE_MORE not in world.steps[path]
-        if untouched and any(begun[index + 1 :]):
-            yield f"{shown_step(path)} was passed over"
 
 
 def lease(world: World) -> Iterator[Finding]:

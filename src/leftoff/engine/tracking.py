@@ -143,27 +143,21 @@ def capture(workspace: Workspace, path: str, *, step: str | None = None, name: s
         raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
     shown = relative(workspace.folder, full)
     fd = open_regular(full, follow=True)
-    real = _real_name(workspace, full, fd)
+    try:
+        opened = os.readlink(f"/proc/self/fd/{fd}")  # of the very file: a link may lead elsewhere by now
+    except OSError:
+        opened = os.path.realpath(full)
+    real = relative(os.path.realpath(workspace.folder), opened)
+    is_stores = opened.startswith(os.path.join(os.path.realpath(workspace.store.folder), ""))
+    if is_stores or is_own_path(real):
+        os.close(fd)
+        what = "leftoff's store" if is_stores else "what git or leftoff keep"
+        raise Usage(f"{full} is part of {what}.", hint="Nothing was recorded. Name files of your work.")
     withheld = redactor.secret_file(shown) or redactor.secret_file(real)
     read, row, _ = _contents(full, fd, None if withheld else workspace.store.save_blob)
     about = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at), **read}
     about["followed"] = True if os.path.islink(full) else None
     return Captured(name or shown, {key: value for key, value in about.items() if value is not None}, row)
-
-
-def _real_name(workspace: Workspace, full: str, fd: int) -> str:
-    """Return how records name what was opened; raise ``Usage`` if it belongs to git or to the store."""
-    try:
-        found = os.readlink(f"/proc/self/fd/{fd}")  # of the very file: a link may lead elsewhere by now
-    except OSError:
-        found = os.path.realpath(full)
-    real = relative(os.path.realpath(workspace.folder), found)
-    is_stores = found.startswith(os.path.join(os.path.realpath(workspace.store.folder), ""))
-    if is_stores or is_own_path(real):
-        os.close(fd)
-        what = "leftoff's store" if is_stores else "what git or leftoff keep"
-        raise Usage(f"{full} is part of {what}.", hint="Nothing was recorded. Name files of your work.")
-    return real
 
 
 # -- files of the project

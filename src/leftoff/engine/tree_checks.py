@@ -82,7 +82,20 @@ def _look_at_outputs(world: World) -> tuple[list[tuple[str, str]], list[tuple[st
     if paths != [row[0] for row in rows]:  # else each artifact is an output, and the other way round
         stored = {row[0]: row for row in rows}
         rows = [stored.get(path, (path, b"", b"")) for path in paths]
-        missing += _artifacts_gone(world, stored.keys() - paths, frozenset(paths))
+        # What else finished steps recorded may have been written since: it is only looked whether it is there.
+        folders = [world.project]
+        origin = world.facts.get("imported")
+        if isinstance(origin, dict) and isinstance(
+            origin.get("path"), str
+        ):  # perhaps relative to that document
+            folders.append(os.path.join(world.project, os.path.dirname(origin["path"])))
+        for key in sorted(stored.keys() - paths):
+            about = world.artifact_records().get(key, {})
+            path, step = about.get("path"), about.get("step")
+            if isinstance(path, str) and isinstance(step, str) and path not in paths:
+                finished = world.steps.status(step) == "completed" and step not in world.inner()
+                if finished and not any(os.path.lexists(os.path.join(folder, path)) for folder in folders):
+                    missing.append((step, path))
     doubtful = frozenset(paths if world.deep else _not_as_recorded(world, rows))
     if doubtful:
         # If several leaf steps wrote a file, the last in order counts.
@@ -97,21 +110,6 @@ def _look_at_outputs(world: World) -> tuple[list[tuple[str, str]], list[tuple[st
             elif seen.get(path) == CHANGED:
                 changed.append((step, path))
     return missing, changed
-
-
-def _artifacts_gone(world: World, others: Iterable[str], paths: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield what else finished steps recorded and is gone. It may have been written since, so no more is asked."""
-    folders = [world.project]
-    origin = world.facts.get("imported")
-    if isinstance(origin, dict) and isinstance(origin.get("path"), str):  # relative to that document, perhaps
-        folders.append(os.path.join(world.project, os.path.dirname(origin["path"])))
-    for key in sorted(others):
-        about = world.artifact_records().get(key, {})
-        path, step = about.get("path"), about.get("step")
-        if isinstance(path, str) and isinstance(step, str) and path not in paths:
-            finished = world.steps.status(step) == "completed" and step not in world.inner()
-            if finished and not any(os.path.lexists(os.path.join(folder, path)) for folder in folders):
-                yield step, path
 
 
 def _outputs(record: Mapping[str, Any]) -> list[str]:
@@ -259,54 +257,45 @@ def git(world: World) -> Iterator[Finding]:
     branch, head = world.facts.get("git_branch"), _known_head(world)
     if not (branch or head) or run_git(world, "rev-parse", "--git-dir") is None:
         return
-    now = run_git(world, "symbolic-ref", "--quiet", "--short", "HEAD")
-    if not head and now == branch:
+    checked_out = run_git(world, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if not head and checked_out == branch:
         yield from _dirty(world)  # a branch before its first commit: git has no ref for it
         return
-    if branch and not _has_branch(world, str(branch)):
+    # A colleague's clone has a branch only at a remote.
+    remotes = (run_git(world, "remote") or "").split() if branch else ()
+    refs = [f"refs/heads/{branch}", *(f"refs/remotes/{remote}/{branch}" for remote in remotes)]
+    if branch and all(run_git(world, "rev-parse", "--verify", "--quiet", ref) is None for ref in refs):
         yield Finding(
             "git.branch_gone",
             f"The git branch {branch} that the run worked on no longer exists.",
             f"Bring it back (`git branch {as_word(str(branch))} {(head or 'COMMIT')[:12]}`), or start a new run.",
             str(branch),
         )
-    elif branch and now != branch:
+    elif branch and checked_out != branch:
         yield Finding(
             "git.branch_other",
-            f"The run worked on git branch {branch}; {now or 'a detached HEAD'} is checked out.",
+            f"The run worked on git branch {branch}; {checked_out or 'a detached HEAD'} is checked out.",
             f"`git switch {as_word(str(branch))}`, or resume here with --accept git.branch_other.",
             str(branch),
         )
-    yield from _moved(world, head)
+    now = run_git(world, "rev-parse", "--verify", "--quiet", "HEAD")
+    if head and now and now != head:
+        listed = run_git(world, "log", "--oneline", f"--max-count={_COMMITS + 1}", f"{head}..HEAD")
+        commits = listed.splitlines() if listed else []
+        more = " and more" if len(commits) > _COMMITS else ""
+        follows = run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is not None
+        told = ("" if follows else " to a commit that does not follow from it") + (
+            f": {'; '.join(commits[:_COMMITS])}{more}" if commits else ""
+        )
+        message = f"HEAD was {head[:12]} and moved{told}."
+        yield Finding("git.head_moved", message, "Nothing to do if that was intended.", now[:12])
     yield from _dirty(world)
-
-
-def _has_branch(world: World, branch: str) -> bool:
-    """Return whether a branch is here, or at a remote: a colleague's clone has only that."""
-    remotes = (run_git(world, "remote") or "").split()
-    refs = [f"refs/heads/{branch}", *(f"refs/remotes/{remote}/{branch}" for remote in remotes)]
-    return any(run_git(world, "rev-parse", "--verify", "--quiet", ref) is not None for ref in refs)
 
 
 def _known_head(world: World) -> str | None:
     """Return the commit that the run knows. Anything else is not passed to git."""
     head = world.facts.get("git_head")
     return head if is_commit(head) else None
-
-
-def _moved(world: World, head: str | None) -> Iterator[Finding]:
-    now = run_git(world, "rev-parse", "--verify", "--quiet", "HEAD")
-    if not head or not now or now == head:
-        return
-    listed = run_git(world, "log", "--oneline", f"--max-count={_COMMITS + 1}", f"{head}..HEAD")
-    commits = listed.splitlines() if listed else []
-    more = " and more" if len(commits) > _COMMITS else ""
-    follows = run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is not None
-    told = ("" if follows else " to a commit that does not follow from it") + (
-        f": {'; '.join(commits[:_COMMITS])}{more}" if commits else ""
-    )
-    message = f"HEAD was {head[:12]} and moved{told}."
-    yield Finding("git.head_moved", message, "Nothing to do if that was intended.", now[:12])
 
 
 def _dirty(world: World) -> Iterator[Finding]:

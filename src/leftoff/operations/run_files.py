@@ -128,7 +128,16 @@ def restore_files(
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in given))
     found = target(project, caller, ref, which_run(project, caller) if ref is not None else None)
     if ref is None:
-        found = _latest_with(project, found.row, paths)
+        row = found.row
+        for version in project.store.read(lambda view: view.versions(row.run, sealed=True)):
+            known = file_records(project.store, row.run, row.run_id, version.seq)
+            if all(path in known and known[path].get("status") != "deleted" for path in paths):
+                found = Target(row, version)
+                break
+        else:
+            named = paths[0] if len(paths) == 1 else f"all of {', '.join(paths)}"
+            hint = f"`leftoff show {row.run_id} --files` lists what it has; `leftoff track PATH` remembers a file."
+            raise NotFound(f"No checkpoint of {row.run_id} has {named}.", hint=hint)
         ref = f"{found.row.run_id}@{found.seq}"
         project.say(f"leftoff: from {ref}, the latest checkpoint that has it.")
     project.move_to_worktree(found.row)
@@ -137,19 +146,6 @@ def restore_files(
     if done.done and done.plan.lost:
         raise _lost(done.plan, ref, "Whatever else was named is restored.")
     return Restored(info_of(project, found.row), len(paths), done)
-
-
-def _latest_with(project: Project, row: RunRow, paths: list[str]) -> Target:
-    """Return a run at its latest checkpoint that has all of these files."""
-    for version in project.store.read(lambda view: view.versions(row.run, sealed=True)):
-        known = file_records(project.store, row.run, row.run_id, version.seq)
-        if all(path in known and known[path].get("status") != "deleted" for path in paths):
-            return Target(row, version)
-    named = paths[0] if len(paths) == 1 else f"all of {', '.join(paths)}"
-    raise NotFound(
-        f"No checkpoint of {row.run_id} has {named}.",
-        hint=f"`leftoff show {row.run_id} --files` lists what it has; `leftoff track PATH` remembers a file.",
-    )
 
 
 def _lost(plan: RestorePlan, ref: str, rest: str) -> NotFound:
