@@ -69,7 +69,7 @@ SEAMS = {
     "SqliteView.applied": "leftoff.store.base.View.applied",
     "SqliteView.list_runs": "leftoff.store.base.View.list_runs",
     "SqliteView.records": "leftoff.store.base.View.records",
-    "writer.MOST": "leftoff.store.write_queue.MOST",
+    "writer.MOST": "leftoff.store.sqlite.MOST",
     "store_copy.files": "leftoff.store.store_copy._StoreCopy.files",
     "running._out_of_time": "leftoff.python.durable_running._out_of_time",
     "running.time.sleep": "leftoff.python.durable_running.time.sleep",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.store.write_queue import MARK
+from leftoff.store.sqlite_connection import MARK
 from tests.cli.command import call, succeed
 from tests.damage.store import flip, problems
 

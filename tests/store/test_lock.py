@@ -18,7 +18,7 @@ import pytest
 from leftoff import files
 from leftoff.errors import StoreUnavailable
 from leftoff.files import lock_within
-from leftoff.store import write_queue as writer
+from leftoff.store import sqlite_connection as writer
 from leftoff.store.sqlite import SqliteStore
 from tests.agents.hooking import event_of
 from tests.cli.command import call, spawn, succeed

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from leftoff.store.base import Tx
-from leftoff.store.sqlite import SqliteStore
-from leftoff.store.write_queue import Ticket
+from leftoff.store.sqlite import SqliteStore, Ticket
 from tests.seams import SEAMS
 from tests.store.processes import child
 
@@ -275,7 +274,7 @@ class Strike:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        in_store = code.co_filename.endswith(("store/write_queue.py", "store/sqlite.py"))
+        in_store = code.co_filename.endswith(("store/sqlite_connection.py", "store/sqlite.py"))
         return self.line if in_store and code.co_name in self.PATH else None
 
     def line(self, frame: FrameType, event: str, argument: Any) -> Any:

@@ -48,7 +48,7 @@ Driver.begin = begin
 # A signal while the store is waited for.
 TOLD_WAITING = """
 import os, signal
-from leftoff.store.write_queue import Turn
+from leftoff.store.sqlite_connection import Turn
 from leftoff.workflow import driver as starting
 real, take = starting.start, Turn.take
 def waits(*given):

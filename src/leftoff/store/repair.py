@@ -30,9 +30,8 @@ from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import ALL, INLINE
 from leftoff.store.integrity import Report, check_age, check_structure, inspect
 from leftoff.store.rows import ARCHIVED, PARTIAL, TRASHED, Lease, is_name, is_of_attempt
-from leftoff.store.sqlite_connection import apsw
+from leftoff.store.sqlite_connection import Presence, Turn, apsw
 from leftoff.store.store_copy import RUN, TABLES, add_rows, table_rows
-from leftoff.store.write_queue import Presence, Turn
 
 if TYPE_CHECKING:
     from leftoff.store.sqlite import SqliteStore, SqliteTx

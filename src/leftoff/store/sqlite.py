@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file and a folder of blobs.
 
 Connections are pooled: a thread takes one for the length of an operation. All writes go through one queue
-(``leftoff.store.write_queue``), so a process has at most one writing connection at a time. The WAL is checkpointed by
+(``WriteQueue``), so a process has at most one writing connection at a time. The WAL is checkpointed by
 the thread that finds it long, after giving up its turn, and truncated when the store is closed or idle.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from _thread import allocate_lock
+from itertools import islice
 
 from leftoff import files
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
@@ -18,8 +19,7 @@ from leftoff.host import debug
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
-from leftoff.store.sqlite_connection import Q, apsw, check_schema, translate
-from leftoff.store.write_queue import Presence, Ticket, Turn, WriteQueue, all_done
+from leftoff.store.sqlite_connection import Presence, Q, Turn, apsw, check_schema, translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ SHORT_PAGES = 100  # a log that the next process reads faster than it is emptied
 
 _NO_SYNC, _SYNC = "PRAGMA synchronous=NORMAL", f"PRAGMA synchronous={connection.SYNCHRONOUS}"
 
+MOST = 64  # tickets in one transaction
 RELAXED = 8  # transactions in a row that may wait for the next one's sync: what a power cut tears stays small
 QUIET_S = 2.0  # how long a fork waits for operations of other threads
 
@@ -116,6 +117,117 @@ class SqliteTx(SqliteView, Tx):
     def put_blob(self, row: BlobRow) -> None:
         self._blobs.present(row.hash)
         self.execute(Q.put_blob, row)
+
+
+# -- one writer at a time
+#
+# The first thread to come leads: it waits its turn among the processes, opens the transaction, does its own work and
+# that of every thread that has queued up meanwhile, and syncs once. A thread that queues while it syncs is led by the
+# next.
+
+
+class Ticket:
+    """A piece of work and, afterwards, its outcome."""
+
+    result: Any = None
+    error: BaseException | None = None
+    done = False  # durable, or refused for good
+    gate: Any = None  # held until the work is done or this thread must lead
+
+    def __init__(self, fn: Any, durable: bool) -> None:
+        self.fn = fn  # of the transaction; None: only to lead
+        self.durable = durable
+
+
+class WriteQueue:
+    """Threads of one process, led one batch at a time.
+
+    A ticket is in the queue until its own thread takes it out. Ctrl-C may strike the main thread after any call. So the
+    lead is one variable, passed on by one assignment, and what follows from it can be done twice.
+    """
+
+    def __init__(self, lead: Callable[[list[Ticket]], None]) -> None:
+        self._lead = lead
+        self._mutex = allocate_lock()
+        self._queue: list[Ticket] = []
+        self._leader: Ticket | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._leader is not None
+
+    def run(self, fn: Callable[[Any], Any], durable: bool = True) -> Any:
+        ticket = Ticket(fn, durable)
+        try:
+            self._join(ticket)
+            if ticket.gate is not None:
+                ticket.gate.acquire()
+            if self._leader is ticket:
+                self._lead(self._take(ticket))
+        finally:
+            try:
+                self._settle(ticket)
+            except BaseException:
+                self._settle(ticket)
+                raise
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.result
+
+    def hold(self, timeout: float) -> Ticket | None:
+        """Lead and do nothing, so that nobody writes until ``release``. ``None`` where that takes too long."""
+        ticket = Ticket(None, False)
+        self._join(ticket)
+        if ticket.gate is not None:
+            ticket.gate.acquire(timeout=timeout)
+        if self._leader is ticket:
+            return ticket
+        self._settle(ticket)
+        return None
+
+    def release(self, ticket: Ticket) -> None:
+        self._settle(ticket)
+
+    def _join(self, ticket: Ticket) -> None:
+        """Queue up, and lead if nobody does."""
+        with self._mutex:
+            self._queue.append(ticket)
+            if self._leader is None:
+                self._leader = ticket
+            else:
+                ticket.gate = allocate_lock()
+                ticket.gate.acquire()
+
+    def _take(self, leader: Ticket) -> list[Ticket]:
+        """Return what the leader does in one transaction: its own work, and that of others in their order."""
+        with self._mutex:
+            others = (t for t in self._queue if t is not leader and t.fn is not None and not t.done)
+            return [leader, *islice(others, MOST - 1)]
+
+    def _settle(self, ticket: Ticket) -> None:
+        """Leave the queue. Pass the lead on, and wake those whose work is done. May be cut short, and called again."""
+        with self._mutex:
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+            if self._leader is ticket:
+                self._leader = next((other for other in self._queue if not other.done), None)
+            for other in self._queue:
+                if other.gate is not None and (other.done or other is self._leader):
+                    _open(other.gate)
+
+
+def _open(gate: Any) -> None:
+    if gate.locked():
+        gate.release()
+
+
+def all_done(batch: list[Ticket], error: BaseException | None = None) -> None:
+    """What a batch had to do is durable; or none of it is, for this reason."""
+    for ticket in batch:
+        ticket.error, ticket.done = error or ticket.error, True
+
+
+# -- the store
 
 
 class Log:

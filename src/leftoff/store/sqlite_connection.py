@@ -1,4 +1,5 @@
 """A connection to the SQLite file: page checksums, WAL, a sync at every commit, the schema's number, typed errors.
+And the file locks by which processes take turns.
 
 The checksum VFS must be loaded by path on a throw-away connection (importing apsw's helper costs more than the rest
 of the start), and loading it makes it the default for the whole process, which is undone at once. A store that was
@@ -7,14 +8,17 @@ created with checksums is never written without them.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import time
 from _thread import allocate_lock
 
 import apsw as apsw
 
+from leftoff import host
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
-from leftoff.files import failure, full, read_only
+from leftoff.files import failure, full, held_by_another, lock_within, read_only
 from leftoff.hints import Any
 from leftoff.store.base import Queries
 
@@ -199,3 +203,97 @@ def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
     if isinstance(error, apsw.SQLError) and "no such" in str(error):
         return Unsupported(f"{where} has another layout than this leftoff knows: {error}")
     raise error
+
+
+# -- whose turn it is
+#
+# A process may be stopped, or hang, while it has its turn. So waiting has an end, and a process that waited in vain
+# reports who has the turn: each writes its name into the file that is locked.
+
+
+class Presence:
+    """Whether anybody else has the store open: all who do share a lock on its folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._fd = -1
+
+    def show(self, patience: float = 0.0) -> None:
+        """Say that this process has the store open. Wait for a process that is alone with it, such as a repair."""
+        if self._fd < 0:
+            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if not lock_within(self._fd, fcntl.LOCK_SH, patience) and patience:
+            self.close()
+            raise StoreUnavailable(
+                f"The store in {self._folder} is being repaired.", hint="Try again when that has finished."
+            )
+
+    def alone(self) -> bool:
+        """Whether nobody else has it open, until ``show``."""
+        return self._fd >= 0 and lock_within(self._fd, fcntl.LOCK_EX, 0)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+LONGEST = 100  # characters of what somebody does who has the lock
+MARK, DIGITS = 1024, 20  # where in its file the number of the newest commit stands, twice, each time so long
+
+
+class Turn:
+    """A process's turn to write: an flock, taken before SQLite's own lock, whose waiting starves. What is written into
+    its file is synced by nobody: it is late at most, never ahead."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = -1
+
+    def open(self) -> None:
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def take(self, patience: float) -> None:
+        """Wait for it, at most so many seconds; ``StoreUnavailable`` names who has it."""
+        if self._fd < 0:
+            self.open()
+        try:
+            if not lock_within(self._fd, fcntl.LOCK_EX, patience):
+                raise held_by_another(self._path, self._fd)
+        except BaseException:
+            self.close()  # a thread may still wait there
+            raise
+        try:
+            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {host.doing[:LONGEST]}\n"
+            os.pwrite(self._fd, signed.encode("utf-8", "replace"), 0)
+        except OSError:  # a full disk: only a name is missing
+            pass
+
+    def mark(self, newest: int) -> None:
+        """The number of the newest commit is durable: a log that is lost later is missed by it."""
+        try:
+            os.pwrite(self._fd, b"%0*d" % (DIGITS, newest) * 2, MARK)
+        except OSError:  # a full disk: only a loss is not noticed
+            pass
+
+    def marked(self) -> int:
+        """The number of the newest commit that is known to have been durable; 0 where none is. It is there twice: where
+        the two differ, the file is damaged, and not the store."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                found = os.pread(fd, 2 * DIGITS, MARK)
+            finally:
+                os.close(fd)
+        except OSError:
+            return 0
+        return int(found[:DIGITS]) if found.isdigit() and found[:DIGITS] == found[DIGITS:] else 0
+
+    def give(self) -> None:
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
