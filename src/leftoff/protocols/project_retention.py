@@ -102,8 +102,14 @@ class Retention:
         for removal in self.removals:
             if removal.version is not None:
                 by_run.setdefault(removal.row.run, []).append(removal.version.seq)
-            elif not self._archive_or_trash(removal, done):
-                continue
+            else:
+                try:
+                    run_states.set_aside(self.store, removal.row, self.now, trash=removal.action != ARCHIVE)
+                except NotFound:
+                    continue  # it has changed since
+                except LeftoffError as error:  # it is driven
+                    done.warnings.append(f"{removal.row.run_id} stays: {error.message}")
+                    continue
             done.removed.append(removal.to_json())
         for run, seqs in by_run.items():
             done.freed += self.store.prune(run, seqs)
@@ -113,23 +119,7 @@ class Retention:
             except LeftoffError:
                 continue  # another process uses it
             done.removed.append(self._old_archive(row))
-        self._sweep(before, done)
-        return done
-
-    def _archive_or_trash(self, removal: Removal, done: PruneReport) -> bool:
-        """Archive a whole run, or move it to the trash. A run that is driven, or has changed since, stays."""
-        try:
-            run_states.set_aside(self.store, removal.row, self.now, trash=removal.action != ARCHIVE)
-        except NotFound:
-            return False
-        except LeftoffError as error:
-            done.warnings.append(f"{removal.row.run_id} stays: {error.message}")
-            return False
-        return True
-
-    def _sweep(self, before: int, done: PruneReport) -> None:
-        """Remove what earlier prunes and crashes left, and measure what all of it gave back."""
-        if self.store.exists():
+        if self.store.exists():  # what earlier prunes and crashes left goes, too
             done.freed += sweep_store(self.store, at_once=active_count() == 1)
             in_trash = [each.row for each in run_states.in_trash(self.store)]
             done.in_trash = run_states.removal_size(self.store, in_trash)
@@ -142,6 +132,7 @@ class Retention:
                 f"the store has {size:,} bytes, more than the {most:,} that are wanted; "
                 "everything that the rules keep is kept."
             )
+        return done
 
     def _old_archives(self, new: int = 0) -> list[RunRow]:
         """Return the archived runs beyond the number that the rules keep, once ``new`` more are archived."""

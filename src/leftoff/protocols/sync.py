@@ -254,23 +254,14 @@ class Sync(Follower):
     def _merge(self, path: str, data: bytes, file: SyncedFile) -> bool | None:
         """Merge a changed file into its run. Return whether the run changed; ``None`` if the file is refused."""
         repairs, base = Repairs(), self.base.base(path)
-        try:
-            document = self._whole(path, read_document(data, path, repairs), file)
-        except LeftoffError as error:
-            copy = self.base.save_edited(path, data)
-            if copy is not None:
-                self.say(
-                    f"leftoff: {error.message} Nothing of it is taken in. {deletes(path)} it, and the next "
-                    f"commit of its run writes it again; a copy is saved as {copy}"
-                )
-            return None
         before = self._whole(path, base, file) if base is not None else None
         source = Source(path, self.clock(), **self.dialect.hints(os.path.join(self.project, path)))
-        edit = DocumentEdit(
-            self.store, self.project, self.redactor, self.dialect, document, source, repairs, before
-        )
-        edit.run_id, edit.edited = file.run, file.edited
         try:
+            document = self._whole(path, read_document(data, path, repairs), file)
+            edit = DocumentEdit(
+                self.store, self.project, self.redactor, self.dialect, document, source, repairs, before
+            )
+            edit.run_id, edit.edited = file.run, file.edited
             took = edit.report(run_named(file.run), self.clock()).version is not None
         except NotFound:  # now it is a file of another run
             return self._import([path])
@@ -279,7 +270,10 @@ class Sync(Follower):
         except LeftoffError as error:
             copy = self.base.save_edited(path, data)
             if copy is not None:
-                self.say(f"leftoff: {path} is not taken in: {error.message} A copy is saved as {copy}")
+                self.say(
+                    f"leftoff: {error.message} Nothing of it is taken in. {deletes(path)} it, and the next "
+                    f"commit of its run writes it again; a copy is saved as {copy}"
+                )
             return None
         conflicts = edit.edits.contradictions
         for both in conflicts:
@@ -341,27 +335,30 @@ class Sync(Follower):
         importer = Importer(self.store, self.project, self.redactor, self.clock(), reject)
         found = importer.read_unit([os.path.join(self.project, path) for path in paths], self.dialect)
         moved = self._moved(paths[0], found[0].run_id) if found else None
+        if moved is not None:
+            return moved
         runs = {loaded.source.path: each.run_id for each in found for loaded in each.loaded}
-        if moved is None:
-            own = []
-            for each in found:  # a run may have its file elsewhere
-                others = [other for other in self._others(paths[0], each.run_id) if other != paths[0]]
-                if others and not self.dialect.id_names_version:
-                    told = f"{paths[0]} is a second file of {each.run_id}, which has {others[0]}"
-                    self.say(f"leftoff: {told}; it is left alone.")
-                else:
-                    own.append(each)
-            found = importer.write(own)
+        own = []
+        for each in found:  # a run may have its file elsewhere
+            others = [other for other in self._others(paths[0], each.run_id) if other != paths[0]]
+            if others and not self.dialect.id_names_version:
+                told = f"{paths[0]} is a second file of {each.run_id}, which has {others[0]}"
+                self.say(f"leftoff: {told}; it is left alone.")
+            else:
+                own.append(each)
+        found = importer.write(own)
         for line in rejected:
             self.say(f"leftoff: {line}")
         for each in found:
             for line in each.repairs.lines:
                 self.say(f"leftoff: {os.path.relpath(each.path, self.project)}: {line}")
-        if moved is not None:
-            return moved
         for path, data in contents.items() if found else ():
             run_id = runs.get(os.path.join(self.project, path), found[0].run_id)
-            if data is not None and self._belongs(path, run_id):
+            if data is None or all(each.run_id != run_id for each in found):
+                continue
+            row = self.store.read(run_named(run_id))
+            state = self.dialect.shown(self, row)
+            if state is not None and path in self.dialect.places(self, row, state):  # it is the run's own
                 self.base.remember(path, data, run_id, self.dialect.part_of(path))
         return any(each.new or each.changed for each in found)
 
@@ -383,12 +380,6 @@ class Sync(Follower):
             took = True
         self._stale.add(run_id)
         return took
-
-    def _belongs(self, path: str, run_id: str) -> bool:
-        """Return whether a file is where the run's own is."""
-        row = self.store.read(lambda view: view.find_run(run_id))
-        state = self.dialect.shown(self, row) if row is not None else None
-        return row is not None and state is not None and path in self.dialect.places(self, row, state)
 
     # -- writing
 
@@ -477,13 +468,12 @@ class Sync(Follower):
 
     def _drop_removed(self) -> None:
         """Remove the files of runs in the trash, and put those of archived runs where the protocol keeps them."""
-        refused = {about: problem.run for about, problem in self.base.problems.items() if problem.run}
-        runs = {*(file.run for file in self.base.files.values()), *refused.values()}
+        refused = [(about, problem.run) for about, problem in self.base.problems.items() if problem.run]
+        runs = {*(file.run for file in self.base.files.values()), *(run for _, run in refused)}
         rows = self.store.read(lambda view: {run: view.find_run(run) for run in runs})
         gone = {run for run, row in rows.items() if row is None or row.is_archived}
-        for about, run in refused.items():
-            if run in gone:
-                self._works(about)
+        for about in [about for about, run in refused if run in gone]:
+            self._works(about)
         for path, file in list(self.base.files.items()):
             if file.run in gone:
                 self._run = file.run
