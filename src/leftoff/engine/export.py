@@ -6,10 +6,12 @@ attempts and logs belong to a machine and are not copied.
 
 from __future__ import annotations
 
+import os
 from tempfile import TemporaryDirectory, mkdtemp
 
 from leftoff.engine.commit import set_card
 from leftoff.engine.lease import ELSEWHERE, gone
+from leftoff.engine.quoting import FROM
 from leftoff.errors import Conflict
 from leftoff.hints import Any, NamedTuple
 from leftoff.model.changes import Version
@@ -19,7 +21,6 @@ from leftoff.store.store_copy import TABLES, RowBatch, RowCopy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.imported_runs import Mark
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.bundle import TemporaryStore
     from leftoff.store.rows import RunRow
@@ -176,8 +177,9 @@ def would_import(store: Store, bundle: Bundle) -> bool:
     return not (store.exists() and store.read(lambda view: _has_run(view, bundle)))
 
 
-def import_bundle(store: Store, bundle: Bundle, at: int, mark: Mark | None = None) -> bool:
-    """Import a bundle in one transaction; return whether there is a new run. ``mark``: called in that transaction."""
+def import_bundle(store: Store, bundle: Bundle, at: int) -> bool:
+    """Import a bundle in one transaction, which also notes where the run came from. Return whether there is a new
+    run."""
     if not would_import(store, bundle):
         return False
 
@@ -192,8 +194,7 @@ def import_bundle(store: Store, bundle: Bundle, at: int, mark: Mark | None = Non
         run, _ = _add_run(tx, rows, bundle.row)
         epoch = max(1, *(version.epoch for version in bundle.versions))
         tx.put_lease(run, epoch, Holder(who=ELSEWHERE, since=at))
-        if mark is not None:
-            mark(tx, run, bundle.run_id)
+        tx.put_fact(f"{FROM} {run}", os.path.basename(bundle.path))
         return True
 
     return bundle.store.read(copy)

@@ -8,12 +8,8 @@ is stored next to the run. If another definition would run, the user is asked ag
 from __future__ import annotations
 
 from leftoff.engine.quoting import FROM, source_of
-from leftoff.hints import Callable
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
-
-#: called inside the transaction that completes an imported run, with its number and its id
-Mark = Callable[[Tx, int, str], None]
 
 
 def _agreed_fact(run: int) -> str:

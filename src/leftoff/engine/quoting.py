@@ -8,9 +8,9 @@ control characters, and without anything that an agent might take for framing: t
 
 from __future__ import annotations
 
-from leftoff.hints import Any, Callable
+from leftoff.hints import Any
 from leftoff.model.codec import text
-from leftoff.store.base import Tx, View
+from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
 LINE = 300  # characters of one fact
@@ -86,11 +86,6 @@ def _marked(value: Any) -> Any:
             return "[redacted]"
         return {key: _marked(item) for key, item in dict.items(value)}
     return [_marked(item) for item in list.__iter__(value)] if isinstance(value, list) else value
-
-
-def note_bundle(name: str) -> Callable[[Tx, int, str], None]:
-    """Return a function that notes next to a run, in a transaction, that it came from a bundle."""
-    return lambda tx, run, run_id: tx.put_fact(f"{FROM} {run}", name)
 
 
 def source_of(view: View, row: RunRow) -> str:

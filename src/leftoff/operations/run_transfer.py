@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from leftoff.engine.export import Bundle, Exported, export_run, import_bundle, would_import
 from leftoff.engine.project import Project
-from leftoff.engine.quoting import note_bundle
 from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError, StoreUnavailable, Usage
 from leftoff.operations.runs import target
@@ -81,8 +80,7 @@ def import_runs(project: Project, request: Import) -> Imported:
                 if request.dry:
                     new = would_import(project.store, bundle)
                 else:
-                    note = note_bundle(os.path.basename(path))
-                    new = import_bundle(project.store, bundle, project.now, note)
+                    new = import_bundle(project.store, bundle, project.now)
                 run_id = bundle.run_id
         except StoreUnavailable:
             raise  # it is not the file's fault
