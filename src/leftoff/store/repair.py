@@ -21,7 +21,7 @@ from urllib.parse import quote
 from leftoff.clock import compact, iso
 from leftoff.errors import Corrupt, LeaseHeld, LeftoffError, StoreUnavailable
 from leftoff.files import sync_file, sync_folder
-from leftoff.host import GONE, this_process
+from leftoff.host import this_process
 from leftoff.model.changes import blob_of, card_of, columns_of, counts_at, step_or_pending, up_to
 from leftoff.model.codec import JSON, MASK, checkpoint_id, encode, sha256, term, text, to_bytes
 from leftoff.model.ids import is_run_id
@@ -285,14 +285,9 @@ def _refuse_while_driven(store: SqliteStore) -> None:
         return
     finally:
         store.refuses_damage = True
-    me = this_process()
     for run_id, lease in leases:
-        if lease.process is not None and lease.process != me and lease.process.state() != GONE:
-            since = f", since {iso(lease.since)}" if lease.since is not None else ""
-            raise LeaseHeld(
-                f"Run {run_id} is driven by {lease.who or 'a process'} ({lease.process}){since}.",
-                hint="Let it end, or stop it; repair needs the store for itself.",
-            )
+        if lease.process is not None:
+            _refuse_driven(run_id, lease, store.clock.now())
 
 
 class _SqliteRepair:
@@ -723,9 +718,9 @@ def _named_rows(tx: Any, table: str, run: int) -> Iterator[Row]:
         yield dict(zip(TABLES[table][0], row, strict=True))
 
 
-def _refuse_driven(run_id: str, lease: Lease | None) -> None:
-    """Raise if a process drives the run: it would continue from what is lost."""
-    if lease is None or lease.process == this_process() or not lease.is_at_work(0):
+def _refuse_driven(run_id: str, lease: Lease | None, now: int = 0) -> None:
+    """Raise if a process drives the run: it would continue from what is lost. ``now``: of a store without a clock."""
+    if lease is None or lease.process == this_process() or not lease.is_at_work(now):
         return
     who = f"{lease.who or 'a process'} ({lease.process or lease.session})"
     since = f", since {iso(lease.since)}" if lease.since is not None else ""
