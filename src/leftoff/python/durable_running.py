@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from leftoff.errors import StepFailed, StepTimeout, Usage
 from leftoff.model.ids import ancestors
 from leftoff.python.durable_calls import LATER, MISSING, NEVER, Call, place_call
-from leftoff.python.durable_runs import (
-    RUN_OPTIONS as RUN_OPTIONS,
-)
+from leftoff.python.durable_runs import RUN_OPTIONS as RUN_OPTIONS
 from leftoff.python.durable_runs import Finished, Request, open_durable_run
 from leftoff.python.item_steps import free_path
 from leftoff.python.replay import IN_STEP, Scope, current, leave, needs_key

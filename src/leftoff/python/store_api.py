@@ -88,7 +88,7 @@ class Store:
         while opened is None:  # or another process changed the run after it was checked
             opening.seen = self._store.read(opening.twin) if self._store.exists() else None
             if opening.seen is None:
-                opening.context = self._surroundings(opening)
+                opening.context = self._project.surroundings(issue_id(issue), opening.facts["git_branch"])
             else:
                 request = ResumeRequest(find.Target(opening.seen, None), accept=accept)
                 report = self._checked(request, f"leftoff.run({workflow!r}, ", take_over)
@@ -100,7 +100,7 @@ class Store:
         run = Run(self, head, epoch, resumed=resumed)
         if resumed:
             with run._or_release():
-                self._go_on(run, opening=opening, report=report)
+                self._go_on(run, report, opening=opening)
         return run
 
     def start(
@@ -124,7 +124,7 @@ class Store:
             variables=_encoded(variables),
         )
         opening.facts = self._facts(issue)
-        opening.context = self._surroundings(opening)
+        opening.context = self._project.surroundings(issue_id(issue), opening.facts["git_branch"])
         head, epoch, _ = start_new_run(
             self._store, opening, self._clock.now(), driver=self._driver(), scrubber=self._redactor
         )
@@ -145,7 +145,16 @@ class Store:
         codes to continue with.
         """
         self._look()
-        target = self._unfinished(ref, branch)
+        if ref is not None:
+            target = self._resolved(ref, RESUMES)
+        else:
+            need_store(self._store)
+            which = Which(Caller(branch=branch), self._clock.now(), RESUMES, self._project.explain)
+            target = find.Target(self._store.read(which), None)
+        over = nothing_left(target)
+        if over is not None:
+            hint = f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed."
+            raise CannotResume(over, hint=hint)
         call = f"leftoff.resume({target.row.run_id!r}, "
         return self._continue(target, call, take_over=take_over, accept=accept)
 
@@ -157,7 +166,7 @@ class Store:
         assert epoch is not None
         run = Run(self, head, epoch, resumed=True)
         with run._or_release():
-            self._go_on(run, target.version, report=report)
+            self._go_on(run, report, target.version)
         return run
 
     def _checked(self, request: ResumeRequest, call: str, take_over: bool) -> Verdict:
@@ -166,19 +175,6 @@ class Store:
         now = self._clock.now()
         self._store.read(lambda view: need_free(view, row.run, row.run_id, process, now, take_over=take_over))
         return judge_for_program(self._project, request, call)
-
-    def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
-        if ref is not None:
-            target = self._resolved(ref, RESUMES)
-        else:
-            need_store(self._store)
-            which = Which(Caller(branch=branch), self._clock.now(), RESUMES, self._project.explain)
-            target = find.Target(self._store.read(which), None)
-        over = nothing_left(target)
-        if over is not None:
-            hint = f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed."
-            raise CannotResume(over, hint=hint)
-        return target
 
     def _resolved(self, ref: str, rule: str) -> find.Target:
         """Return what a REF names. ``@`` is the run that the command would mean."""
@@ -189,15 +185,10 @@ class Store:
             raise self._project.explain(error) from None
 
     def _go_on(
-        self,
-        run: Run,
-        back_to: Version | None = None,
-        *,
-        opening: Opening | None = None,
-        report: Verdict | None = None,
+        self, run: Run, report: Verdict, back_to: Version | None = None, opening: Opening | None = None
     ) -> None:
         """Make a run ready to be driven. ``report``: what was found and accepted."""
-        if report is not None and report.findings:
+        if report.findings:
             keep_accepted(self._project, report, Answers())
             run.refresh()
         if back_to is not None and back_to.seq != run._buffer.head.seq:
@@ -205,7 +196,7 @@ class Store:
         terms = Terms(self._clock.now(), run._buffer.guard)
         go_on(self._store, run._buffer.row, terms, self._redactor, opening)
         run.refresh()
-        for line in told_to_program(report) if report is not None else ():
+        for line in told_to_program(report):
             print(f"leftoff: {line}", file=sys.stderr)
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
@@ -237,10 +228,6 @@ class Store:
         alone = CALLER.session is None and CALLER.attempt is None  # no agent or workflow continues it
         program = {"program": self._driver()[1]} if alone else {}
         return {**self._project.git_facts(), "issue": issue_id(issue), **program}
-
-    def _surroundings(self, opening: Opening) -> dict[str, Any]:
-        """Return what a new run records of its surroundings."""
-        return self._project.surroundings(opening.facts["issue"], opening.facts["git_branch"])
 
     # -- looking
 
