@@ -145,7 +145,14 @@ def timeline_rows(tried: list[Tried], now: int) -> tuple[list[TimelineRow], Scal
     scale = Scale([(each.began, max(each.began + 1, _end(each, now))) for each in working])
     bars: dict[str, list[Bar]] = {}
     for each in tried:
-        bars.setdefault(each.step, []).append(_bar(each, scale, now))
+        end, is_wait = _end(each, now), each.became == "waiting"
+        x = min(scale.place(each.began), WIDTH - _LEAST)
+        width = max(_LEAST, scale.place(end) - x)
+        took = duration_words((end - each.began) / 1000)
+        what = "waits for a decision" if is_wait and each.ended is None else each.became
+        label = f"waited {took}" if is_wait and each.ended else f"attempt {each.number} {what}, {took}"
+        bar = Bar(round(x, 1), round(width, 1), each.became.replace(" ", "-"), label)
+        bars.setdefault(each.step, []).append(bar)
     rows = [
         TimelineRow(name, some, f"{shown_step(name)}: {'; '.join(bar.label for bar in some)}")
         for name, some in bars.items()
@@ -158,18 +165,6 @@ def _end(each: Tried, now: int) -> int:
     if each.ended is not None:
         return each.ended
     return max(now, each.began) if each.became in ("running", "waiting") else each.began
-
-
-def _bar(each: Tried, scale: Scale, now: int) -> Bar:
-    end = _end(each, now)
-    x = min(scale.place(each.began), WIDTH - _LEAST)
-    width = max(_LEAST, scale.place(end) - x)
-    took = duration_words((end - each.began) / 1000)
-    what = "waits for a decision" if each.became == "waiting" and each.ended is None else each.became
-    label = f"attempt {each.number} {what}, {took}"
-    if each.became == "waiting" and each.ended:
-        label = f"waited {took}"
-    return Bar(round(x, 1), round(width, 1), each.became.replace(" ", "-"), label)
 
 
 # -- the graph: boxes by levels, from left to right, with a line to each step from those it waits for
@@ -191,12 +186,6 @@ class Box(NamedTuple):
     title: str
     parts: list[tuple[int, int, str]]
     label: str
-
-
-class GraphLine(NamedTuple):
-    """From one box to another, as the path of an SVG."""
-
-    path: str
 
 
 def graph_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
@@ -228,37 +217,28 @@ def graph_boxes(nodes: list[GraphNode]) -> list[Box]:
         title = node.title if len(node.title) <= _LETTERS else f"{node.title[: _LETTERS - 1]}…"
         items = ", ".join(f"{number} {word}" for word, number in node.counts.items())
         label = f"{node.title}: {node.status}{f' ({items})' if items else ''}"
-        out.append(Box(node, x, y, title, _parts(node), label))
+        parts, total, at = [], sum(node.counts.values()), 8
+        for word in STEP_STATUS:  # the items by status, side by side along the box
+            if number := node.counts.get(word, 0):
+                parts.append((at, max(2, (BOX - 16) * number // total), word))
+                at += parts[-1][1]
+        out.append(Box(node, x, y, title, parts, label))
     return out
 
 
-def _parts(node: GraphNode) -> list[tuple[int, int, str]]:
-    """Return the items by status, side by side along the box."""
-    total = sum(node.counts.values())
-    out: list[tuple[int, int, str]] = []
-    x = 0
-    for word in STEP_STATUS:
-        number = node.counts.get(word, 0)
-        if number:
-            width = max(2, (BOX - 16) * number // total)
-            out.append((8 + x, width, word))
-            x += width
-    return out
-
-
-def graph_lines(boxes: list[Box]) -> list[GraphLine]:
+def graph_lines(boxes: list[Box]) -> list[str]:
+    """Return the lines from one box to another, each as the path of an SVG."""
     places = {box.node.step: box for box in boxes}
-    pairs = [(places[name], box) for box in boxes for name in box.node.before if name in places]
-    return [GraphLine(_curve(old, new)) for old, new in pairs[:_LINES]]
-
-
-def _curve(old: Box, new: Box) -> str:
-    x1, y1, x2, y2 = old.x + BOX, old.y + HIGH // 2, new.x, new.y + HIGH // 2
-    if x2 <= x1:  # the next row of boxes that are wrapped
-        middle = old.y + HIGH + _DOWN // 2
-        return f"M{x1} {y1}h12V{middle}H{x2 - 12}V{y2}h12"
-    bend = (x2 - x1) // 2
-    return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
+    out = []
+    for old, new in [(places[name], box) for box in boxes for name in box.node.before if name in places]:
+        x1, y1, x2, y2 = old.x + BOX, old.y + HIGH // 2, new.x, new.y + HIGH // 2
+        if x2 <= x1:  # the next row of boxes that are wrapped
+            middle = old.y + HIGH + _DOWN // 2
+            out.append(f"M{x1} {y1}h12V{middle}H{x2 - 12}V{y2}h12")
+        else:
+            bend = (x2 - x1) // 2
+            out.append(f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}")
+    return out[:_LINES]
 
 
 # -- the history of checkpoints

@@ -106,11 +106,6 @@ def _read(read: _Read, request: Request) -> Response:
         return _answer(read(project, screen_request(request)))
 
 
-def _list_projects(request: Request) -> Response:
-    found = [{"key": one.key, "name": one.name, "folder": one.folder} for one in projects_of(request)]
-    return _answer({"version": __version__, "projects": found})
-
-
 # -- what changes something
 
 
@@ -122,24 +117,28 @@ def _dry_run(request: Request) -> Response:
 
 
 async def _act(request: Request) -> Response:
-    return await run_in_threadpool(_acted, request, await read_document(request))
+    run, action, given = (
+        request.path_params["run"],
+        request.path_params["action"],
+        await read_document(request),
+    )
 
+    def work() -> Response:
+        with served_by(request).open() as project:
+            done = act(project, page_caller("api"), action, run, given)
+        return _answer({**done.document, "told": done.told})
 
-def _acted(request: Request, given: dict[str, Any]) -> Response:
-    run, action = request.path_params["run"], request.path_params["action"]
-    with served_by(request).open() as project:
-        done = act(project, page_caller("api"), action, run, given)
-    return _answer({**done.document, "told": done.told})
+    return await run_in_threadpool(work)
 
 
 async def _begin_prune(request: Request) -> Response:
     await read_document(request)
-    return await run_in_threadpool(_pruned, request)
 
+    def work() -> Response:
+        with served_by(request).open() as project:
+            return _answer(prune_project(project).to_json())
 
-def _pruned(request: Request) -> Response:
-    with served_by(request).open() as project:
-        return _answer(prune_project(project).to_json())
+    return await run_in_threadpool(work)
 
 
 async def _begin_check(request: Request) -> Response:
@@ -147,15 +146,18 @@ async def _begin_check(request: Request) -> Response:
     return _answer(request.app.state.checks.start(served_by(request)), 202)
 
 
-def _check(request: Request) -> Response:
-    return _answer(request.app.state.checks.of(served_by(request).key))
-
-
 def api_routes(*, read_only: bool) -> list[Route]:
+    def list_projects(request: Request) -> Response:
+        found = [{"key": one.key, "name": one.name, "folder": one.folder} for one in projects_of(request)]
+        return _answer({"version": __version__, "projects": found})
+
+    def last_check(request: Request) -> Response:
+        return _answer(request.app.state.checks.of(served_by(request).key))
+
     found = [
-        Route("/api/projects", _list_projects, methods=["GET"]),
+        Route("/api/projects", list_projects, methods=["GET"]),
         *(Route(_BASE + path, partial(_read, read), methods=["GET"]) for path, read in _READS.items()),
-        Route(_BASE + "/fsck", _check, methods=["GET"]),
+        Route(_BASE + "/fsck", last_check, methods=["GET"]),
     ]
     if not read_only:
         found += [

@@ -71,9 +71,7 @@ def page_caller(via: str = PAGE) -> Caller:
 
 async def read_form(request: Request) -> dict[str, list[str]]:
     """Return the fields of a form of ours."""
-    if _kind(request) != _FORM:
-        raise Usage(f"A form is sent as {_FORM}.", hint="Nothing was changed.")
-    body = await _body(request)
+    body = await _body(request, "A form", _FORM)
     try:
         text = body.decode()
         found = parse_qs(text, True, bool(text), errors="strict", max_num_fields=_MOST_FIELDS)
@@ -86,11 +84,9 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 async def read_document(request: Request) -> dict[str, Any]:
     """Return the JSON object that a program or our script has sent."""
     need_own(request, request.headers.get(CSRF_HEADER, ""))
-    body = await _body(request)
+    body = await _body(request, "A document", _JSON)
     if not body:
         return {}
-    if _kind(request) != _JSON:
-        raise Usage(f"A document is sent as {_JSON}.", hint="Nothing was changed.")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -100,11 +96,8 @@ async def read_document(request: Request) -> dict[str, Any]:
     return found
 
 
-def _kind(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, what: str, kind: str) -> bytes:
+    """Return the body of a request. Raise ``Usage`` if there is one of another kind."""
     limits = request.app.state.options.limits
     body = b""
     try:
@@ -115,6 +108,8 @@ async def _body(request: Request) -> bytes:
                     raise HTTPException(413, f"A request may have {limits.body:,} bytes.")
     except TimeoutError:
         raise HTTPException(408, "The request took too long to come.") from None
+    if body and request.headers.get("content-type", "").partition(";")[0].strip().lower() != kind:
+        raise Usage(f"{what} is sent as {kind}.", hint="Nothing was changed.")
     return body
 
 
@@ -157,30 +152,31 @@ def _ask(request: Request) -> Response:
 
 async def _do(request: Request) -> Response:
     """Do it, then show the run."""
-    given = fields_of(request.path_params["action"], await read_form(request))
-    done = await run_in_threadpool(_act, request, given)
+    action, run = request.path_params["action"], request.path_params["run"]
+    given = fields_of(action, await read_form(request))
+
+    def work() -> Acted:
+        with served_by(request).open() as project:
+            return act(project, page_caller(), action, run, given)
+
+    done = await run_in_threadpool(work)
     return _shown(request, "run", done.told, run=done.run_id)
-
-
-def _act(request: Request, given: dict[str, Any]) -> Acted:
-    with served_by(request).open() as project:
-        return act(project, page_caller(), request.path_params["action"], request.path_params["run"], given)
 
 
 async def _prune(request: Request) -> Response:
     """Remove what retention no longer keeps."""
     given = await read_form(request)
-    done = await run_in_threadpool(_pruned, request, given.get("plan", [""])[-1])
+
+    def work() -> dict[str, Any]:
+        with served_by(request).open() as project:
+            return prune_as_seen(project, given.get("plan", [""])[-1]).to_json()
+
+    done = await run_in_threadpool(work)
     went, freed = len(done["removed"]), done["bytes_freed"]
     told = f"{went} {'thing' if went == 1 else 'things'} went; {freed:,} bytes are free again."
     if done["bytes_in_trash"]:
         told += f" The trash takes about {done['bytes_in_trash']:,} bytes; `leftoff prune --empty-trash` frees them."
     return _shown(request, "store", told)
-
-
-def _pruned(request: Request, plan: str) -> dict[str, Any]:
-    with served_by(request).open() as project:
-        return prune_as_seen(project, plan).to_json()
 
 
 async def _check(request: Request) -> Response:

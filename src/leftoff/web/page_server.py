@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from leftoff._version import __version__
 from leftoff.engine.settings import Caller
-from leftoff.errors import Conflict, LeftoffError, StoreUnavailable, Usage
+from leftoff.errors import Conflict, LeftoffError, Usage
 from leftoff.model.codec import text
 from leftoff.web import background, page_api, page_posts, raw_files, screens
 from leftoff.web.background import Hub, StoreChecks
@@ -49,8 +49,18 @@ class StaticPages(StaticFiles):
 
 
 def make_app(projects: Projects, options: PageOptions) -> Starlette:
+    routes: list[BaseRoute] = [
+        *screens.screen_routes(),
+        *background.event_routes(),
+        *raw_files.raw_routes(),
+        *([] if options.read_only else page_posts.post_routes()),
+        *page_api.api_routes(read_only=options.read_only),
+        Route("/healthz", healthz, name="healthz"),
+        Route("/favicon.svg", favicon, name="favicon"),
+        Mount("/static", StaticPages(directory=os.path.join(screens.HERE, "static")), name="static"),
+    ]
     app = Starlette(
-        routes=_routes(options),
+        routes=routes,
         middleware=middleware(options),
         exception_handlers={LeftoffError: screens.error_answer, HTTPException: screens.http_error_answer},
     )
@@ -61,19 +71,6 @@ def make_app(projects: Projects, options: PageOptions) -> Starlette:
     app.state.said = Said()
     app.state.checks = StoreChecks(lambda key: hub.tell(key, everything=True))
     return app
-
-
-def _routes(options: PageOptions) -> list[BaseRoute]:
-    return [
-        *screens.screen_routes(),
-        *background.event_routes(),
-        *raw_files.raw_routes(),
-        *([] if options.read_only else page_posts.post_routes()),
-        *page_api.api_routes(read_only=options.read_only),
-        Route("/healthz", healthz, name="healthz"),
-        Route("/favicon.svg", favicon, name="favicon"),
-        Mount("/static", StaticPages(directory=os.path.join(screens.HERE, "static")), name="static"),
-    ]
 
 
 def healthz(request: Request) -> Response:
@@ -125,14 +122,9 @@ def open_port(host: str, port: int) -> socket.socket:
                 f"Port {port} of {host} is taken by another program.",
                 hint="Is the page served already? Else choose another port: --port 0 takes any that is free.",
             ) from None
-        if error.errno in (errno.EACCES, errno.EPERM):
-            raise Usage(
-                f"Port {port} is not for everyone.", hint="Choose one above 1023: --port 8765"
-            ) from None
-        if error.errno == errno.EADDRNOTAVAIL:
-            raise Usage(f"{host} is not an address of this machine.", hint="--host 127.0.0.1") from None
-        raise StoreUnavailable(
-            f"Nothing can be heard at port {port} of {host}: {error.strerror}.", hint="Choose another port."
+        raise Usage(
+            f"Cannot listen on {host}:{port}: {error.strerror}.",
+            hint="--host takes an address of this machine, --port a number above 1023.",
         ) from None
     return sock
 

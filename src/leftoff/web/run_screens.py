@@ -64,7 +64,9 @@ def run_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         "wanted": wanted,
         "statuses": STEP_STATUS,
         "variables": tree(others["variable"]),
-        "notes": [_note(note) for note in list(others["note"].values())[-5:]],
+        "notes": [
+            note.get("text", "") for note in list(others["note"].values())[-5:] if isinstance(note, dict)
+        ],
     }
 
 
@@ -90,10 +92,6 @@ def _why(record: dict[str, Any]) -> str:
     if isinstance(error, dict):
         return str(error.get("message") or error.get("type") or "")
     return str(error or "")
-
-
-def _note(note: Any) -> str:
-    return str(note.get("text") or "") if isinstance(note, dict) else str(note)
 
 
 # -- one step

@@ -19,11 +19,11 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from leftoff._version import __version__
-from leftoff.engine.attention import URGENT, Glance
+from leftoff.engine.attention import URGENT
 from leftoff.engine.project import Project
 from leftoff.errors import LeftoffError
 from leftoff.model.words import RUN_STATUS
-from leftoff.operations.page_actions import Overview, RunFilter, overview, plan_to_prune
+from leftoff.operations.page_actions import RunFilter, overview, plan_to_prune
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import list_trash, store_info
 from leftoff.protocols.project_retention import prune_project
@@ -54,17 +54,34 @@ _SHOWN_APART = ("store", "exists", "folder")
 def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) -> dict[str, Any]:
     """Runs of all projects, the latest of each part first. ``?project=``: of that one alone."""
     only = asked.query.get("project", "")
-    filters = _filters(asked)
+    filters = RunFilter(
+        **{name: asked.query.get(name, "").strip() for name in _FIELDS},
+        before=asked.number("before"),
+        first=_ALL if asked.query.get("all") else _FIRST,
+        most=_REST_PAGE,
+    )
+    if filters.status not in RUN_STATUS:
+        filters = filters._replace(status="")
     given = {name: getattr(filters, name) for name in _FIELDS}
     found = [(served, overview(project, filters)) for served, project in places if only in ("", served.key)]
-    works = _latest([(served, each) for served, one in found for each in one.works])
-    needs = _latest([(served, each) for served, one in found for each in one.needs])
+    works = [(served, each) for served, one in found for each in one.works]
+    needs = [(served, each) for served, one in found for each in one.needs]
+    works.sort(key=lambda run: -run[1].info.row.updated_at)
+    needs.sort(key=lambda run: (URGENT.index(run[1].why or ""), -run[1].info.row.updated_at))
+    # The values to filter by are those of the runs that are shown.
+    rows = [each.info.row for _, one in found for part in (one.needs, one.works, one.rest) for each in part]
+    agents = (row.card.get("agent") for row in rows)
+    known = {
+        "workflow": sorted({row.workflow for row in rows}),
+        "branch": sorted({row.branch for row in rows}),
+        "agent": sorted({agent for agent in agents if isinstance(agent, str)}),
+    }
     rests = []
     for served, one in found:
         more = {**given, "project": served.key, "before": one.next}
         rests.append((served, one.rest, asked.url("home", query=more) if one.next is not None else ""))
     return {
-        "needs": sorted(needs, key=lambda need: URGENT.index(need[1].why or "")),
+        "needs": needs,
         "works": works,
         "rests": rests,
         "needing": sum(overview.needing for _, overview in found),
@@ -74,34 +91,9 @@ def home_screen(places: Sequence[tuple[Served, Project]], asked: ScreenRequest) 
         "filters": filters,
         "is_filtered": any(given.values()),
         "statuses": RUN_STATUS,
-        "known": _known(found),
+        "known": known,
         "only": only,
         "is_empty": not any(one.needs or one.works or one.rest for _, one in found),
-    }
-
-
-def _filters(asked: ScreenRequest) -> RunFilter:
-    filters = RunFilter(
-        **{name: asked.query.get(name, "").strip() for name in _FIELDS},
-        before=asked.number("before"),
-        first=_ALL if asked.query.get("all") else _FIRST,
-        most=_REST_PAGE,
-    )
-    return filters if filters.status in RUN_STATUS else filters._replace(status="")
-
-
-def _latest(runs: list[tuple[Served, Glance]]) -> list[tuple[Served, Glance]]:
-    return sorted(runs, key=lambda run: run[1].info.row.updated_at, reverse=True)
-
-
-def _known(found: list[tuple[Served, Overview]]) -> dict[str, list[str]]:
-    """Return the values to filter by, from the runs that are shown."""
-    rows = [each.info.row for _, one in found for part in (one.needs, one.works, one.rest) for each in part]
-    agents = (row.card.get("agent") for row in rows)
-    return {
-        "workflow": sorted({row.workflow for row in rows}),
-        "branch": sorted({row.branch for row in rows}),
-        "agent": sorted({agent for agent in agents if isinstance(agent, str)}),
     }
 
 
