@@ -15,11 +15,10 @@ from leftoff.engine.find import Moved
 from leftoff.engine.sessions import Who
 from leftoff.engine.settings import Caller
 from leftoff.errors import Conflict, LeaseHeld, LeftoffError
-from leftoff.operations.page_actions import act, dry_run, plan_to_prune, prune_as_seen
+from leftoff.operations.page_actions import act, dry_run
 from leftoff.operations.run_lifecycle import decide_step, hand_over_run
 from leftoff.operations.run_reports import set_variables
 from leftoff.operations.runs import target
-from leftoff.protocols.project_retention import prune_project
 from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 from tests.seams import SEAMS
@@ -216,28 +215,6 @@ def test_who_decided_is_in_the_same_commit(project: Path) -> None:
         succeed("show", f"r@{decided['seq']}", "--json", cwd=project).json["records"]["audit"].values()
     )
     assert ("approve", {"step": "sign-off", "choice": "ship"}) == (record["action"], record["said"])
-
-
-# -- what retention lets go
-
-
-def test_what_ended_since_it_was_shown(project: Path, seam: Seam) -> None:
-    """Only what was shown goes: one that ended after the look is for the next one."""
-    (project / "leftoff.toml").write_text('[retention]\ncompleted = "0d"\nauto = false\n')
-
-    def ends(name: str) -> None:
-        succeed("start", name, "--run-id", name, cwd=project)
-        succeed("finish", "--run", name, cwd=project)
-
-    ends("one")
-    with here(project) as here_:
-        seen = plan_to_prune(prune_project(here_, dry=True))
-    seam.after(SEAMS["retention.plan"], lambda: ends("two"))
-    with here(project) as here_:
-        done = prune_as_seen(here_, seen)
-        assert ["one"] == [each["run_id"] for each in done.removed]
-        there = here_.store.read(lambda view: [view.find_run(name) is not None for name in ("one", "two")])
-    assert [False, True] == there
 
 
 # -- a run that is handed over

@@ -247,27 +247,24 @@ class Detached(Observer):
         self._inner = inner
 
     def handle(self, event: Event) -> None:
-        if event["event"] == "start" and self._ctx.away is not None:
-            _leave_terminal(os.path.join(self._ctx.project.store_folder, LOG))
-            os.write(self._ctx.away, str(event["run_id"]).encode())
-            os.close(self._ctx.away)
+        away = self._ctx.away
+        if event["event"] == "start" and away is not None:
+            os.setsid()  # a session without a terminal: no input, all output to the log
+            sys.stdout.flush()
+            sys.stderr.flush()
+            log = os.path.join(self._ctx.project.store_folder, LOG)
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            if os.fstat(file).st_size > _MOST_LOG:
+                os.ftruncate(file, 0)
+            for fd, place in ((nothing, 0), (file, 1), (file, 2)):
+                os.dup2(fd, place)
+            os.close(nothing)
+            os.close(file)
+            os.write(away, str(event["run_id"]).encode())
+            os.close(away)
             self._ctx.away = None
         self._inner(event)
-
-
-def _leave_terminal(log: str) -> None:
-    """Start a session without a terminal: no input, all output to the log."""
-    os.setsid()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    if os.fstat(file).st_size > _MOST_LOG:
-        os.ftruncate(file, 0)
-    for fd, place in ((nothing, 0), (file, 1), (file, 2)):
-        os.dup2(fd, place)
-    os.close(nothing)
-    os.close(file)
 
 
 # -- an event in words
@@ -292,8 +289,21 @@ def _words(kind: str, event: Event, known: Progress) -> str:
             if event.get("resumed"):  # the plan has the rest
                 return f"{name} resumed"
             return f"{name} started: {number} step{'' if number == 1 else 's'}"
-        case "plan":
-            return _plan(event)
+        case "plan":  # steps that are neither run nor skipped are named, with the reason
+            counts: dict[str, int] = {}
+            special = []
+            for entry in event.get("plan", ()):
+                action = str(entry.get("action"))
+                counts[action] = counts.get(action, 0) + 1
+                if action not in ("run", "skip"):
+                    special.append(
+                        clean(f"{action} {step_name(str(entry.get('step')))} ({entry.get('why')})")
+                    )
+            said = (
+                ", ".join(f"{number} to {action}" for action, number in counts.items()) or "nothing is left"
+            )
+            others = [f"and {len(special) - _MOST_NAMED} more"] if len(special) > _MOST_NAMED else []
+            return f"plan: {'; '.join([said, *special[:_MOST_NAMED], *others])}"
         case "batch_start" | "batch_complete":
             word = "begins" if kind == "batch_start" else "is complete"
             said = f"batch {event.get('batch')} of {event.get('of')} {word}"
@@ -333,7 +343,8 @@ def _words(kind: str, event: Event, known: Progress) -> str:
         case "waiting":
             options = ", ".join(clean(str(option)) for option in event.get("options") or ())
             until = f" (until {clean(str(event['deadline']))})" if event.get("deadline") else ""
-            asked, do = clean(_first_line(event)), clean(_command(known.run_id, event["step"], event))
+            asked = clean(str(event.get("ask") or "").strip().partition("\n")[0])
+            do = clean(_command(known.run_id, event["step"], event))
             if event.get("kind") == "manual":
                 return f"waiting for somebody to do it{until}: {asked} `{do}`"
             return f"waiting for a decision{until}: {asked} [{options}] `{do}`"
@@ -354,25 +365,6 @@ def _words(kind: str, event: Event, known: Progress) -> str:
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
-
-
-def _plan(event: Event) -> str:
-    """Return how many steps each action has; steps that are neither run nor skipped are named, with the reason."""
-    counts: dict[str, int] = {}
-    special = []
-    for entry in event.get("plan", ()):
-        action = str(entry.get("action"))
-        counts[action] = counts.get(action, 0) + 1
-        if action not in ("run", "skip"):
-            special.append(clean(f"{action} {step_name(str(entry.get('step')))} ({entry.get('why')})"))
-    said = ", ".join(f"{number} to {action}" for action, number in counts.items()) or "nothing is left"
-    more = [f"and {len(special) - _MOST_NAMED} more"] if len(special) > _MOST_NAMED else []
-    return f"plan: {'; '.join([said, *special[:_MOST_NAMED], *more])}"
-
-
-def _first_line(event: Event) -> str:
-    """Return the first line of what a waiting step asks."""
-    return str(event.get("ask") or "").strip().partition("\n")[0]
 
 
 def _command(run_id: str, path: str, asked: Event) -> str:
@@ -468,11 +460,21 @@ class LiveDisplay(Observer):
             lines = (event.get("text") or "").removesuffix("\n").split("\n")
             self._add([[(name, "dim"), (tidy(line[:LONGEST]), "")] for line in lines[-MOST_LINES:]])
             self._hidden += len(lines[:-MOST_LINES])
-        elif kind == "end":
-            self._add(_ending(event, self._known, now))
+        elif kind == "end":  # one command per line, whole, so that it can be copied
+            symbol, style = _ENDED.get((event.get("run") or {}).get("status", ""), ("–", "dim"))
+            then = advice(event, self._known)
+            self._add([[(f"{symbol} {run_verdict(event, self._known, now)}", style)]])
+            self._add([[("  ", ""), (do, "id"), (f"  {why}", "dim")] for do, why in then])
             self.finish()
         elif kind in _LOOKS:
-            self._add(_told(event, self._known, now))
+            symbol, style = _LOOKS[kind] if event.get("will_retry_in") is None else ("↻", "warn")
+            self._add([[(f"{symbol} ", style), (sentence(event, self._known, now), "")]])
+            if kind == "waiting":  # the question or the instructions in full
+                rest = str(event.get("ask") or "").strip().split("\n")[1:]
+                self._add([[("  ", ""), (line, "")] for line in rest])
+            elif symbol == "✗" and (tail := (event.get("tail") or "").rstrip("\n")):
+                last = tail.split("\n")[-_TAIL:]
+                self._add([[("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in last])
         self.draw()
 
     def draw(self) -> None:
@@ -500,26 +502,6 @@ class LiveDisplay(Observer):
         lines, hidden = self._above, self._hidden
         self._above, self._hidden = [], 0
         return [[(f"… {hidden:,} lines not shown, see `leftoff logs`", "dim")], *lines] if hidden else lines
-
-
-def _told(event: Event, known: Progress, now: float) -> list[Line]:
-    """Return the lines that an event adds above the display."""
-    symbol, style = _LOOKS[event["event"]]
-    if event.get("will_retry_in") is not None:
-        symbol, style = "↻", "warn"
-    lines: list[Line] = [[(f"{symbol} ", style), (sentence(event, known, now), "")]]
-    if event["event"] == "waiting":  # the question or the instructions in full
-        lines += [[("  ", ""), (line, "")] for line in str(event.get("ask") or "").strip().split("\n")[1:]]
-    elif symbol == "✗" and (tail := (event.get("tail") or "").rstrip("\n")):
-        lines += [[("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in tail.split("\n")[-_TAIL:]]
-    return lines
-
-
-def _ending(event: Event, known: Progress, now: float) -> list[Line]:
-    """Return how the run ended; then one command per line, whole, so that it can be copied."""
-    symbol, style = _ENDED.get((event.get("run") or {}).get("status", ""), ("–", "dim"))
-    lines: list[Line] = [[(f"{symbol} {run_verdict(event, known, now)}", style)]]
-    return lines + [[("  ", ""), (do, "id"), (f"  {why}", "dim")] for do, why in advice(event, known)]
 
 
 def live_page(known: Progress, now: float, columns: int, rows: int) -> list[Line]:

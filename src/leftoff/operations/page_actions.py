@@ -40,7 +40,6 @@ from leftoff.operations.runs import info_of, target
 from leftoff.operations.store_upkeep import archive_run
 from leftoff.operations.supervision import start_resume, wait_until_driven
 from leftoff.operations.workflow_runs import is_driven, stop_run
-from leftoff.protocols.project_retention import PruneReport, Retention
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
@@ -539,22 +538,6 @@ def _not_now(report: Verdict) -> LeftoffError:
     if report.verdict == REFUSE:
         return CannotResume(told, findings=stand, hint=stand[0].hint if stand else "")
     return NeedsPerson(f"A person must decide: {told}", hint="Answer each finding, then resume.")
-
-
-# -- what retention lets go
-
-
-def plan_to_prune(found: PruneReport) -> str:
-    """Return what identifies the things that retention would remove."""
-    return _digest(found.removed)
-
-
-def prune_as_seen(project: Project, seen: str) -> PruneReport:
-    """Remove what the user was shown; raise ``Conflict`` if that has changed."""
-    retention = Retention(project)
-    if seen != plan_to_prune(retention.look()):
-        raise _another_plan()
-    return retention.carry_out()
 
 
 def _digest(*what: object) -> str:

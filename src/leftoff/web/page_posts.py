@@ -31,7 +31,6 @@ from leftoff.operations.page_actions import (
     Acted,
     act,
     dry_run,
-    prune_as_seen,
 )
 from leftoff.web.guard import CSRF_FIELD, CSRF_HEADER, need_own
 from leftoff.web.screens import render
@@ -163,22 +162,6 @@ async def _do(request: Request) -> Response:
     return _shown(request, "run", done.told, run=done.run_id)
 
 
-async def _prune(request: Request) -> Response:
-    """Remove what retention no longer keeps."""
-    given = await read_form(request)
-
-    def work() -> dict[str, Any]:
-        with served_by(request).open() as project:
-            return prune_as_seen(project, given.get("plan", [""])[-1]).to_json()
-
-    done = await run_in_threadpool(work)
-    went, freed = len(done["removed"]), done["bytes_freed"]
-    told = f"{went} {'thing' if went == 1 else 'things'} went; {freed:,} bytes are free again."
-    if done["bytes_in_trash"]:
-        told += f" The trash takes about {done['bytes_in_trash']:,} bytes; `leftoff prune --empty-trash` frees them."
-    return _shown(request, "store", told)
-
-
 async def _check(request: Request) -> Response:
     """Start an fsck; the page of the store shows its progress."""
     await read_form(request)
@@ -197,6 +180,5 @@ def post_routes() -> list[Route]:
     return [
         Route(path, _ask, name="ask", methods=["GET"]),
         Route(path, _do, name="do", methods=["POST"]),
-        Route("/p/{project}/do/prune", _prune, name="prune", methods=["POST"]),
         Route("/p/{project}/do/check", _check, name="check", methods=["POST"]),
     ]

@@ -23,7 +23,7 @@ from leftoff.engine.attention import URGENT
 from leftoff.engine.project import Project
 from leftoff.errors import LeftoffError
 from leftoff.model.words import RUN_STATUS
-from leftoff.operations.page_actions import RunFilter, overview, plan_to_prune
+from leftoff.operations.page_actions import RunFilter, overview
 from leftoff.operations.runs import list_project_runs
 from leftoff.operations.store_upkeep import list_trash, store_info
 from leftoff.protocols.project_retention import prune_project
@@ -114,7 +114,6 @@ def store_screen(project: Project, asked: ScreenRequest) -> dict[str, Any]:
         "more_runs": found is not None and found.more,
         "pruned": pruned,
         "removed": pruned.removed[:_REMOVED] if pruned is not None else [],
-        "plan": plan_to_prune(pruned) if pruned is not None else "",
         "trash": list_trash(project) if about["exists"] else [],
         "fsck": asked.query.get("fsck"),
     }
