@@ -1,6 +1,6 @@
 """A workflow's secret is not stored in any value below the project, whichever face it came through.
 
-Names (of runs, steps, files, keys) and the contents of tracked files are out of scope.
+The names of runs, steps, variables and files, and the contents of tracked files are out of scope.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.cli.test_mcp import Agent, drive
 
 SECRET = "nothing-that-looks-like-one"
 STEP = {"LEFTOFF_SECRETS": "WORKFLOW_SECRET", "WORKFLOW_SECRET": SECRET}  # what a step's process is given
-VALUE = {"deep": [f"a {SECRET} b"], "key": 1}
+VALUE = {"deep": [f"a {SECRET} b"], f"key {SECRET}": 1}
 # which projects: of no protocol, and of each
 DIALECTS = (
     "",
@@ -115,7 +115,7 @@ def test_mcp(work: Path) -> None:
     file = mine(work)
 
     async def tools(agent: Agent) -> None:
-        await agent.call("start_run", workflow="w", title=SECRET, steps=["a", "b"], variables=VALUE)
+        await agent.call("start_run", workflow="w", title=SECRET, steps=["a", "b"], variables={"v": VALUE})
         await agent.call("set_variables", variables={"it": SECRET, "k": VALUE})
         await agent.call("put_record", collection="knowledge", key="k", value=VALUE)
         await agent.call("report_step", step="b", status="completed", result=VALUE, output=file)

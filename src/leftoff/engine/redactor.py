@@ -326,6 +326,15 @@ def forms_of(secret: str) -> set[str]:
     return out
 
 
+def _keys(value: Any) -> Iterator[object]:
+    """Yield the keys of all objects in a value."""
+    for entry in value.values() if isinstance(value, dict) else value:
+        if isinstance(entry, (dict, list)):
+            yield from _keys(entry)
+    if isinstance(value, dict):
+        yield from value
+
+
 # -- ordinary text under an ambiguous name
 
 # Up to 24 letters in the case of a word or of two: the, The, DET, PDFs, McDonald. In a long word, six consonants in a
@@ -456,6 +465,8 @@ class Redactor:
         A redacted entry is ``{"redacted": True}``, its path is in the list ([] is the value itself). Long texts are
         masked in place and are not listed. The value that was given is never changed.
         """
+        if self._exact and isinstance(value, (dict, list)) and any(map(self._has_exact, _keys(value))):
+            value = self._without_secret_keys(value)
         found = list(self._find(key, value)) if self._enabled or self._exact else []
         if not found:
             return value, []
@@ -469,6 +480,20 @@ class Redactor:
                 return entry, paths
             _copy(value, trail[0], copies)[trail[1]] = entry
         return copies[id(None)], paths
+
+    def _without_secret_keys(self, value: Any) -> Any:
+        """Return a value without the declared secrets in its keys, at any depth."""
+        if isinstance(value, list):
+            return [self._without_secret_keys(entry) for entry in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            self.mask(key) if self._has_exact(key) else key: self._without_secret_keys(entry)
+            for key, entry in value.items()
+        }
+
+    def _has_exact(self, key: object) -> bool:
+        return isinstance(key, str) and any(secret in key for secret in self._exact)
 
     def mask(self, text: str) -> str:
         """Return free text with every secret in it masked; the same object if there is none."""

@@ -267,12 +267,23 @@ def sweep_store(store: Store, *, thorough: bool = True, at_once: bool = False) -
 
 
 def remove_attempts(store: Store, run_id: str) -> int:
-    """Delete the folder in which the attempts of a run that is gone left their logs. Return the bytes given back."""
+    """Delete the folder in which the attempts of a run that is gone left their logs. Return the bytes given back.
+
+    It is renamed in a transaction, so that a new run of that id which starts meanwhile keeps its own folder.
+    """
     from shutil import rmtree
 
     folder = attempts_folder(store, run_id)
-    if not os.path.isdir(folder):
+    aside = f"{folder}.{os.urandom(4).hex()}"
+
+    def put_aside(tx: Tx) -> bool:
+        if not os.path.isdir(folder) or tx.find_run(run_id, hidden=True) is not None:
+            return False
+        os.rename(folder, aside)
+        return True
+
+    if not os.path.isdir(folder) or not store.write(put_aside, durable=False):
         return 0
-    size = disk_use(folder)
-    rmtree(folder, ignore_errors=True)
+    size = disk_use(aside)
+    rmtree(aside, ignore_errors=True)
     return size
