@@ -17,7 +17,7 @@ from tests.cli.command import call, succeed
 from tests.races.between import Seam, here, note, notes, taken_up
 
 NOBODY = Caller()
-BEFORE = "leftoff.engine.run_states.put_in_archive"  # the run was looked at, and is not archived yet
+BEFORE = "leftoff.engine.run_states.set_aside"  # the run was looked at, and is not archived yet
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_an_archived_run_too_many_that_moved_meanwhile(over: Path, seam: Seam, a
             with here(over) as other:
                 archive_run(other, NOBODY, "old")
 
-    seam.before("leftoff.engine.run_states.trash_run", work)
+    seam.before("leftoff.engine.run_states.set_aside", work)
     with here(over) as project:
         assert [] == [gone for gone in prune_project(project).removed if gone["kind"] == "archive"]
         assert [] == list_trash(project)
@@ -182,5 +182,5 @@ def test_a_question_on_the_page_leaves_it_there(project: Path) -> None:
 
 
 def test_started_by_an_id_that_is_archived_meanwhile(over: Path, seam: Seam) -> None:
-    seam.after("leftoff.operations.run_lifecycle._opening", lambda: succeed("archive", "old", cwd=over))
+    seam.after("leftoff.operations.run_lifecycle.Opening", lambda: succeed("archive", "old", cwd=over))
     assert "old-2" == succeed("start", "w", "--run-id", "old", cwd=over).out.strip()
