@@ -167,7 +167,22 @@ class Bmad(Dialect):
             draft.run("summary", document["summary"])
 
     def encode(self, state: State) -> dict[str, Any]:
-        done, current = state.done, _current(state)
+        total, place = state.total, state.numbers
+        # the step that is running, else the first pending one, else the last
+        current = min(max(place.values(), default=0) + 1, total) if total else 0
+        for words in (("pending",), ("running", "waiting", "blocked", "failed")):
+            left = [place[path] for path, step in state.leaves if step.get("status") in words]
+            current = min(left, default=current)
+        artefacts: list[dict[str, Any]] = []
+        for key, about in state.of("artifact").items():
+            if isinstance(about, dict) and isinstance(about.get("path"), str):
+                said = about_file(about)
+                step = said.get("step")
+                if isinstance(step, str):
+                    step = place.get(step, int(step) if is_step_number(step) else step)
+                number = {"step": step} if step is not None else {}
+                artefacts.append({**number, "name": said.get("name") or key, **without(said, "step", "name")})
+        artefacts.sort(key=lambda e: (e["step"] if is_int(e.get("step")) else 0, str(e["name"])))
         variables, summary = state.of("variable"), state.run("summary")
         return {
             "run_id": state.run_id,
@@ -176,12 +191,12 @@ class Bmad(Dialect):
             "started_at": state.run("created_at"),
             "last_checkpoint": state.updated_at,
             "status": STATUS.write(state.status),
-            "steps_completed": done,
+            "steps_completed": state.done,
             "current_step": current,
-            "total_steps": state.total,
-            "resume_from_step": max(done, default=0) + 1,
+            "total_steps": total,
+            "resume_from_step": max(state.done, default=0) + 1,
             "session_variables": dict(variables),
-            "artefacts_produced": _artefacts(state),
+            "artefacts_produced": artefacts,
             "checkpoint_id": state.alias or make_checkpoint_id(state.run_id, current, variables),
             "issues": state.issues(),
             "agent_notes": state.notes(),
@@ -238,30 +253,6 @@ class Bmad(Dialect):
 
     def ignored(self, project: str) -> list[str]:
         return [f"{ROOT}/"]
-
-
-def _current(state: State) -> int:
-    """Return the step that is running, else the first pending one, else the last."""
-    place, total = state.numbers, state.total
-    for words in (("running", "waiting", "blocked", "failed"), ("pending",)):
-        left = [place[path] for path, step in state.leaves if step.get("status") in words]
-        if left:
-            return min(left)
-    return min(max(place.values(), default=0) + 1, total) if total else 0
-
-
-def _artefacts(state: State) -> list[dict[str, Any]]:
-    place = state.numbers
-    out: list[dict[str, Any]] = []
-    for key, about in state.of("artifact").items():
-        if isinstance(about, dict) and isinstance(about.get("path"), str):
-            said = about_file(about)
-            step = said.get("step")
-            if isinstance(step, str):
-                step = place.get(step, int(step) if is_step_number(step) else step)
-            number = {"step": step} if step is not None else {}
-            out.append({**number, "name": said.get("name") or key, **without(said, "step", "name")})
-    return sorted(out, key=lambda e: (e["step"] if is_int(e.get("step")) else 0, str(e["name"])))
 
 
 def copies(state: State) -> dict[str, dict[str, Any]]:

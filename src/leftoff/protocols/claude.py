@@ -194,8 +194,32 @@ class Claude(Dialect):
         draft.run("branch", "main")
         if KIND in document and "workflow_type" not in document:
             draft.at = millis(draft.records.get(("run", "created_at")))
-            return _decode_parallel(draft, document, given)
-        self._names(draft, said, given)
+            match = _PARALLEL_ID.match(given)
+            draft.run("workflow", "parallel")
+            draft.fields(document, {KIND: (KIND, "text"), PLAN: (PLAN, "text")})
+            plan = draft.records.get(("run", PLAN))
+            draft.run("title", f"{document.get(KIND)} {plan}" if plan else None)
+            if match:
+                draft.run("project", match[2])
+            draft.run("status", draft.status(PARALLEL_STATUS, document, "status", "paused"))
+            entries = draft.entries(document, "operations")
+            draft.items(entries, "operation", OPERATIONS, key="item_id")
+            return
+        match = _ID.match(given)
+        kind = draft.text(said, "workflow_type")
+        if kind is None:
+            kind = match[1] if match else "checkpoint"
+            draft.repairs.add(f"workflow_type is missing; read as {kind}.")
+        draft.run("workflow", kind)
+        project, where = project_in({**said, "project_name": draft.text(said, "project_name")}, given)
+        if where is not None:
+            project = project or snake(given)
+            draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
+        draft.run("project", project)
+        stamp = read_stamp(match[3]) if match else None
+        if stamp is not None and ("run", "created_at") not in draft.records:
+            draft.run("created_at", iso(stamp))
+            draft.repairs.add("created_at is missing; the time is in the id.")
         draft.run("title", draft.text(said, "workflow_description"))
         if said.get("status") is None:
             draft.repairs.add("status is missing; read as paused.")
@@ -225,25 +249,6 @@ class Claude(Dialect):
         error = document.get(_LAST_ERROR)
         if error is not None:
             draft.put("error", _LAST_ERROR, error if isinstance(error, dict) else {"message": error})
-
-    @staticmethod
-    def _names(draft: Draft, document: dict[str, Any], given: str) -> None:
-        """Read type and project; take them from the id if they are missing."""
-        match = _ID.match(given)
-        kind = draft.text(document, "workflow_type")
-        if kind is None:
-            kind = match[1] if match else "checkpoint"
-            draft.repairs.add(f"workflow_type is missing; read as {kind}.")
-        draft.run("workflow", kind)
-        project, where = project_in({**document, "project_name": draft.text(document, "project_name")}, given)
-        if where is not None:
-            project = project or snake(given)
-            draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
-        draft.run("project", project)
-        stamp = read_stamp(match[3]) if match else None
-        if stamp is not None and ("run", "created_at") not in draft.records:
-            draft.run("created_at", iso(stamp))
-            draft.repairs.add("created_at is missing; the time is in the id.")
 
     # -- writing
 
@@ -383,22 +388,6 @@ def _last_error(state: State) -> Any:
     if isinstance(about, dict) and list(about) == ["message"] and not isinstance(about["message"], dict):
         return about["message"]
     return about
-
-
-# -- parallel operations
-
-
-def _decode_parallel(draft: Draft, document: dict[str, Any], given: str) -> None:
-    match = _PARALLEL_ID.match(given)
-    draft.run("workflow", "parallel")
-    draft.fields(document, {KIND: (KIND, "text"), PLAN: (PLAN, "text")})
-    plan = draft.records.get(("run", PLAN))
-    draft.run("title", f"{document.get(KIND)} {plan}" if plan else None)
-    if match:
-        draft.run("project", match[2])
-    draft.run("status", draft.status(PARALLEL_STATUS, document, "status", "paused"))
-    entries = draft.entries(document, "operations")
-    draft.items(entries, "operation", OPERATIONS, key="item_id")
 
 
 # -- safe to resume?

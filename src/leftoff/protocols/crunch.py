@@ -379,7 +379,10 @@ class Crunch(Dialect):
 
     def encode(self, state: State) -> dict[str, Any]:
         phase, record = current_phase(state)
-        issue, known = state.run("issue"), state.about(SNAPSHOT)
+        issue, known, team, members = state.run("issue"), state.about(SNAPSHOT), state.about("team"), []
+        for key, entry in state.listed("member"):
+            member = entry if isinstance(entry, dict) else {"role": entry}
+            members.append({"agent": member.get("agent", key), **without(member, "agent", NUMBER)})
         digits = isinstance(issue, str) and issue.isascii() and issue.isdigit() and len(issue) < 16
         mark = sha256(f"{state.run_id}:{state.at}".encode()).hexdigest()[:4]
         return {
@@ -402,7 +405,7 @@ class Crunch(Dialect):
                 **without(known, "title", "body", "labels", "assignees", "branch", "state", "taken_at"),
                 "branch": state.run("git_branch") or known.get("branch"),
             },
-            "team_state": _encode_team(state),
+            "team_state": {"team_id": team.get("team_id"), **team, "members": members},
             "execution_graph": _encode_graph(state, phase),
             "agent_outputs": _encode_outputs(state),
             **{section: _encode_flags(state, lists) for section, lists in FLAGS.items()},
@@ -641,17 +644,6 @@ def _resume_from(state: State, phase: str) -> str | None:
             return f"batch_{match[1]}_task_1" if len(parts) == 2 else _node_name(state, path)
     record = state.step_record(phase)
     return phase if record and record.get("status") not in DONE else None
-
-
-# -- the team
-
-
-def _encode_team(state: State) -> dict[str, Any]:
-    about, members = state.about("team"), []
-    for key, entry in state.listed("member"):
-        known = entry if isinstance(entry, dict) else {"role": entry}
-        members.append({"agent": known.get("agent", key), **without(known, "agent", NUMBER)})
-    return {"team_id": about.get("team_id"), **about, "members": members}
 
 
 # -- batches and nodes

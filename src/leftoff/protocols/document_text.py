@@ -88,7 +88,11 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
         raise Rejected(f"{path} holds {kind}, not a document with keys.")
     if not value:
         raise Rejected(f"{path} holds an empty document.")
-    if _is_deep(value, MOST_DEPTH):
+    level: list[Any] = [value]
+    for _ in range(MOST_DEPTH):  # deeper ones would exhaust the stack of what reads them
+        inside = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        level = [item for item in inside if isinstance(item, (dict, list))]
+    if any(level):
         raise Rejected(f"{path} is nested more than {MOST_DEPTH} levels deep.")
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -108,15 +112,6 @@ def _decode(data: bytes, path: str, repairs: Repairs) -> str:
     if "\0" in text:
         raise Rejected(f"{path} is no text: it has NUL bytes.")
     return text
-
-
-def _is_deep(value: Any, levels: int) -> bool:
-    """Return whether a document has more levels than this. Deeper ones would exhaust the stack of what reads them."""
-    level = [value]
-    for _ in range(levels):
-        inside = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
-        level = [item for item in inside if isinstance(item, (dict, list))]
-    return any(level)
 
 
 # -- JSON

@@ -257,11 +257,26 @@ class Dotagent(Dialect):
             SAFE: True,
             **({OVER: state.status} if ended else {}),
         }
-        tasks = [(path, step) for path, step in state.leaves if path.startswith(f"{TASKS}/")]
+        tasks = []
+        for path, step in state.leaves:
+            if not path.startswith(f"{TASKS}/"):
+                continue
+            error, attempts = step.get("error"), step.get("attempt", 0)
+            if step.get("status") == "pending" and isinstance(attempts, int) and attempts > 0:
+                attempts += 1  # put back for another attempt
+            task = {
+                "id": unquote_part(path.partition("/")[2]),
+                "status": TASK_STEPS.write(str(step.get("status"))),
+                "attempts": attempts,
+                "started_at": step.get("started_at"),
+                "completed_at": step.get("completed_at"),
+                "output": _first_output(step),
+                "error": error.get("message", error) if isinstance(error, dict) else error,
+            }
+            tasks.append(task | without(step, *_OURS))
         if not tasks and state.run("tasks") != 0:
             return {PHASE: phase}
-        entries = [_task_entry(path, step) for path, step in tasks]
-        return {PHASE: phase, EXECUTION: {"workflow_id": state.run_id, "tasks": entries}}
+        return {PHASE: phase, EXECUTION: {"workflow_id": state.run_id, "tasks": tasks}}
 
     # -- resuming
 
@@ -283,8 +298,13 @@ class Dotagent(Dialect):
             if path in PHASES and (running or (path == now and step.get("status") == "pending")):
                 output = output_of(path, state, project)
                 status, step = "completed", {**step, "outputs": [output]}
-            elif "/" in path and running:
-                status, output = _ended(step, project)
+            elif "/" in path and running:  # the final status is in the output
+                for file in step.get("outputs") or ():
+                    if isinstance(file, str) and not os.path.isabs(file) and ".." not in file.split("/"):
+                        found = _read_json(os.path.join(project, file))
+                        word = meaning(found.get("status")) if isinstance(found, dict) else None
+                        if output is None and word in ("completed", "failed", "skipped"):
+                            status, output = word, file
             if output is not None:
                 written = os.stat(os.path.join(project, output)).st_mtime_ns // 1_000_000
                 out[path] = {**step, "status": status, "completed_at": iso(written), "adopted": True}
@@ -457,22 +477,6 @@ def _approvals(state: State) -> list[dict[str, Any]]:
     return [entry for _, _, entry in sorted(found, key=lambda item: item[:2])]
 
 
-def _task_entry(path: str, step: dict[str, Any]) -> dict[str, Any]:
-    error, attempts = step.get("error"), step.get("attempt", 0)
-    if step.get("status") == "pending" and isinstance(attempts, int) and attempts > 0:
-        attempts += 1  # put back for another attempt
-    return {
-        "id": unquote_part(path.partition("/")[2]),
-        "status": TASK_STEPS.write(str(step.get("status"))),
-        "attempts": attempts,
-        "started_at": step.get("started_at"),
-        "completed_at": step.get("completed_at"),
-        "output": _first_output(step),
-        "error": error.get("message", error) if isinstance(error, dict) else error,
-        **without(step, *_OURS),
-    }
-
-
 # -- what the agents wrote
 
 
@@ -504,17 +508,6 @@ def _read_json(path: str) -> Any:
             return json.load(file)
     except (OSError, ValueError, RecursionError):
         return None
-
-
-def _ended(step: dict[str, Any], project: str) -> tuple[str | None, str | None]:
-    """Return the final status in the output of a task, and the path of that output."""
-    for path in step.get("outputs") or ():
-        if isinstance(path, str) and not os.path.isabs(path) and ".." not in path.split("/"):
-            found = _read_json(os.path.join(project, path))
-            word = meaning(found.get("status")) if isinstance(found, dict) else None
-            if word in ("completed", "failed", "skipped"):
-                return word, path
-    return None, None
 
 
 def designs(state: State, project: str) -> list[str]:

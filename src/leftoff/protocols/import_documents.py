@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -130,17 +131,15 @@ def documents_under(folder: str) -> list[str]:
         if len(found) > MOST_FILES:
             raise Rejected(f"{folder} has more than {MOST_FILES:,} files; name the ones that are meant.")
     real = {os.path.realpath(path) for path in found if not os.path.islink(path)}
-    return [path for path in found if not _points_to_one_of(path, real)]
-
-
-def _points_to_one_of(path: str, files: set[str]) -> bool:
-    if os.path.islink(path):
-        return os.path.realpath(path) in files
-    try:
-        target = _pointed(path)
-    except LeftoffError:  # reported when it is read
-        return False
-    return target != path and os.path.realpath(target) in files
+    out = []
+    for path in found:
+        target = path
+        with suppress(LeftoffError):  # reported when it is read
+            target = _pointed(path)
+        points = os.path.islink(path) or target != path
+        if not points or os.path.realpath(target) not in real:
+            out.append(path)
+    return out
 
 
 def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
@@ -251,7 +250,11 @@ class Importer:
             if not self._decode(unit.dialect, loaded, known):
                 continue
             path = loaded.source.path if len(unit.paths) == 1 else unit.paths[0]
-            run_id = self._written_for(loaded) or loaded.state.run_id
+            run_id = loaded.state.run_id
+            if self._follower is not None:  # the document in a synced file need not name its run
+                place = relative(self.project, os.path.abspath(loaded.source.path))
+                own = self._follower.run_of_file(place)
+                run_id = own if own is not None and self._row(own) is not None else run_id
             each = runs.setdefault(run_id, ImportedRun(unit.dialect, path, run_id))
             each.loaded.append(loaded)
             for line in loaded.repairs.lines:
@@ -271,13 +274,6 @@ class Importer:
             why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
             self.reject(loaded.source.path, Rejected(why))
         return False
-
-    def _written_for(self, loaded: Loaded) -> str | None:
-        """Return the run whose synced file this is. Its document need not name the run."""
-        if self._follower is None:
-            return None
-        run_id = self._follower.run_of_file(relative(self.project, os.path.abspath(loaded.source.path)))
-        return run_id if run_id is not None and self._row(run_id) is not None else None
 
     # -- writing
 

@@ -149,7 +149,19 @@ class Sitebuilder(Dialect):
         for key, (collection, _) in MAPS.items():
             draft.put_all(collection, document, key)
         self._errors(draft, document)
-        self._context(draft, document)
+        context = draft.mapping(document, "context")
+        states = [State(draft.run_id, dict(draft.records), 0), *([draft.known] if draft.known else [])]
+        computed = [_position(state) for state in states]
+        for (
+            key,
+            value,
+        ) in context.items():  # what equals a computed value, before or after this change, is not stored
+            if key != "notes" and all(key not in known or value != known[key] for known in computed):
+                draft.put("context", key, value)
+        draft.notes(draft.text(context, "notes"))
+        first = draft.text(document, "resume_instructions")
+        if first is not None and all(first != _resume_instructions(state) for state in states):
+            draft.put("note", RESUME, {"text": first, "resume": True})
         draft.number(document, "progress_percent")  # computed; reported if it is not a number
         said = document.get("resumable")
         if isinstance(said, bool) and said != (status in RESUMABLE):
@@ -218,20 +230,6 @@ class Sitebuilder(Dialect):
             new.append(about)
         draft.issues(new, "error")
 
-    @staticmethod
-    def _context(draft: Draft, document: dict[str, Any]) -> None:
-        """Read the context. A value that equals the computed one, before or after this change, is not stored."""
-        context = draft.mapping(document, "context")
-        states = [State(draft.run_id, dict(draft.records), 0), *([draft.known] if draft.known else [])]
-        computed = [_position(state) for state in states]
-        for key, value in context.items():
-            if key != "notes" and all(key not in known or value != known[key] for known in computed):
-                draft.put("context", key, value)
-        draft.notes(draft.text(context, "notes"))
-        said = draft.text(document, "resume_instructions")
-        if said is not None and all(said != _resume_instructions(state) for state in states):
-            draft.put("note", RESUME, {"text": said, "resume": True})
-
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
@@ -260,7 +258,13 @@ class Sitebuilder(Dialect):
             "subtasks": subtasks,
             "files_created": state.files("created"),
             "files_modified": state.files("modified"),
-            **{key: _values(state.of(collection), name) for key, (collection, name) in MAPS.items()},
+            **{
+                key: {
+                    each: value[name] if isinstance(value, dict) and set(value) == {name} else value
+                    for each, value in state.of(collection).items()
+                }
+                for key, (collection, name) in MAPS.items()
+            },
             "errors": [_error(about) for _, about in state.listed("error")],
             "context": {**_position(state), **own, "notes": state.notes(RESUME) or None},
             "resumable": said if isinstance(said, bool) and resumable else resumable,
@@ -348,14 +352,6 @@ def _subtasks(state: State) -> dict[str, Any]:
         more = beyond.get(word) if isinstance(beyond, dict) else 0
         counts[word] += more if isinstance(more, int) else 0
     return {"total": max(total if is_int(total) else 0, len(items)), **counts, "items": items}
-
-
-def _values(records: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return records by key; one that has only this field, as the field's value."""
-    return {
-        key: value[name] if isinstance(value, dict) and set(value) == {name} else value
-        for key, value in records.items()
-    }
 
 
 def _error(about: Any) -> Any:
