@@ -65,7 +65,11 @@ class Signature:
         names = self._names
         bound = dict(zip(names, args, strict=False))
         if named:
-            self._check_named(bound, named)
+            for word in named:
+                if word in bound and word in self._all:
+                    raise TypeError(f"{self._name}() got multiple values for argument {word!r}")
+                if word not in self._all and not self._loose[1]:
+                    raise TypeError(f"{self._name}() got an unexpected keyword argument {word!r}")
             bound.update(named)
         if len(args) > len(names):
             if not self._loose[0]:
@@ -78,13 +82,6 @@ class Signature:
             if missing:
                 raise TypeError(f"{self._name}() is missing {', '.join(missing)}")
         return bound
-
-    def _check_named(self, bound: dict[str, Any], named: dict[str, Any]) -> None:
-        for word in named:
-            if word in bound and word in self._all:
-                raise TypeError(f"{self._name}() got multiple values for argument {word!r}")
-            if word not in self._all and not self._loose[1]:
-                raise TypeError(f"{self._name}() got an unexpected keyword argument {word!r}")
 
     def spread(self, bound: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named arguments, from what ``bind`` gave."""

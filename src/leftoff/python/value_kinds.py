@@ -450,25 +450,17 @@ def _derived_container(cls: Any, base: Any) -> tuple[Any, Any]:
 
 _ARRAY_MODULES = ("numpy", "pandas")
 _PANDAS = {
-    "Timestamp": "pandas.Timestamp",
-    "NaTType": "pandas.Timestamp",
-    "Timedelta": "pandas.Timedelta",
-    "Period": "pandas.Period",
-    "NAType": "pandas.NA",
-    "DataFrame": "pandas.DataFrame",
-    "Series": "pandas.Series",
-    **{
-        f"{kind}Index": "pandas.Index"
-        for kind in ("", "Range", "Datetime", "Timedelta", "Period", "Categorical", "Multi")
-    },
-}
+    "NaTType": "Timestamp",
+    "NAType": "NA",
+}  # names in records; other classes are recorded under their own
 _SIMPLE = "biufcmM"  # kinds of numpy types that are stored as bytes: booleans, numbers, times
 
 
 def _array_kind(cls: type) -> Kind | None:
     """Return how values of a class of numpy or pandas are recorded; None if they cannot be."""
     if cls.__module__.partition(".")[0] == "pandas":
-        return _ARRAYS[_PANDAS[cls.__name__]] if cls.__name__ in _PANDAS else None
+        name = "Index" if cls.__name__.endswith("Index") else _PANDAS.get(cls.__name__, cls.__name__)
+        return _ARRAYS.get(f"pandas.{name}")
     import numpy
 
     if issubclass(cls, numpy.generic):
