@@ -456,7 +456,8 @@ def _decide(ctx: Context, runner: Driver) -> bool:
     from leftoff.operations.run_lifecycle import decide_step, questions_of
 
     moved = False
-    for path, asked in questions_of(ctx.project, runner.run, runner.run_id).items():
+    row = info_of(ctx.project, runner).row
+    for path, asked in questions_of(ctx.project, row).items():
         options = [*asked.offered, REJECT]
         wait = [LATER] if LATER not in options else []  # else it is an answer like the others
         listed = [(option, "", "", 0) for option in (*options, *wait)]
@@ -584,6 +585,9 @@ class Terminal(Answerer):
 RESUME_HINT = "--yes resumes without asking."
 
 
+_TO_DO = ("running", "waiting", "failed", "pending")
+
+
 def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
     """Ask what to do with an unfinished run, in the words of the claude protocol: ``resume``, ``start``, ``delete``.
 
@@ -593,28 +597,9 @@ def _ask_about_run(ctx: Context, target: Target, found: dict[str, Any]) -> str:
 
     dialect = mirrored(ctx.project.folder, ctx.project.settings)
     counted = dialect.counted if dialect is not None else None
-    while True:
-        ctx.say(_resume_question(found, ctx.project.now, counted))
-        choice = choose("Choice [r/s/v/d]: ", ("resume", "start", "view", "delete"), RESUME_HINT)
-        if choice == "view":
-            screen = Screen(sys.stderr, ctx.project.now)
-            screen.show([*show_page(found, screen), []])
-        elif choice != "delete":
-            return choice
-        else:
-            sure = f"Remove run {target.row.run_id} and all its checkpoints for good? [y/N]: "
-            if answer(sure, RESUME_HINT).lower() in YES:
-                return choice
-
-
-_TO_DO = ("running", "waiting", "failed", "pending")
-
-
-def _resume_question(found: dict[str, Any], now: int, counted: str | None) -> str:
-    """Return what is shown of a run. ``counted``: the word for a step, if the project's protocol counts them."""
     steps = found["steps"]
     created = millis(found["created_at"])
-    age = f" ({ago(created, now, words=True)})" if created is not None else ""
+    age = f" ({ago(created, ctx.project.now, words=True)})" if created is not None else ""
     done = steps["completed"] + steps["skipped"]
     how_far = f"{counted or 'Step'} {done} of {steps['total']} completed"
     how_far = how_far if steps["total"] else "no steps are declared"
@@ -623,7 +608,7 @@ def _resume_question(found: dict[str, Any], now: int, counted: str | None) -> st
     left = ((n, each) for n, each in enumerate(leaves, 1) if each["status"] in _TO_DO)
     number, first = next(left, (0, None))  # the first step that is left, which may have failed
     going = f" from {f'{counted} {number}' if counted else first['step']}" if first is not None else ""
-    return f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
+    question = f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
 Created: {clean(found["created_at"][:19].replace("T", " "))}{age}
 Progress: {how_far}
 Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["status"])}, {found["health"]})
@@ -634,6 +619,18 @@ Options:
   (v)iew details - Show everything it holds
   (d)elete - Remove it without starting
 """
+    while True:
+        ctx.say(question)
+        choice = choose("Choice [r/s/v/d]: ", ("resume", "start", "view", "delete"), RESUME_HINT)
+        if choice == "view":
+            screen = Screen(sys.stderr, ctx.project.now)
+            screen.show([*show_page(found, screen), []])
+        elif choice != "delete":
+            return choice
+        else:
+            sure = f"Remove run {target.row.run_id} and all its checkpoints for good? [y/N]: "
+            if answer(sure, RESUME_HINT).lower() in YES:
+                return choice
 
 
 # -- the verdict on a run

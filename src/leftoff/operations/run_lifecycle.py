@@ -275,7 +275,7 @@ def decide_step(
             f"{words[0]} is one version of run {row.run_id}; a decision is about the run as it is now.",
             hint=f"Name the run alone: {row.run_id}.",
         )
-    questions = _questions(project, row)
+    questions = questions_of(project, row)
     if step is None:
         step = _only_step(caller, row, questions)
         seen = seen or (questions[step].stamp if len(questions) > 1 else None)
@@ -304,12 +304,8 @@ def decide_step(
     )
 
 
-def questions_of(project: Project, run: int, run_id: str) -> dict[str, PendingApproval]:
+def questions_of(project: Project, row: RunRow) -> dict[str, PendingApproval]:
     """Return the questions of a run that wait for a decision, by step."""
-    return _questions(project, project.store.read(this_run(run, run_id)))
-
-
-def _questions(project: Project, row: RunRow) -> dict[str, PendingApproval]:
     return project.store.read(lambda view: waiting(project.store, view, row))
 
 
@@ -334,7 +330,7 @@ def _meant(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Targ
             return _waiting_run(project, caller, None, step, strict=True), step
         except (NotFound, Usage) as other:
             raise (other if isinstance(other, Ambiguous) else error) from None
-    steps = [*_questions(project, found.row)]
+    steps = [*questions_of(project, found.row)]
     if word in steps and steps != [word]:
         raise Usage(
             f"{word} is a run and a step that is waiting for a decision.",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine import run_states
@@ -32,24 +32,13 @@ if TYPE_CHECKING:
 # -- init
 
 
-class Initialized(NamedTuple):
-    """The store of a project, whether it was made just now, its folder below the project's (or nothing); how a run
-    begins. Of a protocol: its name, whether its files show every run, which files were written for it, and which of
-    its files are not for git."""
-
-    store: str
-    created: bool
-    inside: str
-    starts: str = "leftoff start NAME --steps a,b,c"
-    dialect: str | None = None
-    shows_all: bool = True
-    written: Sequence[str] = ()
-    ignored: Sequence[str] = ()
-
-
-def init_project(project: Project, dialect: str | None = None, *, utilities: bool = False) -> Initialized:
+def init_project(project: Project, dialect: str | None = None, *, utilities: bool = False) -> dict[str, Any]:
     """Make the store. ``dialect``: record in leftoff.toml that the project follows this protocol. ``utilities``: write
-    the scripts that it names, except those that are there already."""
+    the scripts that it names, except those that are there already.
+
+    In the result, ``inside`` is the store's folder in the project, and ``starts`` how a run begins. Of a protocol:
+    whether its files show every run (``shows_all``), which were ``written``, and which are not for git (``ignored``).
+    """
     if utilities and dialect is None:
         raise Usage("--utils is for the scripts of a protocol.", hint="Name it too: --dialect claude.")
     found = dialect_named(dialect) if dialect is not None else None
@@ -69,12 +58,15 @@ def init_project(project: Project, dialect: str | None = None, *, utilities: boo
     created = not project.store.exists()
     project.store.write(lambda tx: None)  # makes the store, or migrates an older schema
     inside = os.path.relpath(project.store.folder, project.folder)
-    made = (project.store.name, created, "" if inside.split(os.sep)[0] == ".." else inside)
-    if found is None:
-        return Initialized(*made)
-    return Initialized(
-        *made, found.starts, found.name, found.shows_all, written, found.ignored(project.folder)
-    )
+    return {
+        "store": project.store.name,
+        "created": created,
+        "inside": "" if inside.split(os.sep)[0] == ".." else inside,
+        "starts": found.starts if found is not None else "leftoff start NAME --steps a,b,c",
+        "shows_all": found is None or found.shows_all,
+        "written": written,
+        "ignored": found.ignored(project.folder) if found is not None else [],
+    }
 
 
 def say_outside(project: Project, run_id: str) -> None:

@@ -148,9 +148,7 @@ async def event_stream(hub: Hub) -> AsyncGenerator[str]:
         hub.leave(queue)
 
 
-def event_routes() -> list[Route]:
-    return [Route("/api/events", _events, name="events")]
-
+EVENT_ROUTES = [Route("/api/events", _events, name="events")]
 
 # -- checks
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -39,23 +38,6 @@ from leftoff.web.served import served_by, urls
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 _MOST_FIELDS = 2000
 _MOST_SAID = 200
-
-
-class Said:
-    """Sentences about finished actions, to be shown once on the next page: its URL carries only a name for one."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, str] = OrderedDict()
-
-    def keep(self, text: str) -> str:
-        name = secrets.token_urlsafe(9)
-        self._kept[name] = text
-        while len(self._kept) > _MOST_SAID:
-            self._kept.popitem(last=False)
-        return name
-
-    def get(self, name: str) -> str:
-        return self._kept.get(name, "")
 
 
 def page_caller(via: str = PAGE) -> Caller:
@@ -170,15 +152,18 @@ async def _check(request: Request) -> Response:
 
 
 def _shown(request: Request, screen: str, told: str, **parts: str) -> Response:
-    said = request.app.state.said.keep(told)
-    to = urls(request)(screen, project=request.path_params["project"], query={"said": said}, **parts)
+    """Show a screen with a sentence about the finished action, once: its URL carries only a name for that."""
+    said: dict[str, str] = request.app.state.said
+    name = secrets.token_urlsafe(9)
+    said[name] = told
+    if len(said) > _MOST_SAID:
+        del said[next(iter(said))]
+    to = urls(request)(screen, project=request.path_params["project"], query={"said": name}, **parts)
     return RedirectResponse(to, 303)
 
 
-def post_routes() -> list[Route]:
-    path = "/p/{project}/runs/{run}/do/{action}"
-    return [
-        Route(path, _ask, name="ask", methods=["GET"]),
-        Route(path, _do, name="do", methods=["POST"]),
-        Route("/p/{project}/do/check", _check, name="check", methods=["POST"]),
-    ]
+POST_ROUTES = [
+    Route("/p/{project}/runs/{run}/do/{action}", _ask, name="ask", methods=["GET"]),
+    Route("/p/{project}/runs/{run}/do/{action}", _do, name="do", methods=["POST"]),
+    Route("/p/{project}/do/check", _check, name="check", methods=["POST"]),
+]

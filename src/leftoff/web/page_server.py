@@ -26,7 +26,6 @@ from leftoff.model.codec import text
 from leftoff.web import background, page_api, page_posts, raw_files, screens
 from leftoff.web.background import Hub, StoreChecks
 from leftoff.web.guard import middleware
-from leftoff.web.page_posts import Said
 from leftoff.web.served import PageLimits, PageOptions, Projects
 
 _END_S = 3
@@ -51,9 +50,9 @@ class StaticPages(StaticFiles):
 def make_app(projects: Projects, options: PageOptions) -> Starlette:
     routes: list[BaseRoute] = [
         *screens.screen_routes(),
-        *background.event_routes(),
-        *raw_files.raw_routes(),
-        *([] if options.read_only else page_posts.post_routes()),
+        *background.EVENT_ROUTES,
+        *raw_files.RAW_ROUTES,
+        *([] if options.read_only else page_posts.POST_ROUTES),
         *page_api.api_routes(read_only=options.read_only),
         Route("/healthz", healthz, name="healthz"),
         Route("/favicon.svg", favicon, name="favicon"),
@@ -68,7 +67,7 @@ def make_app(projects: Projects, options: PageOptions) -> Starlette:
     app.state.options = options
     app.state.templates = screens.template_environment()
     app.state.hub = hub = Hub(projects, options.limits.streams)
-    app.state.said = Said()
+    app.state.said = {}  # sentences about finished actions
     app.state.checks = StoreChecks(lambda key: hub.tell(key, everything=True))
     return app
 

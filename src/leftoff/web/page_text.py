@@ -68,15 +68,6 @@ def short_value(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def _step_name(path: str | None) -> str:
-    return shown_step(path) if path else ""
-
-
-def _need_word(why: str | None) -> str:
-    """Return why a run needs a person, in a word."""
-    return _NEEDS.get(why or "", "")
-
-
 # -- what was printed for a terminal
 
 
@@ -93,8 +84,8 @@ FILTERS = {
     "moment": _moment,
     "clock": _clock,
     "short": short_value,
-    "step": _step_name,
-    "need": _need_word,
+    "step": lambda path: shown_step(path) if path else "",
+    "need": lambda why: _NEEDS.get(why or "", ""),  # why a run needs a person
 }
 
 

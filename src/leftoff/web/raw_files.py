@@ -90,8 +90,7 @@ def _headers(how: str, name: str) -> dict[str, str]:
     }
 
 
-def raw_routes() -> list[Route]:
-    return [
-        Route("/p/{project}/runs/{run}/raw", _raw, name="raw"),
-        Route("/p/{project}/runs/{run}/log", _log, name="log"),
-    ]
+RAW_ROUTES = [
+    Route("/p/{project}/runs/{run}/raw", _raw, name="raw"),
+    Route("/p/{project}/runs/{run}/log", _log, name="log"),
+]

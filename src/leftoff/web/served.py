@@ -61,23 +61,7 @@ def _discard(text: str) -> None:
     """Drop a remark that the command would print next to its result."""
 
 
-class Projects:
-    """All that is served, by key, in the order in which it was named."""
-
-    def __init__(self, served: Sequence[Served]) -> None:
-        self._served = {one.key: one for one in served}
-
-    def __iter__(self) -> Iterator[Served]:
-        return iter(self._served.values())
-
-    def __len__(self) -> int:
-        return len(self._served)
-
-    def of(self, key: str) -> Served:
-        found = self._served.get(key)
-        if found is None:
-            raise NotFound(f"No project {key!r} is served here.", hint="The home page lists those that are.")
-        return found
+Projects = tuple[Served, ...]  # all that is served, in the order in which it was named
 
 
 def serve_folders(folders: Sequence[str], store: str | None = None) -> Projects:
@@ -91,15 +75,13 @@ def serve_folders(folders: Sequence[str], store: str | None = None) -> Projects:
             number += 1
             key = f"{base}-{number}"
         served[key] = Served(key, name, folder, store)
-    return Projects([*served.values()])
+    return (*served.values(),)
 
 
 def serve_stores(folder: str, stores: Mapping[str, str]) -> Projects:
     """Return the projects of one database server, by name. ``folder``: where this machine would work on them."""
-    found = [
-        Served(slug(name or "leftoff"), name or "leftoff", folder, store) for name, store in stores.items()
-    ]
-    return Projects(found)
+    named = ((name or "leftoff", store) for name, store in stores.items())
+    return tuple(Served(slug(name), name, folder, store) for name, store in named)
 
 
 # -- a request
@@ -166,4 +148,8 @@ def projects_of(request: Request) -> Projects:
 
 def served_by(request: Request) -> Served:
     """Return the project that the path names."""
-    return projects_of(request).of(request.path_params["project"])
+    key = request.path_params["project"]
+    found = next((one for one in projects_of(request) if one.key == key), None)
+    if found is None:
+        raise NotFound(f"No project {key!r} is served here.", hint="The home page lists those that are.")
+    return found
