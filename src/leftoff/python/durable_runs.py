@@ -91,9 +91,8 @@ def open_durable_run(request: Request) -> Flow | Finished:
         return _continue(request, _to_resume(request))
     opening = _opening(request)
     while flow is None:  # or another process has started it meanwhile
-        row = (
-            store._store.read(lambda view: _there(view, request, opening)) if store._store.exists() else None
-        )
+        exists = store._store.exists()
+        row = store._store.read(lambda view: _there(view, request, opening)) if exists else None
         if row is not None:
             return _continue(request, find.Target(row, None))
         flow = _start(request, opening)
@@ -119,12 +118,8 @@ def _opening(request: Request) -> Opening:
 def _start(request: Request, opening: Opening) -> Flow | None:
     """Start a new run. Return ``None`` if another process was faster."""
     request.check_complete()
-    store, now, driver, function = (
-        request.store,
-        request.store._clock.now(),
-        request.store._driver(),
-        request.function,
-    )
+    store, function = request.store, request.function
+    now, driver = store._clock.now(), store._driver()
     issue = opening.facts["issue"]  # a program may start very many runs: nothing else is looked up
     opening.context = store._project.issue_snapshot(issue, opening.facts["git_branch"]) if issue else {}
     about = {"name": function.name, "inputs": request.inputs}
