@@ -12,7 +12,7 @@ store.
 from __future__ import annotations
 
 from leftoff.clock import iso, millis
-from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, report
+from leftoff.engine.commit import NO_GUARD, Audit, Guard, Reported, Seal, Terms, report
 from leftoff.engine.find import Moved, is_seen
 from leftoff.engine.opening import status_changes
 from leftoff.engine.run_reader import Reader
@@ -29,7 +29,6 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.commit import Audit, Reported
     from leftoff.engine.find import Find
     from leftoff.model.changes import Scrubber
 

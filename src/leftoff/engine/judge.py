@@ -20,10 +20,10 @@ from leftoff.engine.findings import (
     exit_code,
     levels_of,
 )
-from leftoff.engine.resume_answers import DONE, select
+from leftoff.engine.resume_answers import DONE, ResumeRequest, Selection, select
 from leftoff.engine.run_checks import World
 from leftoff.engine.step_lifecycle import why_failed
-from leftoff.errors import CannotResume
+from leftoff.errors import CannotResume, LeftoffError
 from leftoff.hints import Any, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import parent_of, with_item
@@ -32,8 +32,6 @@ from leftoff.model.words import STEP_ENDED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
-    from leftoff.engine.resume_answers import ResumeRequest, Selection
-    from leftoff.errors import LeftoffError
 
     Check = Callable[[World], Iterable[Finding]]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.commit import Seal, Terms, report
-from leftoff.engine.find import TRIES, is_seen, need_run
+from leftoff.engine.find import TRIES, Moved, Target, is_seen, need_run
 from leftoff.engine.findings import (
     ASK,
     BRING_BACK,
@@ -20,9 +20,10 @@ from leftoff.engine.findings import (
     UNAPPROVED,
     WAITING,
     WARN,
+    Finding,
 )
 from leftoff.engine.show import in_order, inner_steps
-from leftoff.engine.tracking import Found, Workspace, capture, capture_paths, known_to
+from leftoff.engine.tracking import Workspace, capture, capture_paths, known_to
 from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.hints import Any, Collection, Iterable, Mapping, NamedTuple
 from leftoff.model.ids import ancestors, shown_step, step_word
@@ -30,8 +31,6 @@ from leftoff.model.words import FINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.find import Moved, Target
-    from leftoff.engine.findings import Finding
     from leftoff.engine.judge import Verdict
     from leftoff.engine.project import Project
     from leftoff.engine.run_checks import World
@@ -420,12 +419,9 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
     if not world.is_head or not kept:
         return False
     workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
-    changed = {code: [p for f in kept if f.code == code for p in f.paths] for code in _FILES}
-    tracked = (
-        capture_paths(workspace, world.row, changed["files.changed"])
-        if changed["files.changed"]
-        else Found([], [])
-    )
+    codes = ("files.changed", "outputs.changed")
+    changed = {code: [p for f in kept if f.code == code for p in f.paths] for code in codes}
+    tracked = capture_paths(workspace, world.row, changed["files.changed"])
     outputs = []
     for key, about in world.artifact_records().items() if changed["outputs.changed"] else ():
         path = about.get("path")
@@ -461,6 +457,3 @@ def keep_accepted(project: Project, verdict: Verdict, answers: Answers) -> bool:
     terms = Terms(at, blobs=blobs)
     report(world.store, lambda view: need_run(view, run, run_id), make, terms, scrubber=redactor)
     return True
-
-
-_FILES = ("files.changed", "outputs.changed")

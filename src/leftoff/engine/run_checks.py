@@ -14,8 +14,8 @@ from leftoff.clock import ago, iso, millis
 from leftoff.engine.find import need_run
 from leftoff.engine.findings import WARN, Finding, some
 from leftoff.engine.lease import describe, stands_in_the_way, state, unseen
-from leftoff.engine.project import home_of
-from leftoff.engine.resume_answers import DONE
+from leftoff.engine.project import Project, home_of
+from leftoff.engine.resume_answers import DONE, ResumeRequest, Selection
 from leftoff.engine.run_reader import Reader, met, need_version, proved_version, whole
 from leftoff.engine.settings import CALLER
 from leftoff.engine.show import in_order, inner_steps
@@ -27,8 +27,6 @@ from leftoff.model.words import AS_WRITTEN, ONCE_MORE, REPAIRED, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.project import Project
-    from leftoff.engine.resume_answers import ResumeRequest, Selection
     from leftoff.model.changes import Version
     from leftoff.model.codec import Row
     from leftoff.store.base import View
@@ -161,7 +159,15 @@ class World:
                     continue
                 rows, part = reader.bulk(collection)
                 total += part
-                self._take(reader, collection, rows)
+                if collection == "step":
+                    self.redacted_steps = [path for path, _, stored in rows if stored[:1] != JSON]
+                    self.steps = LazySteps(rows, lambda some: reader.plain_of("step", some), iso(self.now))
+                elif collection == "artifact":
+                    self.artifact_rows = rows
+                elif collection in _READ:
+                    self.records[collection] = reader.plain_of(collection, rows)
+                elif any(stored[:1] != JSON for _, _, stored in rows):
+                    self.redacted += reader.redacted_variables()
             except Corrupt as error:
                 self._damaged(error)
         if not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
@@ -171,17 +177,6 @@ class World:
             )
         for path, known in self._adds.items():
             self.steps.add(path, {"status": "pending", **known})
-
-    def _take(self, reader: Reader, collection: str, rows: list[Row]) -> None:
-        if collection == "step":
-            self.redacted_steps = [path for path, _, stored in rows if stored[:1] != JSON]
-            self.steps = LazySteps(rows, lambda some: reader.plain_of("step", some), iso(self.now))
-        elif collection == "artifact":
-            self.artifact_rows = rows
-        elif collection in _READ:
-            self.records[collection] = reader.plain_of(collection, rows)
-        elif any(stored[:1] != JSON for _, _, stored in rows):
-            self.redacted += reader.redacted_variables()
 
     def _damaged(self, error: Corrupt) -> None:
         code = "integrity.blob" if "blob" in error.where else "integrity.record"

@@ -86,14 +86,10 @@ class Resumed(NamedTuple):
 
 
 def find(project: Project, caller: Caller, ref: str | None, checkpoint: str | None = None) -> Target:
-    """The run that is meant, and the version to go back to; which of several is taken is said."""
-    if checkpoint is not None:
-        return _find_checkpoint(project, caller, ref, checkpoint)
-    return runs.target(project, caller, ref, which_run(project, caller, RESUMES))
-
-
-def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
+    """Return the run that is meant, and the version to go back to; report which of several is taken."""
     which = which_run(project, caller, RESUMES)
+    if checkpoint is None:
+        return runs.target(project, caller, ref, which)
     if ref is not None or caller.named is not None:
         named = runs.target(project, caller, ref, which)
         found = runs.target(project, caller, of_run(named.row.run_id, checkpoint), which)
@@ -247,9 +243,26 @@ def _apply(
         answers.greeted = (row.seq, row.digest)
         return Resumed(AGAIN, verdict, question=None if request.yes else dialect.question(state))
     final = answers.final(verdict)
-    if checks is not None:
+    if checks is not None:  # take the lease, carry out the answers under it, and return the run's driver
+        from leftoff.operations.workflow_runs import check_executable, secrets_of, setting_of
+        from leftoff.workflow.parse_definition import check_given
+        from leftoff.workflow.take_up import TakeUp
+
         assert how is not None
-        return Resumed(DRIVE, verdict, driver=_take_up(project, caller, verdict, answers, final, how))
+        new = checks.new
+        if new is None:
+            raise checks.problem or NotFound("The run no longer has its definition.")
+        check_executable(project, new, fresh=False)
+        check_given(new, final.variables, read(project.store, row.run, row.run_id, "variable"))
+        setting = setting_of(project, how, secrets_of(new, answers.values), row.issue)
+        taken = TakeUp(setting, verdict, checks, answers, final)
+        try:
+            taken.take()
+            carry_out(project, caller, verdict, answers, taken.guard)
+            return Resumed(DRIVE, verdict, driver=taken.put_back())
+        except BaseException:
+            taken.let_go()
+            raise
     session = session_of_caller(project, caller)
     check_free(project, caller, final.target)  # a question may have been open for long
     program = request.target.row.card.get("program") is not None
@@ -271,37 +284,6 @@ def _apply(
         raise Usage(error.message, hint=hint) from None
     sync_issue(project, request.target.row)
     return Resumed(PROGRAM if program else RUNNING, verdict, changes)
-
-
-def _take_up(
-    project: Project,
-    caller: Caller,
-    verdict: Verdict,
-    answers: Answers,
-    final: ResumeRequest,
-    how: Execution,
-) -> Driver:
-    """Take the lease of a run of a workflow file, carry out the answers under it, and return the run's driver."""
-    from leftoff.operations.workflow_runs import check_executable, secrets_of, setting_of
-    from leftoff.workflow.parse_definition import check_given
-    from leftoff.workflow.take_up import TakeUp
-
-    checks, row = workflow_of(verdict), final.target.row
-    assert checks is not None
-    new = checks.new
-    if new is None:
-        raise checks.problem or NotFound("The run no longer has its definition.")
-    check_executable(project, new, fresh=False)
-    check_given(new, final.variables, read(project.store, row.run, row.run_id, "variable"))
-    setting = setting_of(project, how, secrets_of(new, answers.values), row.issue)
-    taken = TakeUp(setting, verdict, checks, answers, final)
-    try:
-        taken.take()
-        carry_out(project, caller, verdict, answers, taken.guard)
-        return taken.put_back()
-    except BaseException:
-        taken.let_go()
-        raise
 
 
 def carry_out(
