@@ -24,7 +24,7 @@ from leftoff.model.changes import PUT, ChangeSet, Version
 from leftoff.model.codec import payload, sha256
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.words import ISSUE as SNAPSHOT
-from leftoff.model.words import ROLLBACK_BEGIN, UNFINISHED
+from leftoff.model.words import ROLLBACK_BEGIN, TRIGGERS, UNFINISHED
 from leftoff.protocols.document_draft import (
     DONE,
     NUMBER,
@@ -284,8 +284,11 @@ class Crunch(Dialect):
                 continue
             name = str(loaded.document.get("checkpoint_id"))
             there.add(name)
-            loaded.trigger = index.get(name)
-            if loaded.trigger is None and index and whole:
+            if name in index:
+                loaded.trigger = index[name] if index[name] in TRIGGERS else "manual"
+                if loaded.trigger != index[name]:
+                    loaded.repairs.add(f"the trigger {index[name]!r} is unknown; read as manual.")
+            elif index and whole:
                 loaded.repairs.add(
                     f"{loaded.source.name} is not in index.yaml; taken in behind those that are."
                 )

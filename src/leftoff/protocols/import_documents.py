@@ -21,7 +21,6 @@ from leftoff.engine.tracking import relative
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.host import debug
 from leftoff.model.codec import sha256
-from leftoff.model.words import TRIGGERS
 from leftoff.protocols.document_draft import Source, State
 from leftoff.protocols.document_edit import (
     DocumentEdit,
@@ -59,7 +58,7 @@ class Loaded:
     source: Source
     repairs: Repairs
     hash: str
-    trigger: str | None = None
+    trigger: str = "external"
     state: State = field(init=False)
 
 
@@ -343,7 +342,7 @@ class Importer:
             hashes = hash_named_files(self.project, loaded.source, records)
             records = with_hashes(records, hashes, self.now)
             records["run", IMPORTED] = self._origin(each, loaded)
-            seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
+            seal = Seal(loaded.trigger, aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
         history = imported_versions(versions, self.scrubber)
         for name in dict.fromkeys(name for version in history for name in redacted_records(version.changes)):
@@ -357,15 +356,6 @@ class Importer:
             "hash": loaded.hash,
         }
 
-    @staticmethod
-    def _trigger(loaded: Loaded, repairs: Repairs) -> str:
-        if loaded.trigger is None:
-            return "external"
-        if loaded.trigger in TRIGGERS:
-            return loaded.trigger
-        repairs.add(f"{loaded.source.name}: the trigger {loaded.trigger!r} is unknown; read as manual.")
-        return "manual"
-
     def _update(self, each: ImportedRun) -> None:
         """Take each new document of a known run in, as a checkpoint of its own."""
         each.changed = False
@@ -374,7 +364,7 @@ class Importer:
                 continue
             about = (each.dialect, loaded.document, loaded.source, loaded.repairs)
             edit = DocumentEdit(self.store, self.project, self.scrubber, *about)
-            edit.origin, edit.trigger = self._origin(each, loaded), self._trigger(loaded, each.repairs)
+            edit.origin, edit.trigger = self._origin(each, loaded), loaded.trigger
             own = each.dialect.id_names_version or len(each.loaded) > 1
             at = loaded.state.at if own and loaded.state.at else self.now
             done = edit.report(run_named(each.run_id), at)
