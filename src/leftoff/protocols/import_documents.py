@@ -87,17 +87,15 @@ class Unit(NamedTuple):
 def find_units(paths: list[str], wanted: Dialect | None, reject: Reject) -> Iterator[Unit]:
     """Return what files and folders hold, run by run."""
     for path in paths:
-        units, named = list[Unit](), [path]
+        named = [path]
         if os.path.isdir(path):
             named = []
             with rejecting(path, reject):
                 units, named = _in_folder(path, wanted)
-        yield from units
+                yield from units
         for each in named:
-            units = []
             with rejecting(each, reject):
-                units = _one_file(each, wanted)
-            yield from units
+                yield from _one_file(each, wanted)
 
 
 def _in_folder(folder: str, wanted: Dialect | None) -> tuple[list[Unit], list[str]]:
@@ -221,26 +219,24 @@ class Importer:
     ) -> Iterator[ImportedRun]:
         """Return the runs of files and folders, one after the other. Writes nothing."""
         for unit in find_units(paths, wanted, self.reject):
-            found: list[ImportedRun] = []
             with rejecting(unit.paths[0], self.reject):
                 before, found = self._rejected, self._unit(unit)
                 if not found and self._rejected == before:
                     raise Rejected(f"{unit.paths[0]} holds no checkpoint of {unit.dialect.name}.")
-            for each in found:
-                lines = each.repairs.lines
-                if strict and lines:
-                    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-                    why = f"{each.path} needs repairs, and --strict refuses them: {lines[0]}{more}"
-                    self.reject(each.path, Rejected(why))
-                else:
-                    yield each
+                for each in found:
+                    lines = each.repairs.lines
+                    if strict and lines:
+                        more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+                        why = f"{each.path} needs repairs, and --strict refuses them: {lines[0]}{more}"
+                        self.reject(each.path, Rejected(why))
+                    else:
+                        yield each
 
     def read_unit(self, paths: list[str], dialect: Dialect) -> list[ImportedRun]:
         """Return the runs of files that belong together."""
-        found: list[ImportedRun] = []
         with rejecting(paths[0], self.reject):
-            found = self._unit(Unit(dialect, paths))
-        return found
+            return self._unit(Unit(dialect, paths))
+        return []
 
     def _unit(self, unit: Unit) -> list[ImportedRun]:
         runs: dict[str, ImportedRun] = {}
