@@ -48,13 +48,13 @@ def test_what_was_read_is_written_again(name: str, data: st.DataObject) -> None:
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.dictionaries(KEYS, VALUES, max_size=5))
 def test_any_document_can_be_laid_over_any_other(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """No protocol can forget a field: the difference is found by comparing."""
-    extra = {("extra", key): decode(text(value)) for key, value in left_over(ours, theirs, {}).items()}
+    extra = {("extra", key): decode(text(value)) for key, value in left_over(ours, theirs).items()}
     assert same(theirs, write(Fixed(ours), State("r", extra, NOW)))
 
 
 def test_a_value_in_another_form_holds_until_it_changes() -> None:
     """A value that changed is written in the protocol's own form; unknown fields stay."""
-    found = left_over({"at": "09:00:00Z", "n": 1}, {"at": "9 o'clock", "own": True, "n": 1}, {})
+    found = left_over({"at": "09:00:00Z", "n": 1}, {"at": "9 o'clock", "own": True, "n": 1})
     state = State("r", {("extra", key): value for key, value in found.items()}, NOW)
     assert {"at": "9 o'clock", "n": 1, "own": True} == write(Fixed({"at": "09:00:00Z", "n": 1}), state)
     assert {"at": "10:00:00Z", "n": 2, "own": True} == write(Fixed({"at": "10:00:00Z", "n": 2}), state)

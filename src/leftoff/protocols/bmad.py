@@ -89,7 +89,7 @@ class Bmad(Dialect):
         },
     )
     keys = KEYS
-    derived = {"current_step": ("steps_completed",), "resume_from_step": ("steps_completed",)}
+    derived = ("current_step", "resume_from_step")
     files = r"/\.runs/(.+/)?state\.json$"
 
     def recognise(self, document: dict[str, Any], path: str) -> int:

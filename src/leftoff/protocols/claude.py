@@ -138,7 +138,7 @@ class Claude(Dialect):
     )
     keys = KEYS
     marks = ("id", "timestamp", "checkpoint_at", "saved_at", KIND, PLAN, "operations")
-    derived = {"current_phase": ("completed_phases",)}
+    derived = ("current_phase",)
     fixed_ids = False
     counted = "Phase"
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"

@@ -58,8 +58,8 @@ class Dialect:
     keys: tuple[str, ...] = ()
     #: further fields by which a document is known
     marks: tuple[str, ...] = ()
-    #: fields that are computed, each with the fields they are computed from; never merged
-    derived: dict[str, tuple[str, ...]] = {}
+    #: fields that are computed; never merged
+    derived: tuple[str, ...] = ()
     #: the word for a step, if the protocol counts them
     counted: str | None = None
     #: whether its documents are YAML
@@ -274,7 +274,7 @@ def read(
     draft = Draft(source, repairs, known)
     dialect.decode(draft, document)
     decoded = draft.done()
-    extra = left_over(dialect.encode(decoded), document, dialect.derived)
+    extra = left_over(dialect.encode(decoded), document)
     return replace(decoded, records=decoded.records | {("extra", key): extra[key] for key in extra})
 
 
@@ -283,11 +283,7 @@ def write(dialect: Dialect, state: State) -> dict[str, Any]:
     document, extra = dialect.encode(state), dict(state.of("extra"))
     form = extra.pop(AS_WRITTEN, None)
     if isinstance(form, dict) and isinstance(form.get("was"), dict) and isinstance(form.get("said"), dict):
-        of = form.get("of")
-        needs = of if isinstance(of, dict) else {}
-        same_since = {key for key in needs if same(document.get(key), needs[key])}
-        stale = [key for key, others in dialect.derived.items() if not same_since.issuperset(others)]
-        document = lay_over(document, form["was"], form["said"], stale)
+        document = lay_over(document, form["was"], form["said"])
     for key, value in extra.items():
         *outer, last = key.split("/")
         inside: Any = document
@@ -302,9 +298,7 @@ def write(dialect: Dialect, state: State) -> dict[str, Any]:
     return document
 
 
-def left_over(
-    encoded: dict[str, Any], document: dict[str, Any], derived: dict[str, tuple[str, ...]]
-) -> dict[str, Any]:
+def left_over(encoded: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """Return the records of `extra` that turn the encoded document into the one that was read.
 
     A field that the protocol does not have is a record of its own. All values that it would write in another form are
@@ -314,9 +308,6 @@ def left_over(
     was, said = _differences((), encoded, document, extra)
     if was or said:
         extra[AS_WRITTEN] = {"was": was, "said": said}
-        needs = {other for key, others in derived.items() if key.split("/")[0] in was for other in others}
-        if needs:
-            extra[AS_WRITTEN]["of"] = {key: encoded.get(key) for key in sorted(needs)}
     return extra
 
 
@@ -348,20 +339,15 @@ def _is_plain(name: str, parts: int) -> bool:
     return plain and len(name) <= _LONG and name != AS_WRITTEN
 
 
-def lay_over(
-    document: dict[str, Any], was: dict[str, Any], said: dict[str, Any], but: Iterable[str] = ()
-) -> dict[str, Any]:
-    """Return the document with every value as it was said, where the document's own is still what it was.
-
-    ``but``: paths of fields that are left alone.
-    """
-    out, skipped = dict(document), [path.partition("/") for path in but]
+def lay_over(document: dict[str, Any], was: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with every value as it was said, where the document's own is still what it was."""
+    out = dict(document)
     for key in {**was, **said}:
         now, old, new = (values.get(key, _NONE) for values in (document, was, said))
         if isinstance(old, dict) and isinstance(new, dict):
             if isinstance(now, dict):
-                out[key] = lay_over(now, old, new, [rest for first, _, rest in skipped if first == key])
-        elif same(now, old) and (key, "", "") not in skipped:
+                out[key] = lay_over(now, old, new)
+        elif same(now, old):
             if new is _NONE:
                 out.pop(key, None)
             else:

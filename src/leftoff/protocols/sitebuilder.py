@@ -84,12 +84,12 @@ class Sitebuilder(Dialect):
         },
     )
     keys = KEYS
-    derived = {
-        "progress_percent": ("subtasks",),
-        "context/last_processed": ("subtasks",),
-        "context/next_to_process": ("subtasks",),
-        "resume_instructions": ("subtasks", "status"),
-    }
+    derived = (
+        "progress_percent",
+        "context/last_processed",
+        "context/next_to_process",
+        "resume_instructions",
+    )
     errors_block = True
     shows_all = False
     beats = True
