@@ -10,10 +10,9 @@ import pytest
 from leftoff.engine.project import open_store
 from leftoff.errors import Conflict
 from leftoff.host import Process, scope, this_process
-from leftoff.store.base import Store, Tx
+from leftoff.store.base import Store
 from leftoff.store.rows import Holder
 from leftoff.store.store_copy import copy_store
-from tests.contract.rules.versions import add_hidden
 from tests.contract.scribe import AT, Scribe
 
 
@@ -51,17 +50,3 @@ def test_its_run_is_not_repaired(store: Store) -> None:
     store.write(lambda tx: tx.note("UPDATE run SET title = 'x' WHERE run = $1", (scribe.run,)))
     with pytest.raises(Conflict, match="driven by twin"):
         store.check(repair=True)
-
-
-def test_what_it_is_about_to_complete_is_not_swept(store: Store) -> None:
-    """An import or a fork on its way."""
-
-    def begin(tx: Tx) -> int:
-        run = add_hidden(tx, "on-its-way")
-        tx.put_lease(run, 1, twin())
-        return run
-
-    Scribe(store)
-    run = store.write(begin)
-    store.sweep()
-    assert store.read(lambda view: view.run_row(run)) is not None
