@@ -120,8 +120,14 @@ class PendingApproval:
 
     def wanted(self, choice: str | None) -> str:
         """Return the choice that is meant; raise ``Usage`` if it is not among the options."""
+        status = self.record.get("status")
+        if not self.is_approval and status == "waiting":
+            told = f"Step {self.name} is waiting for somebody to do it, and needs no approval."
+            command = f"leftoff step done {step_word(self.step)} --run {self.run_id}"
+            raise Conflict(told, hint=f"`{command}` reports it done.")
         if not self.is_approval:
-            raise self._not_an_approval()
+            hint = f"Nothing was changed. `leftoff show {self.run_id} --steps` lists the steps."
+            raise Conflict(f"Step {self.name} is {status}, and needs no approval.", hint=hint)
         return _meant(choice, self.approving, self.options, f"Step {self.name}")
 
     def was_decided(self, wanted: str) -> bool:
@@ -151,15 +157,6 @@ class PendingApproval:
         until = self.approval.get("deadline")
         told = f"Step {self.name} could be decided until {until}; it expired, and is rejected."
         return Conflict(told, hint=f"`{ask_again(self.run_id, self.step)}` asks again.")
-
-    def _not_an_approval(self) -> Conflict:
-        status = self.record.get("status")
-        if status == "waiting":
-            told = f"Step {self.name} is waiting for somebody to do it, and needs no approval."
-            command = f"leftoff step done {step_word(self.step)} --run {self.run_id}"
-            return Conflict(told, hint=f"`{command}` reports it done.")
-        hint = f"Nothing was changed. `leftoff show {self.run_id} --steps` lists the steps."
-        return Conflict(f"Step {self.name} is {status}, and needs no approval.", hint=hint)
 
 
 def _meant(choice: str | None, approving: Sequence[str], options: Sequence[str], name: str) -> str:

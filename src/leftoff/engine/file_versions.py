@@ -220,10 +220,9 @@ def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, Fi
         if before.same(after) or (before.kind == after.kind == FILE and before.hash == after.hash):
             continue
         sides = ((old, before), (new, after))
-        texts = [
-            side.text(path, content) if not redactor.secret_file(path) else None for side, content in sides
-        ]
-        if redactor.secret_file(path):
+        secret = redactor.secret_file(path)
+        texts = [None if secret else side.text(path, content) for side, content in sides]
+        if secret:
             diff = FileDiff(f"{path} differs; it is a secret file, and is not shown.")
         elif texts[0] is None or texts[1] is None:
             sizes = [

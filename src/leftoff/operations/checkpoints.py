@@ -65,7 +65,7 @@ def history(project: Project, caller: Caller, ref: str | None = None, most: int 
 def show(
     project: Project, caller: Caller, ref: str | None, whole: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return all of a run, as it is or as it was at a version. ``whole``: see ``engine.read.show.document``."""
+    """Return all of a run, as it is or as it was at a version. ``whole``: see ``document`` in ``engine/show.py``."""
     return _document(project, target(project, caller, ref), whole)
 
 

@@ -1,6 +1,6 @@
 """Continue a run, in two calls: `judge` looks, without a lease, and `apply` changes what was agreed to.
 
-Every face calls both. The face asks the questions in between (`engine.resume.resume_answers`). `apply` checks that the
+Every face calls both. The face asks the questions in between (`engine/resume_answers.py`). `apply` checks that the
 run is as it was judged, in the transaction that counts; if it moved, the face judges again, and asks only what is new.
 """
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def which_run(project: Project, caller: Caller, rule: str = REPORTS) -> Which:
-    """Return how to find the run that is meant if no REF names one. ``rule``: see ``engine.read.find``."""
+    """Return how to find the run that is meant if no REF names one. ``rule``: see ``engine/find.py``."""
     return Which(caller, project.now, rule, project.explain)
 
 
