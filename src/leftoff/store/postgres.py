@@ -254,6 +254,11 @@ class PostgresTx(PostgresView, Tx):
             self._heads[run] = [head[0][4] if head else "", held[0][0]]
         return head[0] if head else None
 
+    def prove(self, row: RunRow, most: int = 0) -> None:
+        if row.run not in self._proved:
+            self.hold(row.run)  # else another commit could come between the run's row and its records
+        super().prove(row, most)
+
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
         return super().head(run) if run in self._heads else self._hold(run)
 
