@@ -143,10 +143,18 @@ def killed(situation: Situation, folder: Path, name: str, when: int, broken: str
     whole(situation, tree(work), where)
     if not complete(work):
         again(work, situation.words, where, broken)
+    remove_empty(work, situation.then)
     check(situation.then == tree(work), f"{where}: run again, the files are not as they were then")
     undone(situation, work, where)
     shutil.rmtree(work)
     return code == -signal.SIGKILL
+
+
+def remove_empty(work: Path, then: Tree) -> None:
+    """Remove empty folders that were not there: a kill between a file and its folder leaves the folder."""
+    for path in sorted(tree(work).keys() - then.keys(), reverse=True):
+        if (work / path).is_dir() and not any((work / path).iterdir()):
+            (work / path).rmdir()
 
 
 def complete(work: Path) -> bool:
