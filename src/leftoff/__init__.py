@@ -15,10 +15,10 @@ Run the script again after a crash: it continues where it was. Names are loaded 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from leftoff import seams
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff._version import __version__
     from leftoff.engine.history import Diff

@@ -7,8 +7,7 @@ No order is ever taken from them: order is by commit number.
 from __future__ import annotations
 
 import time
-
-from leftoff.hints import Any
+from typing import Any
 
 DAY_MS = 86_400_000
 

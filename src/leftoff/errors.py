@@ -37,9 +37,9 @@ server or of SQLite in the store's ``failures``.
 
 from __future__ import annotations
 
-from leftoff.hints import Callable, Sequence, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     T = TypeVar("T")
 

@@ -11,10 +11,10 @@ import fcntl
 import os
 import sys
 from _thread import allocate_lock, start_new_thread
+from collections.abc import Iterable
 
 from leftoff.clock import DAY_MS, SYSTEM, iso
 from leftoff.errors import StoreUnavailable
-from leftoff.hints import Iterable
 from leftoff.host import shown, text_of, user_name
 
 NAME = ".leftoff"  # of a store's folder, by default

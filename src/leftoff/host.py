@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-from leftoff.hints import Any
+from typing import Any
 
 ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
 SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env timeout nice sudo".split())

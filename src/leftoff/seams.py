@@ -5,7 +5,8 @@ So a lower layer can use what it may not import, and nothing is loaded for those
 
 from __future__ import annotations
 
-from leftoff.hints import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 #: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
 follow: Callable[..., Any]

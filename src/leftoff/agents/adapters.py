@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from typing import Any, NamedTuple
 
 from leftoff.agents.agent_outcome import Outcome
 from leftoff.errors import Invalid
-from leftoff.hints import Any, NamedTuple
 
 LIMITS = ("model", "turns", "budget", "permissions", "tools")
 _BY_AGENT = ("model", "permissions")  # may be one word for all agents, or a mapping from agents to words

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from fnmatch import fnmatch
+from typing import Any
 
 from leftoff.agents.adapters import LIMITS, adapter, custom_agents
 from leftoff.engine.project import Project
 from leftoff.errors import Invalid, NotFound
-from leftoff.hints import Any
 from leftoff.host import python
 from leftoff.workflow import actions
 from leftoff.workflow.actions import Action, Command, exchange
-from leftoff.workflow.templates import is_template
+from leftoff.workflow.definition import Step, Workflow
+from leftoff.workflow.templates import Templates, is_template
 from leftoff.workflow.yaml_source import Problems
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.workflow.definition import Step, Workflow
-    from leftoff.workflow.templates import Templates
 
 
 class Agent(Action):

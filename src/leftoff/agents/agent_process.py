@@ -9,11 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from leftoff.agents.adapters import Adapter, AgentCall
 from leftoff.agents.agent_outcome import Outcome
-from leftoff.hints import Callable, Iterator
 from leftoff.operations.agent_steps import Rest
 
 NOT_FOUND = 127

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from leftoff.engine import sessions
 from leftoff.engine.find import is_spent
@@ -24,11 +25,9 @@ from leftoff.engine.sessions import Who
 from leftoff.engine.settings import Caller
 from leftoff.engine.tracking import Peeked, Workspace
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
-from leftoff.hints import NamedTuple
 from leftoff.host import Process
 from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:  # slow to import
     from leftoff.engine.judge import Verdict
 

@@ -13,6 +13,7 @@ import re
 import sys
 import time
 import uuid
+from typing import Any, NamedTuple
 
 from leftoff.agents.adapters import Adapter, StepWishes, adapter, session_named
 from leftoff.agents.agent_outcome import Outcome
@@ -22,7 +23,6 @@ from leftoff.engine.project import Project
 from leftoff.engine.quoting import quoted
 from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError
-from leftoff.hints import Any, NamedTuple
 from leftoff.operations.agent_steps import AgentStep
 
 _OPTIONS = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)  # below what was wrong, all that is right

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from leftoff.agents.adapters import adapter, custom_agents, session_named
 from leftoff.engine.find import Target
 from leftoff.engine.project import Project
 from leftoff.engine.quoting import word
 from leftoff.errors import CannotResume
-from leftoff.hints import Any, NamedTuple
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import brief_of as whole_brief
 from leftoff.operations.run_lifecycle import session_of_agent

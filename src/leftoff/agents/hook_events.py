@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any, NamedTuple
 
 from leftoff.clock import SYSTEM, iso
 from leftoff.engine.agent_turns import ListItem
 from leftoff.engine.transcript import gemini_end
 from leftoff.errors import Invalid
-from leftoff.hints import Any, NamedTuple
 from leftoff.model.codec import decode
 
 AGENTS = ("claude", "codex", "gemini")

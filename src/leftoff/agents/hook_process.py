@@ -7,6 +7,7 @@ prompt that only says "resume" also wait for other processes that drain, and ans
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from leftoff.agents import agent_session as sessions
 from leftoff.agents import spool_drain as spooling
@@ -15,7 +16,6 @@ from leftoff.agents.spool_drain import Delivery, HookCaller
 from leftoff.engine.project import Project
 from leftoff.engine.settings import CALLER
 from leftoff.errors import LeftoffError, NeedsPerson
-from leftoff.hints import NamedTuple
 from leftoff.host import Process, agent_above, orphan, scope, started, words_of
 
 _REPORTED = ("SessionStart", "UserPromptSubmit")  # the agent reads the answer to these

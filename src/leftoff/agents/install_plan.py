@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import dataclass
 from difflib import unified_diff
+from typing import Any
 
 from leftoff.agents.hook_events import SeenEvent, events_seen
 from leftoff.agents.install_recipes import Recipe
@@ -23,7 +24,6 @@ from leftoff.agents.settings_text import (
 from leftoff.clock import iso
 from leftoff.engine.project_files import ProjectFiles, mode_at, replace_at
 from leftoff.errors import Conflict, Invalid, StoreUnavailable
-from leftoff.hints import Any
 
 _NOT_OURS = "it is not as leftoff wrote it, and stays as it is"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from typing import Any
 
 from leftoff.agents.settings_text import SettingsEntries, Switch
-from leftoff.hints import Any
 
 SKILL = """---
 name: leftoff

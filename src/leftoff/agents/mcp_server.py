@@ -10,6 +10,7 @@ import sys
 import traceback
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 import anyio.to_thread
 from mcp.server import MCPServer
@@ -23,7 +24,6 @@ from leftoff.agents.mcp_tools import INSTRUCTIONS, TOOLS, Tools
 from leftoff.agents.mcp_words import sorted_out, told
 from leftoff.engine.quoting import quoted
 from leftoff.errors import LeftoffError
-from leftoff.hints import Any
 from leftoff.host import debugging
 
 _RESOURCES = "run://RUN_ID, run://RUN_ID/brief and checkpoint://CHECKPOINT_ID"

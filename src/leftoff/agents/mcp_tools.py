@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
@@ -23,7 +25,6 @@ from leftoff.engine.resume_answers import ResumeRequest, nothing_left
 from leftoff.engine.settings import Caller
 from leftoff.engine.step_lifecycle import STATUS, StepReport
 from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
-from leftoff.hints import Any, Callable, NamedTuple
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import given_step

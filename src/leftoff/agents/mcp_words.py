@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from difflib import get_close_matches
+from typing import Any
 
 from leftoff.engine.quoting import tame
 from leftoff.errors import Ambiguous, LeftoffError, NotFound, Usage
-from leftoff.hints import Any
 
 _TOOLS = {
     "start": "start_run",

@@ -7,6 +7,8 @@ files as they were at the prompt that the work began with. A session that only t
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from leftoff.agents.agent_session import AgentSession
 from leftoff.agents.hook_events import HookEvent
@@ -31,7 +33,6 @@ from leftoff.engine.tracking import (
 )
 from leftoff.engine.transcript import ANSWERED, CANCELLED, failed_commands
 from leftoff.errors import Corrupt, StoreUnavailable
-from leftoff.hints import Callable, NamedTuple, Sequence
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx
 from leftoff.store.rows import BlobRow, RunRow

@@ -14,9 +14,9 @@ import os
 import re
 import shlex
 import tomllib
+from typing import Any, NamedTuple
 
 from leftoff.errors import Invalid
-from leftoff.hints import Any, NamedTuple
 
 Data = dict[str, Any]
 BLANKS = "\ufeff \t\r\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any, NamedTuple
 
 from leftoff.agents.agent_session import AgentSession, process_of
 from leftoff.agents.hook_events import HookEvent, log_error
@@ -19,7 +20,6 @@ from leftoff.engine.spool import Spool
 from leftoff.engine.tracking import Peeked, edited_paths, peek
 from leftoff.errors import BadSettings, Corrupt, LeftoffError, NeedsPerson, StoreUnavailable, Unsupported
 from leftoff.files import failure
-from leftoff.hints import Any, NamedTuple
 from leftoff.host import GONE, Process, this_process
 from leftoff.model.codec import sha256
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-from leftoff.hints import NoReturn
+from typing import NoReturn
 
 LONG = frozenset("run resume reprendre continue supervise status logs".split())
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import select
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from leftoff.cli.options import Args
 from leftoff.cli.text import clean, columns, out, safe_json, say
@@ -15,10 +17,8 @@ from leftoff.engine import project as places
 from leftoff.engine.project import Project
 from leftoff.engine.settings import Caller
 from leftoff.errors import NeedsPerson
-from leftoff.hints import Any, Sequence
 from leftoff.model import codec
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.screen import Screen
 

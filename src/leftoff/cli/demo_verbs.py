@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from subprocess import PIPE, Popen
+from typing import Any
 
 import leftoff
 from leftoff.cli.context import Context
@@ -20,7 +21,6 @@ from leftoff.cli.options import Args
 from leftoff.cli.screen import Screen
 from leftoff.cli.text import Line
 from leftoff.engine.settings import CALLER
-from leftoff.hints import Any
 from leftoff.host import python
 
 STEPS = ["fetch", "clean", "analyse", "draft", "publish"]

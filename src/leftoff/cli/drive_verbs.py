@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from leftoff.cli.context import YES, Context, answer, choose, pick
 from leftoff.cli.events import LOG, Observer, observer_for
@@ -33,7 +35,6 @@ from leftoff.engine.resume_answers import (
 )
 from leftoff.engine.show import inner_steps
 from leftoff.errors import BadDefinition, Conflict, NeedsPerson, StoreUnavailable, Usage, usage_errors
-from leftoff.hints import Any, Callable, Collection, Iterator, Mapping
 from leftoff.model.ids import check_run_id, issue_id
 from leftoff.operations import resuming
 from leftoff.operations import workflow_runs as execution

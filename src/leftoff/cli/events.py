@@ -13,13 +13,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from leftoff.cli.context import Context
 from leftoff.cli.screen import Region, columns_of, cropped, rows_of
 from leftoff.cli.text import Line, clean, clean_lines, discard, printable, say, step_name, tidy
 from leftoff.clock import Clock, iso
 from leftoff.engine.approvals import ask_again, how
-from leftoff.hints import Any, Callable, TextIO
 from leftoff.host import debugging
 from leftoff.model.words import in_words
 

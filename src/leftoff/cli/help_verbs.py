@@ -6,6 +6,7 @@ Also what `dispatch` needs for ``--help`` and for a word that is not a verb.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from difflib import get_close_matches
 from textwrap import indent
 
@@ -13,7 +14,6 @@ from leftoff.cli.context import Context
 from leftoff.cli.options import COMMON, DAILY, GROUPS, SAME, VERBS, Args, read_data, spec_of, wrapped
 from leftoff.cli.text import out
 from leftoff.errors import NotFound, Usage
-from leftoff.hints import Iterable
 from leftoff.model.codec import text
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
 from leftoff.operations.runs import list_project_runs, step_names

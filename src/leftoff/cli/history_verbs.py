@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Container
+from typing import TYPE_CHECKING
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, assignments, positive
@@ -11,14 +13,12 @@ from leftoff.cli.text import Line, clean, columns, pad, step_name, value, visibl
 from leftoff.engine.history import Section, differences, place_name
 from leftoff.engine.settings import Caller
 from leftoff.errors import usage_errors
-from leftoff.hints import Container
 from leftoff.host import Process
 from leftoff.model.changes import NOTHING, Version
 from leftoff.model.ids import split_path
 from leftoff.model.words import FINISHED
 from leftoff.operations.checkpoints import Compared, History, compare_versions, fork_run, history
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.restoring import RestorePlan
     from leftoff.operations.run_files import RolledBack

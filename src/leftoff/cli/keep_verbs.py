@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, json_or_file, read_text
@@ -13,7 +15,6 @@ from leftoff.clock import ago
 from leftoff.engine.run_states import FsckReport
 from leftoff.engine.settings import remembered
 from leftoff.errors import NotFound, Usage
-from leftoff.hints import Any, Callable
 from leftoff.model.typed import json_value
 from leftoff.operations.project_trust import Trust, give_trust, look_at_trust, take_back_trust
 from leftoff.operations.run_transfer import Import, export_to, import_runs, list_dialects

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.options import Args, positive
@@ -10,7 +12,6 @@ from leftoff.cli.screen import Column, Region, Screen, facts, rows_of, table, wr
 from leftoff.cli.text import Line, clean, clean_lines, columns, size, step_name
 from leftoff.clock import ago, lasted, millis
 from leftoff.engine.run_info import RunInfo
-from leftoff.hints import Any, Sequence
 from leftoff.operations.runs import Status, check_statuses, list_project_runs, status
 
 EVERY_S = 1.0  # between two drawings of a page that shows relative times

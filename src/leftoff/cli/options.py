@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from leftoff.engine.settings import CALLER
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage, usage_errors
-from leftoff.hints import Any, BinaryIO, Callable, NamedTuple
 from leftoff.model import typed
 from leftoff.model.ids import given_step
 
-TYPE_CHECKING = False
 COMMON = {
     "--project": ("DIR", "the project's folder (default: found upward from here)"),
     "--store": ("URL", "the store: a folder or URL (default: .leftoff in the project)"),

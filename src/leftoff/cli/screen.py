@@ -7,13 +7,13 @@ it bare everywhere else, also on a terminal if ``NO_COLOR`` is set. Only paintin
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from io import StringIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from leftoff.cli.text import Line, clean, cut, pad, printable, width
 from leftoff.clock import ago, iso
-from leftoff.hints import Iterable, NamedTuple, TextIO
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from leftoff.cli.context import Context
 from leftoff.cli.events import took
@@ -15,7 +16,6 @@ from leftoff.engine.approvals import how
 from leftoff.engine.attempt_logs import AttemptLog, Choice
 from leftoff.engine.brief import other_errors, turn_lines
 from leftoff.errors import usage_errors
-from leftoff.hints import Any
 from leftoff.model.ids import as_word, given_step, shown_step
 from leftoff.model.words import AS_WRITTEN
 from leftoff.operations.checkpoints import show

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-
-from leftoff.hints import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.screen.STYLES``
 Line = list[Span]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.commit import Terms, report_in
@@ -22,7 +23,6 @@ from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import Steps, complete, ensure_try, put_back, skip, start
 from leftoff.engine.tracking import own_files
 from leftoff.errors import Conflict
-from leftoff.hints import Any
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet, counts_of
 from leftoff.model.ids import quote_part, slug
@@ -30,7 +30,6 @@ from leftoff.model.words import STEP_ENDED, UNFINISHED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import Holder, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
     from leftoff.engine.sessions import Who

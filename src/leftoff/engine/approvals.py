@@ -11,6 +11,9 @@ store.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from leftoff.clock import iso, millis
 from leftoff.engine.commit import NO_GUARD, Audit, Guard, Reported, Seal, Terms, report
 from leftoff.engine.find import Moved, is_seen
@@ -18,7 +21,6 @@ from leftoff.engine.opening import status_changes
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.step_lifecycle import StepReport, Steps, refuse_approval, retry, step_changes, wait
 from leftoff.errors import Conflict, NotFound, Usage
-from leftoff.hints import Any, Mapping, NamedTuple, Sequence
 from leftoff.host import user
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256, text
@@ -27,7 +29,6 @@ from leftoff.model.words import FINISHED, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.find import Find
     from leftoff.model.changes import Scrubber

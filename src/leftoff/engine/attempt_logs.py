@@ -11,6 +11,7 @@ the file.
 from __future__ import annotations
 
 import os
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import is_rejected
@@ -21,7 +22,6 @@ from leftoff.engine.run_states import attempts_folder
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.errors import NotFound
 from leftoff.files import write_private
-from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.changes import counts_of
 from leftoff.model.codec import sha256

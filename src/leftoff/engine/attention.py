@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine.approvals import expire_due, how, is_rejected, waiting
@@ -20,7 +22,6 @@ from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import SuperviseSettings
 from leftoff.engine.show import timing
 from leftoff.files import open_plain, write_private
-from leftoff.hints import Any, Iterator, NamedTuple
 from leftoff.host import GONE
 from leftoff.model.changes import ChangeSet, counts_of
 from leftoff.model.ids import shown_step

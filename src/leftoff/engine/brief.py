@@ -9,6 +9,9 @@ over goes to the others in order of importance, and whatever is left out is coun
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from leftoff.clock import by_time, iso
 from leftoff.engine.approvals import how
 from leftoff.engine.file_state import look_at_files
@@ -18,7 +21,6 @@ from leftoff.engine.quoting import LINE, as_json, named, quoted, short, tame, wo
 from leftoff.engine.run_reader import Beginning
 from leftoff.engine.show import inner_steps
 from leftoff.engine.tracking import BEFORE, MARK
-from leftoff.hints import Any, Iterable
 from leftoff.model.ids import shown_step, step_word
 from leftoff.model.words import AS_WRITTEN, FINISHED
 

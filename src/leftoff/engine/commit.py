@@ -15,12 +15,13 @@ the same step.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import SYSTEM, iso
 from leftoff.engine.find import need_store
 from leftoff.engine.lease import gone, sign_of_life
 from leftoff.errors import Conflict, Invalid, LeftoffError, Rewound, StaleEpoch
-from leftoff.hints import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 from leftoff.host import debug, user
 from leftoff.model.changes import (
     APPEND,
@@ -57,14 +58,12 @@ from leftoff.model.codec import (
 from leftoff.model.ids import parent_of, shown_step
 from leftoff.model.words import REPAIRED, TRIGGERS
 from leftoff.store.base import NOT_A_STEP, VALUE_MAX, Stood
-from leftoff.store.rows import RunRow
+from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.find import Find
     from leftoff.model.changes import Change, Scrubber, Spread
     from leftoff.store.base import Step, Store, Tx, View
-    from leftoff.store.rows import BlobRow
 
     # hash, status, ord and leaf, as the store has them; then what it adds to the digest, if that is known
     Row = tuple[Any, ...]

@@ -6,6 +6,9 @@ transaction, in which it is also looked at once more whether somebody else drive
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.agent_turns import INTERRUPTED, AgentTurn, close_turn, drop_talk, move_turn
 from leftoff.engine.commit import (
@@ -34,7 +37,6 @@ from leftoff.engine.opening import (
 )
 from leftoff.engine.run_reader import DEFINITION, Reader, facts_of, need_version, proved_version
 from leftoff.errors import Conflict
-from leftoff.hints import Callable, NamedTuple
 from leftoff.host import Process
 from leftoff.model.changes import ChangeSet, Version
 from leftoff.model.codec import sha256
@@ -44,7 +46,6 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import Holder, Record, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.find import Find
     from leftoff.engine.resume_answers import ResumeRequest

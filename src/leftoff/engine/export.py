@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import os
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any, NamedTuple
 
 from leftoff.engine.commit import set_card
 from leftoff.engine.lease import ELSEWHERE, gone
 from leftoff.engine.quoting import FROM
 from leftoff.errors import Conflict
-from leftoff.hints import Any, NamedTuple
 from leftoff.model.changes import Version
-from leftoff.store.bundle import check_target, damaged, pack_bundle, temporary_store, unpack_bundle
-from leftoff.store.rows import Holder
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.bundle import (
+    TemporaryStore,
+    check_target,
+    damaged,
+    pack_bundle,
+    temporary_store,
+    unpack_bundle,
+)
+from leftoff.store.rows import Holder, RunRow
 from leftoff.store.store_copy import TABLES, RowBatch, RowCopy
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.bundle import TemporaryStore
-    from leftoff.store.rows import RunRow
 
 
 class Exported(NamedTuple):

@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import stat as bits
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from leftoff.clock import by_time
 from leftoff.engine.project_files import place
 from leftoff.errors import StoreUnavailable
-from leftoff.hints import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, TypeVar
 from leftoff.model.codec import long_sha256 as sha256
 
 T = TypeVar("T")

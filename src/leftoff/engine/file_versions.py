@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from leftoff.clock import by_time
 from leftoff.engine.file_state import (
@@ -25,7 +27,6 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.tracking import MARK
 from leftoff.errors import Corrupt, NotFound, UnsafePath
-from leftoff.hints import Any, Iterable, Mapping, NamedTuple
 from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow
 

@@ -17,21 +17,21 @@ which the operation decided. If the run has moved since, nothing is written, and
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
 from leftoff.engine.lease import gone
 from leftoff.engine.lease import state as lease_state
 from leftoff.errors import Ambiguous, Conflict, NoCheckpoint, NotFound, Usage
-from leftoff.hints import Any, Callable, NamedTuple, Sequence, TypeVar
-from leftoff.host import ALIVE
+from leftoff.host import ALIVE, Process
 from leftoff.model.changes import Version, counts_of
 from leftoff.model.ids import LEAST, NEVER, Ref, as_word, is_hex, is_id_prefix, parse_ref
 from leftoff.model.words import ROLLBACK_BEGIN, STEP_ENDED, UNFINISHED
 from leftoff.store.base import Store, View
 from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:  # the caller looks up its session in modules that import this one
     from leftoff.engine.settings import Caller
-    from leftoff.host import Process
 
     T = TypeVar("T")
     Find = Callable[[View], RunRow]  # returns the run that is meant

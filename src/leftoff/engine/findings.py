@@ -6,10 +6,11 @@ cannot continue.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from leftoff.errors import Invalid, NeedsPerson, Usage
-from leftoff.hints import Any, Iterable, Mapping
 
 BRING_BACK = "bring the copy back"  # of an output that is gone
 STOP = "stop"

@@ -5,6 +5,9 @@ Running steps become pending. Attempts, leases and sessions are not copied.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from leftoff.clock import iso
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import (
@@ -23,7 +26,6 @@ from leftoff.engine.lease import free, take
 from leftoff.engine.opening import Opening, free_id
 from leftoff.engine.run_reader import facts_of, need_version, proved_version, whole
 from leftoff.errors import Corrupt
-from leftoff.hints import Any, Mapping, NamedTuple
 from leftoff.host import Process, this_process
 from leftoff.model.changes import NO_COUNTS, ChangeSet, Version, blob_stored
 from leftoff.model.codec import payload
@@ -31,7 +33,6 @@ from leftoff.model.codec import store as encoded
 from leftoff.store.base import VALUE_MAX, Store, Tx, View
 from leftoff.store.rows import BlobRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 

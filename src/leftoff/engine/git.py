@@ -11,10 +11,11 @@ import os
 import select
 import stat
 import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from leftoff.errors import StoreUnavailable
 from leftoff.files import open_plain
-from leftoff.hints import Any, Callable, Iterable, NamedTuple
 from leftoff.model.changes import ChangeSet
 from leftoff.store.rows import RunRow
 

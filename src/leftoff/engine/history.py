@@ -7,12 +7,13 @@ between end a line of their own.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from leftoff.clock import millis
 from leftoff.engine.find import Target
 from leftoff.engine.run_reader import Reader, seen_step
 from leftoff.engine.show import StepsWanted, step_page
-from leftoff.hints import Any, Collection, NamedTuple
 from leftoff.host import ALIVE
 from leftoff.model.changes import NOTHING, Version
 from leftoff.model.typed import readable

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from leftoff.clock import iso
 from leftoff.engine.settings import CALLER, Settings, outside
 from leftoff.files import open_plain
-from leftoff.hints import Any
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import ISSUE
 

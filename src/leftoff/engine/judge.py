@@ -6,6 +6,9 @@ that it follows, adds a `CheckProvider`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from leftoff.clock import ago
 from leftoff.engine import run_checks, tree_checks
 from leftoff.engine.findings import (
@@ -20,19 +23,16 @@ from leftoff.engine.findings import (
     exit_code,
     levels_of,
 )
+from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import DONE, ResumeRequest, Selection, select
 from leftoff.engine.run_checks import World
 from leftoff.engine.step_lifecycle import why_failed
 from leftoff.errors import CannotResume, LeftoffError
-from leftoff.hints import Any, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from leftoff.model.codec import sha256, text
 from leftoff.model.ids import parent_of, with_item
 from leftoff.model.words import STEP_ENDED
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.project import Project
-
     Check = Callable[[World], Iterable[Finding]]
 
 

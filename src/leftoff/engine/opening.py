@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from leftoff.clock import compact, iso
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Head, Seal, Terms, commit_in, save_blobs
 from leftoff.engine.find import twins
 from leftoff.engine.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
-from leftoff.hints import Any, NamedTuple, Sequence
 from leftoff.host import Process
 from leftoff.model.changes import APPEND, NOTHING, Change, ChangeSet, Version
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
@@ -17,7 +19,6 @@ from leftoff.store.base import Store, Tx, View
 from leftoff.store.follower import Follower
 from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 

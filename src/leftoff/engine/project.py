@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from leftoff import seams
 from leftoff import store as stores
-from leftoff.clock import SYSTEM
+from leftoff.clock import SYSTEM, Clock
 from leftoff.engine.git import git_facts, main_worktree, upward
 from leftoff.engine.settings import (
     CALLER,
     FILE,
     HOW,
     UNKNOWN,
+    Settings,
     know_store,
     load,
     not_trusted,
@@ -26,20 +29,15 @@ from leftoff.engine.settings import (
     say_untrusted,
     store_items,
 )
-from leftoff.errors import NeedsPerson, NoCheckpoint, StoreUnavailable, Usage
+from leftoff.errors import NeedsPerson, NoCheckpoint, NotFound, StoreUnavailable, Usage
 from leftoff.files import SWEPT, is_due
-from leftoff.hints import Any, Callable
 from leftoff.host import debug
+from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.clock import Clock
     from leftoff.engine.redactor import Redactor
-    from leftoff.engine.settings import Settings
     from leftoff.engine.tracking import Workspace
-    from leftoff.errors import NotFound
     from leftoff.store.base import Store, View
-    from leftoff.store.rows import RunRow
 
 FOLDER = ".leftoff"
 STORES = "stores"  # in the user's own folder: facts of this machine about stores on servers

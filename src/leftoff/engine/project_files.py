@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 
 from leftoff.errors import Invalid, UnsafePath
 from leftoff.files import sync
-from leftoff.hints import Iterable
 
 PRIVATE = 0o600
 RESTORE_TEMP = ".leftoff-restore-"  # starts the name of a new file that is not renamed to its place yet

@@ -8,7 +8,8 @@ control characters, and without anything that an agent might take for framing: t
 
 from __future__ import annotations
 
-from leftoff.hints import Any
+from typing import Any
+
 from leftoff.model.codec import text
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow

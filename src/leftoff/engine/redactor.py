@@ -16,10 +16,11 @@ loaded, and a pattern compiled, when a text first needs it.
 
 from __future__ import annotations
 
-from leftoff.hints import Any, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
 from leftoff.model.codec import text as json_text
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
 

@@ -20,8 +20,10 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms, report
 from leftoff.engine.continue_run import go_back
@@ -74,7 +76,6 @@ from leftoff.engine.tracking import (
 )
 from leftoff.errors import Conflict, Corrupt, NoCheckpoint, NotFound, StoreUnavailable, UnsafePath
 from leftoff.files import lock_within, sync
-from leftoff.hints import Any, Callable, Collection, Iterable, Iterator
 from leftoff.model.changes import ChangeSet, Version, counts_of
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.model.ids import as_word

@@ -8,6 +8,8 @@ before that.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.engine.commit import Seal, Terms, report
 from leftoff.engine.find import TRIES, Moved, Target, is_seen, need_run
@@ -25,18 +27,16 @@ from leftoff.engine.findings import (
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.tracking import Workspace, capture, capture_paths, known_to
 from leftoff.errors import Conflict, NotFound, Usage
-from leftoff.hints import Any, Collection, Iterable, Mapping, NamedTuple
+from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import ancestors, shown_step, step_word
 from leftoff.model.words import FINISHED, in_words
+from leftoff.store.base import Tx
+from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.judge import Verdict
     from leftoff.engine.project import Project
     from leftoff.engine.run_checks import World
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
-    from leftoff.store.rows import RunRow
 
 DONE = ("completed", "skipped")
 

@@ -6,10 +6,12 @@ archives by number. Whatever a rule says, a run in progress stays, and so does t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
 from leftoff.clock import DAY_MS
 from leftoff.engine.settings import BYTE_UNITS, SECOND_UNITS, amount
 from leftoff.errors import Invalid
-from leftoff.hints import Any, Callable, Mapping, NamedTuple
 from leftoff.model.changes import Version
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 from leftoff.store.base import Store, View

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from _collections_abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 from leftoff.clock import ago, iso, millis
 from leftoff.engine.find import need_run
@@ -20,17 +22,12 @@ from leftoff.engine.run_reader import Reader, met, need_version, proved_version,
 from leftoff.engine.settings import CALLER
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import Corrupt, NotFound, Unsupported
-from leftoff.hints import Any, Callable, Collection, Iterator, Sequence
-from leftoff.model.codec import JSON, MASK, marks, place_of
+from leftoff.model.changes import Version
+from leftoff.model.codec import JSON, MASK, Row, marks, place_of
 from leftoff.model.ids import shown_step
 from leftoff.model.words import AS_WRITTEN, ONCE_MORE, REPAIRED, STEP_ENDED
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.model.changes import Version
-    from leftoff.model.codec import Row
-    from leftoff.store.base import View
-    from leftoff.store.rows import Attempt, Lease, RunRow
+from leftoff.store.base import View
+from leftoff.store.rows import Attempt, Lease, RunRow
 
 STALE_MS = 7 * 86_400_000
 SLACK_MS = 120_000  # two clocks of one project may differ so much

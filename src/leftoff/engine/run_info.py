@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from leftoff.clock import iso
 from leftoff.engine.find import list_runs
 from leftoff.engine.lease import ELSEWHERE, idle
 from leftoff.engine.lease import state as lease_state
-from leftoff.hints import Any
 from leftoff.host import GONE
 from leftoff.model.changes import counts_of
 from leftoff.model.words import EXPECTED, FINISHED, STANDS
 from leftoff.store.base import Store, View
 from leftoff.store.rows import Lease, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     Known = tuple[str | None, str | None, str]  # current step, next step, health
 

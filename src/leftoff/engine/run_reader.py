@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
-from leftoff.hints import Any, Iterable, NoReturn
 from leftoff.model.changes import (
     Version,
     after,

@@ -8,6 +8,8 @@ is removed for good. Ids are unique over all states.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import iso
 from leftoff.engine.commit import Head, Seal, Terms, commit_in
@@ -17,14 +19,12 @@ from leftoff.engine.opening import find
 from leftoff.engine.retention_policy import trash_age
 from leftoff.errors import Ambiguous, Conflict, LeaseHeld, LeftoffError, NotFound
 from leftoff.files import SWEPT, is_due, mark_done
-from leftoff.hints import Any, Iterable, NamedTuple
 from leftoff.host import ALIVE, UNKNOWN, debug
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import of_run, parse_ref, shown_step
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import ATTEMPTS, PYTHON_LOGS, RunRow, Trashed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
 

@@ -7,6 +7,8 @@ event that is work.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from leftoff.engine.agent_turns import drop_talk
 from leftoff.engine.commit import Reported, Seal, Terms, report_in
 from leftoff.engine.continue_run import cut_turn, put_back
@@ -16,7 +18,6 @@ from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import LeaseHeld
-from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, Process, debug
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import sha256
@@ -24,7 +25,6 @@ from leftoff.model.words import UNFINISHED
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import LIMIT_MS, BlobRow, Holder, Lease, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.commit import Make
     from leftoff.engine.project import Project

@@ -20,20 +20,19 @@ sees it. Without git it is in the user's own folder. A store that is named expli
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from leftoff.engine.git import common_folder
 from leftoff.errors import BadSettings, Invalid, StoreUnavailable, Usage
 from leftoff.files import ID_FILE, STORE_FILE, failure, links_in, open_plain, write_private
-from leftoff.hints import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
-from leftoff.host import agent_above
+from leftoff.host import Process, agent_above
 from leftoff.model.codec import sha256
 from leftoff.store import folder_of
 from leftoff.store import shown as shown_location
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.redactor import Redactor
-    from leftoff.host import Process
     from leftoff.store.base import View
 
     T = TypeVar("T")

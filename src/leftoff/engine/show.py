@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
 from leftoff.clock import iso, millis
 from leftoff.engine.approvals import how
 from leftoff.engine.find import Target, need_run
 from leftoff.engine.quoting import named, quoted, source_of, word
 from leftoff.engine.run_info import LIMITS, RunInfo, health, next_leaf, step_counts
 from leftoff.engine.run_reader import PROVED, Reader, need_version, seen_step
-from leftoff.hints import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 from leftoff.model.changes import Version, counts_of
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of, quote_part, shown_step, step_word, with_item

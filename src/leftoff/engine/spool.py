@@ -12,9 +12,10 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from leftoff.files import forget_folder, lock_within, make_folder, write_private
-from leftoff.hints import Any, Sequence
 from leftoff.model.codec import decode, text
 
 FOLDER = "spool"

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.commit import Seal
 from leftoff.engine.find import need_run
 from leftoff.engine.run_reader import Reader
 from leftoff.errors import Conflict, Invalid, NeedsPerson, NotFound, Usage
-from leftoff.hints import Any, Callable, Iterable, Mapping, Sequence
 from leftoff.model.changes import LAST, NOTHING, Change, ChangeSet, counts_of
 from leftoff.model.codec import Mark, holes, place_of, text
 from leftoff.model.ids import parent_of, shown_step, step_readings, step_word
@@ -28,7 +29,6 @@ from leftoff.model.words import EXPECTED, ONCE_MORE, STEP_ENDED
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:  # `set` and `note` import this module, and look at no file
     from leftoff.engine.redactor import Redactor
     from leftoff.engine.tracking import Captured, Workspace

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import stat as bits
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.clock import by_time, iso
 from leftoff.engine.file_state import (
@@ -42,13 +44,11 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader
 from leftoff.engine.settings import Capture
 from leftoff.errors import NotFound, Usage
-from leftoff.hints import Any, Callable, Collection, Iterable, Mapping, NamedTuple
 from leftoff.model.changes import ChangeSet, blob_stored
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.project import Project
     from leftoff.store.base import Save

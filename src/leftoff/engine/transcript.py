@@ -7,8 +7,9 @@ A transcript is written late and may end anywhere, so unreadable lines are skipp
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
-from leftoff.hints import Any, Iterator
 from leftoff.model.codec import decode
 
 _TAIL = 1 << 18  # bytes that are looked at

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.file_state import CHANGED, GONE, TICK_NS, compare_files, newest_by_path
 from leftoff.engine.findings import BRING_BACK, REFUSE, WARN, Finding, some
@@ -11,15 +13,13 @@ from leftoff.engine.lease import ELSEWHERE
 from leftoff.engine.run_reader import DEFINITION
 from leftoff.engine.tracking import own_files
 from leftoff.errors import Corrupt, StoreUnavailable
-from leftoff.hints import Any, Iterable, Iterator, Mapping
+from leftoff.model.codec import Row
 from leftoff.model.ids import as_word, shown_step, step_word
 from leftoff.model.words import ISSUE, RESTORING
+from leftoff.store.base import View
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.run_checks import World
-    from leftoff.model.codec import Row
-    from leftoff.store.base import View
 
 MOST_DIFFS = 5
 MOST_LINES = 200

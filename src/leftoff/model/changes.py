@@ -14,9 +14,11 @@ the key ``$type`` itself is stored as pairs, so that it is not taken for such a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
 from leftoff.clock import iso
 from leftoff.errors import Corrupt, Invalid, LeftoffError
-from leftoff.hints import Any, Callable, Iterable, Iterator, NamedTuple, TypeVar
 from leftoff.model.codec import (
     BLOB,
     DICT,
@@ -42,9 +44,7 @@ from leftoff.model.codec import (
 from leftoff.model.ids import ancestors, check_key, check_step, parent_of, with_item
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
 
     class Scrubber(Protocol):
         def suspicious(self, key: str, text: str) -> bool: ...

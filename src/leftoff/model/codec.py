@@ -29,11 +29,11 @@ from __future__ import annotations
 import sys
 from _json import encode_basestring, make_encoder, make_scanner
 from _operator import itemgetter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from leftoff.errors import Corrupt, Frozen, Invalid, Redacted
-from leftoff.hints import Any, Callable, Collection, Iterable, Iterator, NoReturn
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _hashlib import HASH  # slow to load
 

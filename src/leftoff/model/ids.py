@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from leftoff.errors import Invalid, Usage
-from leftoff.hints import Any, Mapping
 from leftoff.model.words import EACH
 
 MAX_KEY = 4096

@@ -9,9 +9,9 @@ rule, except that text keeps every blank and newline.
 from __future__ import annotations
 
 from binascii import Error, a2b_base64
+from typing import Any
 
 from leftoff.errors import Usage
-from leftoff.hints import Any
 from leftoff.model.changes import TYPE, is_typed
 from leftoff.model.codec import decode, encode, text
 

@@ -5,8 +5,9 @@ And which records a user, an agent or a document may put: not those by which lef
 
 from __future__ import annotations
 
+from typing import Any
+
 from leftoff.errors import NeedsPerson, Usage
-from leftoff.hints import Any
 
 COLLECTIONS = (
     "run",

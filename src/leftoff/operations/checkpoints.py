@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
+from typing import Any, NamedTuple
 
 from leftoff.engine import history as versions_of
 from leftoff.engine.agent_turns import add_unreported
@@ -20,7 +22,6 @@ from leftoff.engine.settings import Caller
 from leftoff.engine.show import document
 from leftoff.engine.transcript import last_words
 from leftoff.errors import usage_errors
-from leftoff.hints import Any, Collection, Mapping, NamedTuple, Sequence
 from leftoff.model.changes import Version
 from leftoff.operations.run_reports import which_run
 from leftoff.operations.runs import info_of, target

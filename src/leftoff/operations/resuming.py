@@ -6,6 +6,8 @@ run is as it was judged, in the transaction that counts; if it moved, the face j
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from leftoff.engine import approvals
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, Terms
 from leftoff.engine.commit import report as write_report
@@ -14,8 +16,10 @@ from leftoff.engine.find import RESUMES, Moved, Target, need_run, need_unmoved, 
 from leftoff.engine.findings import ASK, REFUSE, Finding
 from leftoff.engine.judge import CheckProvider, Verdict, judge_run
 from leftoff.engine.opening import Opening
+from leftoff.engine.project import Project
 from leftoff.engine.resume_answers import Answerer, Answers, ResumeRequest, keep_accepted, take_answers
 from leftoff.engine.run_reader import definition_of, met, read
+from leftoff.engine.settings import Caller
 from leftoff.engine.show import in_order
 from leftoff.engine.step_lifecycle import steps_in
 from leftoff.errors import (
@@ -29,25 +33,21 @@ from leftoff.errors import (
     Unsupported,
     Usage,
 )
-from leftoff.hints import Any, NamedTuple
 from leftoff.host import user
+from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.run_reports import check_free, guard_of, session_of_caller, this_run, which_run
 from leftoff.protocols.registry import dialect_checks, dialect_of, state_of
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.project import Project
-    from leftoff.engine.settings import Caller
-    from leftoff.model.changes import ChangeSet
     from leftoff.operations.checkpoints import History
     from leftoff.operations.workflow_runs import Execution
     from leftoff.protocols.document_draft import State
     from leftoff.protocols.protocol import Dialect
-    from leftoff.store.base import Tx, View
-    from leftoff.store.rows import RunRow
     from leftoff.workflow.driver import Driver
     from leftoff.workflow.workflow_checks import WorkflowChecks
 

@@ -7,7 +7,7 @@ import, are imported late.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.clock import millis
 from leftoff.engine.approvals import (
@@ -22,6 +22,7 @@ from leftoff.engine.approvals import (
 from leftoff.engine.commit import Audit, Seal, Terms, report
 from leftoff.engine.continue_run import EndedWork, Ending, end_work, start_run
 from leftoff.engine.find import Deciding, Fit, Target, unmoved_run, until_unmoved
+from leftoff.engine.judge import Verdict
 from leftoff.engine.lease import refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.opening import Opening
@@ -42,9 +43,6 @@ from leftoff.operations.store_upkeep import prune_by_itself, say_outside
 from leftoff.protocols.registry import dialect_of, state_of
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import Holder, RunRow
-
-if TYPE_CHECKING:
-    from leftoff.engine.judge import Verdict
 
 # -- start
 

@@ -7,6 +7,9 @@ agents call these verbs by the thousand, so what only some of them need is impor
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from leftoff.engine.commit import NO_GUARD, Guard, Reported, Seal, Terms, beat, report
 from leftoff.engine.find import OPEN_TURN, REPORTS, Which, need_run, need_store, refuse_archived
 from leftoff.engine.lease import gone, refuse_driven
@@ -23,21 +26,18 @@ from leftoff.engine.step_lifecycle import (
     steps_in,
 )
 from leftoff.errors import NotFound, StoreUnavailable, usage_errors
-from leftoff.hints import Any, Mapping, Sequence
-from leftoff.model.changes import NOTHING, ChangeSet
+from leftoff.model.changes import NOTHING, ChangeSet, Version
 from leftoff.model.ids import check_step, given_step, parent_of
 from leftoff.model.words import FINISHED, check_record, decides_step
+from leftoff.store.base import Tx, View
+from leftoff.store.rows import BlobRow, RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.commit import Audit, Make
     from leftoff.engine.find import Find, Target
     from leftoff.engine.project import Project
     from leftoff.engine.settings import Caller
     from leftoff.engine.show import NextStep
-    from leftoff.model.changes import Version
-    from leftoff.store.base import Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
 
 
 # -- the run that is meant, and who reports on it

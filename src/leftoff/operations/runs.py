@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from leftoff.engine.find import READS, Target, need_store, need_whole, refuse_archived, resolve
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from leftoff.engine.find import READS, Target, Which, need_store, need_whole, refuse_archived, resolve
 from leftoff.engine.lease import gone
 from leftoff.engine.run_info import RunInfo, list_info, run_info
+from leftoff.engine.run_reader import Reader, Value
 from leftoff.engine.step_lifecycle import known_step
 from leftoff.errors import Ambiguous, NotFound, Redacted, Usage
-from leftoff.hints import Callable, NamedTuple, Sequence
 from leftoff.model.ids import parse_ref, step_readings
 from leftoff.model.words import COLLECTIONS, RESTORING, RUN_STATUS, UNFINISHED
 from leftoff.operations.run_reports import current_row, which_run
+from leftoff.store.base import Store, View
+from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
-
-    from leftoff.engine.find import Which
     from leftoff.engine.project import Project
     from leftoff.engine.restoring import HalfRestored
-    from leftoff.engine.run_reader import Reader, Value
     from leftoff.engine.settings import Caller
-    from leftoff.store.base import Store, View
-    from leftoff.store.rows import RunRow
 
     class Known(Protocol):
         """A run that was found."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine import run_states
@@ -25,7 +25,6 @@ from leftoff.protocols.registry import dialect as dialect_named
 from leftoff.protocols.registry import set_dialect
 from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.protocols.project_retention import PruneReport
 

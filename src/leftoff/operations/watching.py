@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from leftoff.engine.attempt_logs import AttemptLog, Choice, FoundLogs, find_logs
 from leftoff.engine.find import READS
@@ -14,7 +16,6 @@ from leftoff.engine.run_info import health
 from leftoff.engine.settings import Caller
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.files import open_plain
-from leftoff.hints import Any, Iterator
 from leftoff.operations.run_reports import current_row, step_named
 from leftoff.operations.runs import target
 from leftoff.store.base import View

@@ -5,28 +5,27 @@ Protocols themselves are loaded late: this module is also loaded to see that a p
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from importlib import import_module
 from os.path import join, lexists
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.find import Target
 from leftoff.engine.findings import STOP, UNAPPROVED, Finding
 from leftoff.engine.judge import CheckProvider
 from leftoff.engine.opening import find
+from leftoff.engine.project import Project
+from leftoff.engine.resume_answers import Selection
+from leftoff.engine.run_checks import World
 from leftoff.engine.settings import FILE, Settings
 from leftoff.errors import Conflict, Invalid, LeftoffError, Usage
 from leftoff.model.words import STEP_ENDED
+from leftoff.store.base import Store
+from leftoff.store.rows import RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from leftoff.engine.find import Target
-    from leftoff.engine.project import Project
-    from leftoff.engine.resume_answers import Selection
-    from leftoff.engine.run_checks import World
     from leftoff.protocols.document_draft import State
     from leftoff.protocols.protocol import Dialect
-    from leftoff.store.base import Store
-    from leftoff.store.rows import RunRow
 
 BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
 #: of each protocol: if any of its files exist, one of these paths does

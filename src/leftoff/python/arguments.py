@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Diverged, Invalid, LeftoffError, Usage
-from leftoff.hints import Any, NamedTuple
 from leftoff.model.changes import NOTHING, TYPE
 from leftoff.model.codec import encode as stored
 from leftoff.model.codec import mark, sha256, text, thaw
@@ -19,7 +19,6 @@ from leftoff.model.typed import readable
 from leftoff.python.value_kinds import OWN_TYPES, class_name, kind_of
 from leftoff.python.values import EXACT, encode_value, with_marks
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
 

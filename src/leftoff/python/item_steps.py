@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -10,7 +11,6 @@ from typing import Any, Generic, TypeVar
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
 from leftoff.errors import Invalid, LeftoffError
-from leftoff.hints import Callable, Container, Coroutine, Iterable, Iterator, Mapping
 from leftoff.model.ids import check_step, quote_part
 from leftoff.model.words import EACH
 from leftoff.python.arguments import Given, content, given_arguments

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.clock import Clock
 from leftoff.engine import find
@@ -25,7 +26,6 @@ from leftoff.engine.run_reader import Reader, Value, need_version
 from leftoff.engine.step_lifecycle import note_record
 from leftoff.engine.tracking import capture, look_around, track_given
 from leftoff.errors import Corrupt, NeedsPerson, NotFound, Redacted, StoreUnavailable
-from leftoff.hints import Any, TypeVar
 from leftoff.model.changes import Version, check_address
 from leftoff.model.codec import freeze_holed
 from leftoff.model.ids import check_step, parent_of, parse_ref, shown_step
@@ -39,7 +39,6 @@ from leftoff.store.base import Store as StoreOfRuns
 from leftoff.store.base import View
 from leftoff.store.rows import RunRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.history import Diff
     from leftoff.engine.restoring import RestorePlan, Restorer

@@ -12,8 +12,10 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
+from typing import Any
 
 from leftoff.clock import Clock
 from leftoff.engine import lease
@@ -35,7 +37,6 @@ from leftoff.engine.redactor import Redactor
 from leftoff.engine.run_reader import Reader, Value
 from leftoff.engine.step_lifecycle import needs_decision
 from leftoff.errors import Invalid, LeftoffError, Pruned, Rewound, StoreUnavailable
-from leftoff.hints import Any, Callable, Iterable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet, Version
 from leftoff.model.codec import (
     BLOB,

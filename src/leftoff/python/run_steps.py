@@ -12,17 +12,18 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from itertools import pairwise
 from time import monotonic
 from traceback import extract_tb, format_list
+from typing import Any, TypeVar
 
 from leftoff.engine import step_lifecycle as lifecycle
 from leftoff.engine.commit import Seal
 from leftoff.engine.show import in_order
 from leftoff.errors import Invalid, LeftoffError, StepDone
-from leftoff.hints import Any, Callable, Mapping, TypeVar
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import freeze_holed, thaw
 from leftoff.model.ids import check_step, shown_step, step_readings

@@ -6,17 +6,18 @@ import atexit
 import builtins
 import os
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from leftoff.clock import SYSTEM
+from leftoff.clock import SYSTEM, Clock
 from leftoff.engine import find, project, settings
 from leftoff.engine.commit import Terms
 from leftoff.engine.continue_run import go_on, run_or_start
 from leftoff.engine.find import READS, RESUMES, Which, need_store
 from leftoff.engine.findings import check_codes
-from leftoff.engine.judge import judge_for_program, told_to_program
+from leftoff.engine.judge import Verdict, judge_for_program, told_to_program
 from leftoff.engine.lease import need_free
 from leftoff.engine.opening import Opening, open_run, start_new_run
 from leftoff.engine.opening import find as find_run
@@ -24,18 +25,14 @@ from leftoff.engine.resume_answers import Answers, ResumeRequest, keep_accepted,
 from leftoff.engine.run_info import RunInfo, list_info
 from leftoff.engine.settings import CALLER, Caller
 from leftoff.errors import CannotResume, LeftoffError, NotFound
-from leftoff.hints import Callable, Iterable, Sequence
-from leftoff.host import this_process
+from leftoff.host import Process, this_process
+from leftoff.model.changes import Version
 from leftoff.model.ids import issue_id
 from leftoff.python.run_api import Run, RunView
 from leftoff.python.values import encode_variable
 
 if TYPE_CHECKING:
-    from leftoff.clock import Clock
-    from leftoff.engine.judge import Verdict
     from leftoff.engine.run_states import FsckReport
-    from leftoff.host import Process
-    from leftoff.model.changes import Version
 
 
 P = ParamSpec("P")

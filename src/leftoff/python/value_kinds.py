@@ -20,13 +20,13 @@ import enum
 import os
 import sys
 from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leftoff.errors import Invalid, Unsupported, Usage
-from leftoff.hints import Any, Callable, NamedTuple
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import datetime
 

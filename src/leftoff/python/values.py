@@ -8,8 +8,9 @@ Nothing is pickled, and reading a record runs no constructor of the user's class
 
 from __future__ import annotations
 
+from typing import Any
+
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
-from leftoff.hints import Any
 from leftoff.model.changes import TYPE, Encoded, is_typed
 from leftoff.model.codec import (
     MARK,

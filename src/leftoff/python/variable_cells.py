@@ -6,11 +6,12 @@ lists keep the identity of entries that did not change, so that assigning them a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from leftoff.engine.run_reader import Lost, Value
 from leftoff.errors import Invalid
-from leftoff.hints import Any, Callable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, Change, ChangeSet, Spread, blob_about, is_typed
 from leftoff.model.codec import (
     BLOB,

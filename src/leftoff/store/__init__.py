@@ -7,9 +7,10 @@ alone: nobody above asks whether it is the embedded one (``leftoff.store.sqlite`
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leftoff.errors import Unsupported, Usage
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.store.base import Store

@@ -27,11 +27,14 @@ from __future__ import annotations
 import os
 from _operator import attrgetter
 from _weakref import ref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from leftoff.clock import Clock
 from leftoff.errors import Corrupt
 from leftoff.files import is_writable
-from leftoff.hints import Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
-from leftoff.model.changes import NO_COUNTS
+from leftoff.host import Process
+from leftoff.model.changes import NO_COUNTS, Version
 from leftoff.model.codec import MASK, sha256, sound, sum_of, term, text
 from leftoff.store.rows import (
     ACTIVE,
@@ -43,6 +46,7 @@ from leftoff.store.rows import (
     TRASHED,
     Attempt,
     BlobRow,
+    Holder,
     Lease,
     Record,
     RunRow,
@@ -56,14 +60,9 @@ from leftoff.store.rows import (
     wrong_bytes,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.clock import Clock
-    from leftoff.host import Process
-    from leftoff.model.changes import Version
     from leftoff.store.follower import Follower
     from leftoff.store.notifications import Watch
-    from leftoff.store.rows import Holder
 
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]

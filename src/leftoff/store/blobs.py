@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
 
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.files import failure, keeps_us_out, open_plain, sync, sync_folder
-from leftoff.hints import Any, BinaryIO, Callable, Iterable, Iterator
 from leftoff.model.codec import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
 

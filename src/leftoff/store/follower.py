@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.hints import Any
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow

@@ -7,10 +7,9 @@ are compared.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from leftoff.hints import Callable, NamedTuple
-
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.store.base import Store, View
 

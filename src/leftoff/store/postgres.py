@@ -14,15 +14,19 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
+from leftoff.clock import Clock
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.host import debug
+from leftoff.model.changes import Version
 from leftoff.model.words import FINISHED
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, listed, read_sql
-from leftoff.store.rows import ATTEMPTS, Lease, RunRow, about, end_of, first_facts
+from leftoff.store.rows import ATTEMPTS, BlobRow, Holder, Lease, RunRow, about, end_of, first_facts
 from leftoff.store.server_blobs import PostgresBlobs
 from leftoff.store.server_connection import (
     AGAIN,
@@ -38,16 +42,9 @@ from leftoff.store.server_connection import (
 from leftoff.store.server_location import SCHEMA as SCHEMA_NAME
 from leftoff.store.server_location import Place, local_folder, of_project, settle_folder, without_secrets
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
-
-    from leftoff.clock import Clock
-    from leftoff.model.changes import Version
     from leftoff.store.base import Row, Save, Step, Stood
     from leftoff.store.notifications import Watch
-    from leftoff.store.rows import BlobRow, Holder
     from leftoff.store.server_connection import Link, Rows, Statement
 
     T = TypeVar("T")

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 from _operator import itemgetter
 from time import monotonic
+from typing import Any, NamedTuple
 
+from leftoff.clock import Clock
 from leftoff.errors import Corrupt
-from leftoff.hints import Any, NamedTuple
 from leftoff.host import ALIVE, GONE, UNKNOWN, Process, scope, uptime
 from leftoff.model.changes import Version
 from leftoff.model.codec import decode
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from leftoff.clock import Clock
-
 
 ATTEMPTS = "attempts"  # in the store's folder, by run: logs and exit codes of step processes
 PYTHON_LOGS = "steps"  # in the folder of a run's attempts: what Python code logged, by step and attempt

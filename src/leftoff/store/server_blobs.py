@@ -6,18 +6,17 @@ stay for a grace, in which a commit may take it back.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.store.blobs import GRACE_S, UNCLAIMED_S, Packing, proved, pruned, unpacked
+from leftoff.store.rows import BlobRow
 from leftoff.store.server_connection import Q
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
-
     from leftoff.store.base import Save
     from leftoff.store.postgres import PostgresStore
-    from leftoff.store.rows import BlobRow
     from leftoff.store.server_connection import Rows
 
     T = TypeVar("T")

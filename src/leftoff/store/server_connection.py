@@ -18,6 +18,8 @@ import logging
 import os
 import select
 import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.types.array import ListBinaryDumper
@@ -25,16 +27,10 @@ from psycopg.types.array import ListBinaryDumper
 from leftoff.errors import Corrupt, Invalid, LeftoffError, StoreUnavailable, Unsupported, Usage
 from leftoff.host import debug
 from leftoff.store.base import Queries
-from leftoff.store.server_location import said_elsewhere
+from leftoff.store.server_location import Place, said_elsewhere
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from psycopg.adapt import PyFormat
-
-    from leftoff.store.server_location import Place
 
     Statement = tuple[str, Sequence[Any]]
     Rows = list[tuple[Any, ...]]

@@ -10,6 +10,7 @@ private file with the secrets instead (``?secrets=FILE``, also ours).
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from leftoff.errors import StoreUnavailable, Usage
@@ -17,7 +18,6 @@ from leftoff.files import make_folder, write_private
 from leftoff.host import debug
 from leftoff.model.codec import decode, sha256, text
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 

@@ -10,24 +10,24 @@ from __future__ import annotations
 import os
 import time
 from _thread import allocate_lock
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff import files
+from leftoff.clock import Clock
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
-from leftoff.hints import Any, Callable, Iterable, Iterator, Sequence, TypeVar
 from leftoff.host import debug
+from leftoff.model.changes import Version
 from leftoff.store import sqlite_connection as connection
 from leftoff.store.base import BLOB_TAG, INLINE, NOT_A_STEP, Store, Tx, View, in_sqlite
 from leftoff.store.blobs import Blobs
+from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite_connection import Presence, Q, Turn, apsw, check_schema, translate
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.clock import Clock
-    from leftoff.model.changes import Version
     from leftoff.store.base import Row, Save, Step
     from leftoff.store.notifications import Watch
-    from leftoff.store.rows import BlobRow
 
     T = TypeVar("T")
 

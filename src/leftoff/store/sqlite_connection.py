@@ -13,13 +13,13 @@ import os
 import sys
 import time
 from _thread import allocate_lock
+from typing import Any
 
 import apsw as apsw
 
 from leftoff import host
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 from leftoff.files import failure, full, held_by_another, lock_within, read_only
-from leftoff.hints import Any
 from leftoff.store.base import Queries
 
 Q = Queries("sqlite")

@@ -12,12 +12,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.files import sync_folder, write_private
 from leftoff.model.codec import sha256
-from leftoff.store.base import ALL, INLINE, Tx
+from leftoff.store.base import ALL, INLINE, Store, Tx, View
 from leftoff.store.rows import (
     ATTEMPTS,
     MOST_OUTPUT,
@@ -32,8 +32,6 @@ from leftoff.store.rows import (
 
 Row = tuple[Any, ...]
 
-if TYPE_CHECKING:
-    from leftoff.store.base import Store, View
 
 # Called with the table, the rows copied so far and their total.
 Tell = Callable[[str, int, int], None]

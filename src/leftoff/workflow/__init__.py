@@ -7,8 +7,7 @@ first, it has the other too. So the module itself can be called.
 from __future__ import annotations
 
 import sys
-
-from leftoff.hints import Any
+from typing import Any
 
 
 class _Decorator(type(sys)):  # type: ignore[misc]

@@ -7,11 +7,11 @@ Everything that one step takes over from another is settled when the file is rea
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
-from leftoff.hints import Collection, Iterator
 from leftoff.model.ids import ancestors
 from leftoff.workflow.durations import ONCE, Retries
 

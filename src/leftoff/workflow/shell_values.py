@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 _PREFIX = "LEFTOFF_"
 OWN_NAME = re.compile(r"LEFTOFF_[0-9]+")  # a variable that holds a value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,18 +17,15 @@ from leftoff.engine.opening import status_changes
 from leftoff.engine.run_reader import definition_of
 from leftoff.engine.step_lifecycle import put_back, steps_in
 from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
-from leftoff.host import ALIVE, this_process
+from leftoff.host import ALIVE, Process, this_process
 from leftoff.model.words import FINISHED
+from leftoff.store.base import Store, Tx
+from leftoff.store.rows import Lease, RunRow
 from leftoff.workflow import process_groups as groups
 from leftoff.workflow.attempt_folder import GRACE_S as GRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from leftoff.host import Process
     from leftoff.model.changes import ChangeSet, Scrubber
-    from leftoff.store.base import Store, Tx
-    from leftoff.store.rows import Lease, RunRow
 
 LOOK = 0.02
 PATIENCE = 15.0  # beyond the grace that the driver gives its steps

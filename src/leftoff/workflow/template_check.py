@@ -8,6 +8,7 @@ only likely to be wrong is a doubt, which ``run --check`` prints and nothing els
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +42,10 @@ from leftoff.workflow.templates import (
     unquoted,
     value_names,
 )
-from leftoff.workflow.yaml_source import nearest, position
+from leftoff.workflow.yaml_source import Problems, nearest, position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from leftoff.workflow.definition import Graph, Step, Workflow
-    from leftoff.workflow.yaml_source import Problems
 
 NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 _WORDS = re.compile(r"[^\W\d]\w*")
